@@ -1,0 +1,39 @@
+# One command from a fresh checkout to a result: `make demo`, `make test`, `make lint`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint format lock install clean
+
+demo: install
+	$(BIN)/informed run --config=configs/digits.py --workdir=runs/digits
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Expected Python >= 3.11, got " + sys.version.split()[0] + ". Name one: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-deps --editable .
+	touch $@
+
+# Resolve again after a change of dependencies. One file serves every supported Python.
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-header --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist
