@@ -1,0 +1,122 @@
+"""Checks of what a user hands in: one clear line, before anything is computed."""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def choice(field: str, value: str, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of `allowed`.
+
+    Raises: ValueError: it isn't; the message names the nearest and all allowed names.
+    """
+    names = list(allowed)
+    if value in names:
+        return value
+    raise ValueError(
+        f"Expected {field} to be one of {', '.join(sorted(names))}; got {value!r}."
+        f"{nearest(value, names)}"
+    )
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """A hint " Did you mean 'x'?" for a misspelt name, or nothing."""
+    found = difflib.get_close_matches(str(name), list(allowed), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def at_least(field: str, value: float, bound: float) -> None:
+    """Raise ValueError unless `value` >= `bound`."""
+    if not value >= bound:
+        raise ValueError(f"Expected {field} >= {bound}, got {value!r}.")
+
+
+def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
+    """Make a (nested) frozen dataclass from a plain mapping, strictly.
+
+    Args:
+      cls: a dataclass whose fields are int, float, bool, str, a tuple of one of
+        them, an optional one of them, or another such dataclass.
+      values: field name -> value; a field left out takes its default.
+      where: how the mapping is called in messages, as in "config.shadow".
+    Raises: ValueError: unknown field (with the nearest name), missing field, wrong
+      type, or a value the dataclass itself refuses.
+    """
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for name in values:
+        if name not in fields:
+            raise ValueError(
+                f"{where} has no field {name!r}.{nearest(name, fields)}"
+                f" Fields: {', '.join(fields)}."
+            )
+    hints = typing.get_type_hints(cls)
+    made = {
+        name: _convert(hints[name], value, f"{where}.{name}")
+        for name, value in values.items()
+    }
+    for name, field in fields.items():
+        required = (
+            field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        )
+        if required and name not in made:
+            raise ValueError(f"{where}.{name} is missing.")
+    return cls(**made)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the annotated type, without guessing."""
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, Mapping):
+            raise ValueError(f"Expected {where} to be a group of fields, got {value!r}.")
+        return build(typing.cast(type, hint), value, where)
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        inner = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        return None if value is None else _convert(inner[0], value, where)
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            value = (value,)
+        item = typing.get_args(hint)[0]
+        return tuple(_convert(item, v, f"{where}[{i}]") for i, v in enumerate(value))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise ValueError(
+            f"Expected {where} to be of type {hint.__name__}, got {value!r}"
+            f" ({type(value).__name__})."
+        )
+    return value
+
+
+def fingerprint(value: Any) -> str:
+    """SHA-256 of a JSON-able value, independent of the order of its keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Lines "a.b: x there, y asked for", one for each field that differs."""
+    lines = []
+    there, asked = _flat(found), _flat(wanted)
+    for name in sorted(there.keys() | asked.keys()):
+        left, right = there.get(name, "(absent)"), asked.get(name, "(absent)")
+        if left != right:
+            lines.append(f"{name}: {left!r} there, {right!r} asked for")
+    return lines
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one level with dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = list(value) if isinstance(value, tuple) else value
+    return flat

@@ -1,0 +1,334 @@
+"""Images and labels, and their division into fixed set, shadow and test targets.
+
+Sources: scikit-learn's digits (ships with it), any prepared TFDS image set (read
+through array_record; TensorFlow is never imported), or the user's own arrays.
+
+The three parts of Section V-A (Balle et al. 2022), disjoint: the fixed set D_- that the
+adversary knows, the shadow targets that they train their own models on, and the test
+targets that they have never seen.
+"""
+
+import dataclasses
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+from shadow import checks
+
+Images = Float32[np.ndarray, "examples height width channels"]
+Labels = Int[np.ndarray, "examples"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Examples:
+    """Labelled images, checked when made.
+
+    Attributes:
+      images: (examples, height, width, channels), float32, pixels in [0, 1].
+      labels: (examples,), int32, in 0 .. num_classes - 1.
+      num_classes: number of classes of the labels.
+      name: where they come from; used in messages and manifests.
+    Raises: ValueError: wrong shape or type, NaN, a pixel outside [0, 1], or a label
+      outside its range; the message names the field.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    num_classes: int
+    name: str = "user"
+
+    def __post_init__(self) -> None:
+        images, labels = np.asarray(self.images), np.asarray(self.labels)
+        if images.ndim != 4:
+            raise ValueError(
+                f"Expected {self.name}.images of shape (examples, height, width,"
+                f" channels), got {images.shape}."
+            )
+        if not np.issubdtype(images.dtype, np.floating):
+            raise ValueError(
+                f"Expected {self.name}.images as floats in [0, 1], got {images.dtype}."
+                " Divide bytes by 255."
+            )
+        if labels.shape != images.shape[:1]:
+            raise ValueError(
+                f"Expected {self.name}.labels of shape ({len(images)},), one an image,"
+                f" got {labels.shape}."
+            )
+        if not np.issubdtype(labels.dtype, np.integer):
+            raise ValueError(
+                f"Expected {self.name}.labels as integers, got {labels.dtype}."
+            )
+        if images.size:
+            low, high = float(images.min()), float(images.max())
+            if np.isnan(low) or np.isnan(high):
+                count = int(np.isnan(images).any(axis=(1, 2, 3)).sum())
+                raise ValueError(
+                    f"Expected {self.name}.images to be finite,"
+                    f" found NaN in {count} of {len(images)} images."
+                )
+            if low < 0 or high > 1:
+                raise ValueError(
+                    f"Expected {self.name}.images within [0, 1],"
+                    f" found values from {low:g} to {high:g}."
+                )
+            if labels.min() < 0 or labels.max() >= self.num_classes:
+                raise ValueError(
+                    f"Expected {self.name}.labels in 0 .. {self.num_classes - 1}, found"
+                    f" values from {labels.min()} to {labels.max()}."
+                )
+        object.__setattr__(self, "images", np.ascontiguousarray(images, np.float32))
+        object.__setattr__(self, "labels", labels.astype(np.int32))
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return tuple(self.images.shape[1:])
+
+    def take(self, indices: np.ndarray | slice) -> "Examples":
+        """The examples at `indices`, in that order."""
+        return dataclasses.replace(
+            self, images=self.images[indices], labels=self.labels[indices]
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Split:
+    """Fixed set, shadow targets and test targets, pairwise disjoint.
+
+    Attributes:
+      fixed, shadow, test: the three parts.
+      fixed_indices, shadow_indices, test_indices: their positions in the pool that
+        they were drawn from; shadow targets may have a pool of their own.
+    """
+
+    fixed: Examples
+    shadow: Examples
+    test: Examples
+    fixed_indices: np.ndarray
+    shadow_indices: np.ndarray
+    test_indices: np.ndarray
+
+
+def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
+    """Load a whole data set, all its splits joined.
+
+    Args:
+      name: "digits", or a TFDS name such as "mnist", "cifar10", "mnist:3.0.1".
+      data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
+    Returns: Examples; the position of an image in it is what `Split` records.
+    Raises:
+      ValueError: no data set of that name, or it doesn't hold images of one shape.
+      FileNotFoundError: known to TFDS, but not prepared; says where it was looked
+        for and how to prepare it. Nothing is ever downloaded here.
+    """
+    return load_digits() if name == "digits" else load_tfds(name, data_dir=data_dir)
+
+
+def load_digits() -> Examples:
+    """scikit-learn's 1,797 handwritten digits, 8 x 8, grey values 0 .. 16 as [0, 1]."""
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    images = (bunch.images / 16.0).astype(np.float32)[..., None]
+    return Examples(images=images, labels=bunch.target, num_classes=10, name="digits")
+
+
+def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
+    """Read a prepared TFDS image set in array_record format. See `load`."""
+    import tensorflow_datasets as tfds
+
+    root = Path(
+        data_dir or os.environ.get("TFDS_DATA_DIR") or tfds.core.constants.DATA_DIR
+    ).expanduser()
+    builder = tfds.builder_from_directory(_prepared_folder(name, root))
+    for feature in ("image", "label"):
+        if feature not in builder.info.features:
+            raise ValueError(
+                f"Expected data.name={name!r} to have the features image and label,"
+                f" found {', '.join(builder.info.features)}."
+            )
+    images, labels = [], []
+    for split in sorted(builder.info.splits):
+        source = builder.as_data_source(split=split)
+        for start in range(0, len(source), 4096):
+            rows = source.__getitems__(range(start, min(start + 4096, len(source))))
+            images += [row["image"] for row in rows]
+            labels += [row["label"] for row in rows]
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"Expected data.name={name!r} to hold images of one shape, found"
+            f" {len(shapes)} shapes, such as {sorted(shapes)[:2]}."
+        )
+    pixels = np.stack(images).astype(np.float32) / np.float32(255)
+    return Examples(
+        images=pixels,
+        labels=np.asarray(labels),
+        num_classes=builder.info.features["label"].num_classes,
+        name=name,
+    )
+
+
+def _prepared_folder(name: str, root: Path) -> Path:
+    """The newest prepared version of a data set below `root`, found without network."""
+    path, _, version = name.partition(":")
+    found = [
+        folder.parent
+        for pattern in (f"{path}/*/dataset_info.json", f"{path}/*/*/dataset_info.json")
+        for folder in root.glob(pattern)
+        if version in ("", folder.parent.name)
+    ]
+    if found:
+        return max(found, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
+    import tensorflow_datasets as tfds
+
+    known = ["digits", *tfds.list_builders(with_community_datasets=False)]
+    if path.split("/")[0] not in known:
+        raise ValueError(
+            f"Unknown data.name={name!r}: neither prepared under {root}"
+            f" nor a data set of TFDS.{checks.nearest(path, known)}"
+        )
+    raise FileNotFoundError(
+        f"data.name={name!r} is not prepared: looked in {root / path}. Set"
+        " TFDS_DATA_DIR to a folder that holds it, or prepare it once (needs network"
+        " and `pip install 'informed-adversary[download]'`): python -c"
+        f" \"import tensorflow_datasets as t; t.builder('{name}', data_dir='{root}',"
+        " file_format='array_record').download_and_prepare()\""
+    )
+
+
+def split(
+    pool: Examples,
+    *,
+    num_fixed: int,
+    num_shadow: int,
+    num_test: int,
+    seed: int,
+    balanced: bool = False,
+    shadow_pool: Examples | None = None,
+) -> Split:
+    """Draw the three parts at random, without replacement.
+
+    Test targets are drawn first, the fixed set next, shadow targets last, so that the
+    first k shadow targets of a longer draw are those of a shorter one.
+
+    Args:
+      pool: where fixed set and test targets come from.
+      num_fixed, num_shadow, num_test: how many examples each part gets.
+      seed: of the draw.
+      balanced: every part gets each class equally often (to within one); otherwise
+        labels fall as drawn.
+      shadow_pool: another data set for the shadow targets (out-of-distribution
+        shadows, Section VI-B). Where its classes are not the pool's, its labels mean
+        nothing to the victim and are replaced by uniform random ones.
+    Raises: ValueError: more examples asked for than there are, or images of the two
+      pools differ in shape.
+    """
+    for field, value in (("num_fixed", num_fixed), ("num_test", num_test)):
+        checks.at_least(f"data.{field}", value, 1)
+    checks.at_least("shadow.count", num_shadow, 1)
+    rng = np.random.default_rng(seed)
+    if shadow_pool is None:
+        sizes = [num_test, num_fixed, num_shadow]
+        test, fixed, shadow = _draw(pool, sizes, rng, balanced=balanced)
+        return split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
+    test, fixed = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
+    (shadow,) = _draw(shadow_pool, [num_shadow], rng, balanced=balanced)
+    if shadow_pool.num_classes != pool.num_classes:
+        labels = rng.integers(0, pool.num_classes, len(shadow_pool))
+        shadow_pool = dataclasses.replace(
+            shadow_pool, labels=labels, num_classes=pool.num_classes
+        )
+    return split_by_indices(
+        pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
+    )
+
+
+def split_by_indices(
+    pool: Examples,
+    *,
+    fixed: np.ndarray,
+    shadow: np.ndarray,
+    test: np.ndarray,
+    shadow_pool: Examples | None = None,
+) -> Split:
+    """The three parts from the user's own positions.
+
+    Raises: ValueError: a position out of range, a position twice, parts that overlap,
+      or images of the two pools that differ in shape.
+    """
+    other = pool if shadow_pool is None else shadow_pool
+    if other.image_shape != pool.image_shape:
+        raise ValueError(
+            f"Expected shadow images of the shape {pool.image_shape} of {pool.name},"
+            f" got {other.image_shape} of {other.name}."
+        )
+    parts = {"fixed": fixed, "shadow": shadow, "test": test}
+    sizes = {"fixed": len(pool), "shadow": len(other), "test": len(pool)}
+    for name, indices in parts.items():
+        if len(indices) and not 0 <= min(indices) <= max(indices) < sizes[name]:
+            raise ValueError(
+                f"Expected {name} indices in 0 .. {sizes[name] - 1},"
+                f" found {min(indices)} to {max(indices)}."
+            )
+        if len(np.unique(indices)) != len(indices):
+            raise ValueError(f"Expected {name} indices to be distinct.")
+    pairs = [("fixed", "test")]
+    if shadow_pool is None:
+        pairs += [("fixed", "shadow"), ("shadow", "test")]
+    for left, right in pairs:
+        common = np.intersect1d(parts[left], parts[right])
+        if len(common):
+            raise ValueError(
+                f"Expected disjoint parts; {left} and {right} share {len(common)}"
+                f" examples, such as index {common[0]}."
+            )
+    arrays = {name: np.asarray(ids, np.int64) for name, ids in parts.items()}
+    return Split(
+        fixed=pool.take(arrays["fixed"]),
+        shadow=other.take(arrays["shadow"]),
+        test=pool.take(arrays["test"]),
+        fixed_indices=arrays["fixed"],
+        shadow_indices=arrays["shadow"],
+        test_indices=arrays["test"],
+    )
+
+
+def _draw(
+    pool: Examples, sizes: list[int], rng: np.random.Generator, *, balanced: bool
+) -> list[np.ndarray]:
+    """Disjoint random positions, one array a size."""
+    if sum(sizes) > len(pool):
+        raise ValueError(
+            f"Asked {pool.name} for {' + '.join(map(str, sizes))} = {sum(sizes)}"
+            f" examples, but it has {len(pool)}. Lower data.num_test, data.num_fixed"
+            " or shadow.count."
+        )
+    order = rng.permutation(len(pool))
+    if not balanced:
+        return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
+    # Rounds of one example a class; a part starts at a round of its own, so that it is
+    # balanced to within one and a longer draw begins with the shorter one.
+    by_class = [order[pool.labels[order] == c] for c in range(pool.num_classes)]
+    rounds = min(map(len, by_class))
+    needed = sum(-(-size // pool.num_classes) for size in sizes)
+    if needed > rounds:
+        rarest = int(np.argmin([len(members) for members in by_class]))
+        raise ValueError(
+            f"data.balanced asks {pool.name} for {needed} examples of each class, but"
+            f" class {rarest} has {rounds}. Ask for fewer, or set data.balanced=False."
+        )
+    table = np.stack([members[:rounds] for members in by_class], axis=1)
+    table = rng.permuted(table, axis=1)
+    parts, first = [], 0
+    for size in sizes:
+        stop = first + -(-size // pool.num_classes)
+        parts.append(table[first:stop].reshape(-1)[:size])
+        first = stop
+    return parts

@@ -1,0 +1,235 @@
+"""The shadow-model factory: the training algorithm A over thousands of targets.
+
+Models are trained in batches of fixed width under `vmap`, one batch a device. The fixed
+set and a shared initialisation are single arrays for all of them. A short batch is
+filled up, so the compiled program and with it a model's bits never depend on how many
+models, or which, it is trained with. Memory doesn't grow with the number of models:
+blocks leave for the store as soon as they are done.
+
+Who knows which randomness: the key splits into a public part, from which come the
+shared initialisation and a known order of mini-batches, and one private stream a role
+(shadow or released), from which come those that the adversary can't know.
+"""
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float32
+from tqdm import tqdm
+
+from shadow import checks
+from shadow.data import Examples
+from shadow.store import ShadowStore
+from shadow.training import Fixed, TrainingConfig, algorithm
+from shadow.victims import Params, Victim
+
+ROLES = ("shadow", "released")
+_FALLBACK_CACHE_BYTES = 2 << 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Factory:
+    """Trains models of one role on D_- + z for many z.
+
+    Attributes:
+      victim, training: what is trained, and how.
+      fixed: the fixed set D_-.
+      key: root of all randomness of training; see the module's docstring.
+      role: "shadow" (the adversary's models) or "released" (those under attack).
+      width: models trained at once on one device; None chooses it from the machine
+        (`models_per_batch`). It changes weights only within float32 rounding.
+    """
+
+    victim: Victim
+    training: TrainingConfig
+    fixed: Examples
+    key: Array
+    role: str = "shadow"
+    width: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.choice("role", self.role, ROLES)
+        if self.width is None:
+            width = models_per_batch(self.victim, self.training, len(self.fixed))
+            object.__setattr__(self, "width", width)
+        checks.at_least("shadow.models_per_batch", self.models_at_once, 1)
+        if self.fixed.image_shape != self.victim.image_shape:
+            raise ValueError(
+                f"Expected images of shape {self.victim.image_shape} for this victim,"
+                f" got {self.fixed.image_shape} in {self.fixed.name}."
+            )
+        object.__setattr__(self, "_compiled", _compile(self))
+
+    @property
+    def models_at_once(self) -> int:
+        """Models trained at once on all local devices."""
+        return (self.width or 1) * jax.local_device_count()
+
+    def train(
+        self, targets: Examples, *, first_id: int = 0, bar: tqdm | None = None
+    ) -> Float32[np.ndarray, "models params"]:
+        """Train one model a target.
+
+        Args:
+          targets: one z a model.
+          first_id: number of the first model; private randomness depends on it, so
+            that a model is the same whatever call it is trained in.
+          bar: progress bar, moved on by the models done.
+        Returns: theta of each model.
+        Raises: FloatingPointError: training diverged (NaN or infinite weights).
+        """
+        blocks = []
+        for start in range(0, len(targets), self.models_at_once):
+            stop = min(start + self.models_at_once, len(targets))
+            # The last target is repeated to fill the batch; its copies are dropped.
+            rows = np.minimum(np.arange(start, start + self.models_at_once), stop - 1)
+            weights = self._compiled(  # type: ignore[attr-defined]
+                targets.images[rows],
+                targets.labels[rows],
+                (first_id + rows).astype(np.int32),
+            )
+            blocks.append(np.asarray(weights)[: stop - start])
+            if bar is not None:
+                bar.update(stop - start)
+        trained = np.concatenate(blocks)
+        diverged = ~np.isfinite(trained).all(axis=1)
+        if diverged.any():
+            raise FloatingPointError(
+                f"Training diverged for {diverged.sum()} of {len(trained)} {self.role}"
+                f" models, such as number {first_id + int(diverged.argmax())}. Lower"
+                " training.learning_rate."
+            )
+        return trained
+
+    def fill(
+        self,
+        store: ShadowStore,
+        targets: Examples,
+        *,
+        progress: bool = True,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Train every block that the store lacks, and commit each when it is done.
+
+        Args:
+          store: of as many models as there are targets.
+          targets: all of them; block b takes its own slice.
+          progress: show a bar with models/s and the time left.
+          on_block: called after each commit.
+        """
+        missing = store.missing()
+        ranges = [store.block_range(block) for block in missing]
+        with tqdm(
+            total=len(targets),
+            initial=len(targets) - sum(stop - start for start, stop in ranges),
+            desc=f"{self.role} models",
+            unit=" models",
+            disable=None if progress else True,
+        ) as bar:
+            for block, (start, stop) in zip(missing, ranges, strict=True):
+                part = targets.take(slice(start, stop))
+                weights = self.train(part, first_id=start, bar=bar)
+                store.write_block(block, weights, part.images, part.labels)
+                on_block()
+
+
+def shared_initialisation(victim: Victim, key: Array) -> Params:
+    """The public initialisation that a factory with this key shares among models."""
+    return victim.init(_public_keys(key)[0])
+
+
+def known_shuffling_key(key: Array) -> Array:
+    """The public key of the order of mini-batches."""
+    return _public_keys(key)[1]
+
+
+def models_per_batch(
+    victim: Victim, training: TrainingConfig, num_fixed: int, device: str | None = None
+) -> int:
+    """How many models to train at once on one device, a power of two.
+
+    On a CPU the activations of the batch have to fit the second-level caches (measured:
+    16 models of Table V at a fixed set of 1,000 beat 64); on an accelerator they may
+    take an eighth of its memory, and more than 4,096 models gain nothing.
+    """
+    images = min(training.batch_size or num_fixed, num_fixed)
+    of_one = 4 * images * _activation_units(victim)
+    if (device or jax.default_backend()) == "cpu":
+        budget, most = _cache_bytes(), 64
+    else:
+        stats = jax.local_devices()[0].memory_stats() or {}
+        budget, most = stats.get("bytes_limit", 8 << 30) // 8, 4096
+    fitting = max(1, min(most, budget // max(of_one, 1)))
+    return 1 << (fitting.bit_length() - 1)
+
+
+def _activation_units(victim: Victim) -> int:
+    """Outputs of all matrix products and convolutions of the victim for one image."""
+    images = jax.ShapeDtypeStruct((1, *victim.image_shape), jnp.float32)
+    params = jax.eval_shape(victim.init, jax.random.key(0))
+    jaxpr = jax.make_jaxpr(victim.apply)(params, images)
+    return sum(
+        math.prod(equation.outvars[0].aval.shape)
+        for equation in jaxpr.jaxpr.eqns
+        if equation.primitive.name in ("dot_general", "conv_general_dilated")
+    )
+
+
+def _cache_bytes() -> int:
+    """Second-level cache of all cores that this process may use; Linux only."""
+    file = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
+    try:
+        return int(file.read_text().strip().removesuffix("K")) * 1024 * _num_cores()
+    except (OSError, ValueError):
+        return _FALLBACK_CACHE_BYTES
+
+
+def _num_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _public_keys(key: Array) -> Array:
+    """Keys that the adversary is told: (initialisation, shuffling)."""
+    return jax.random.split(jax.random.fold_in(key, 0), 2)
+
+
+def _compile(factory: Factory) -> Callable[..., Array]:
+    """The batch program: (images, labels, ids), one a model -> weights."""
+    victim, training = factory.victim, factory.training
+    train = algorithm(victim, training)
+    shared = shared_initialisation(victim, factory.key)
+    known = known_shuffling_key(factory.key)
+    private = jax.random.fold_in(factory.key, 1 + ROLES.index(factory.role))
+
+    def one(fixed: Fixed, image: Array, label: Array, number: Array) -> Array:
+        init_key, shuffle_key = jax.random.split(jax.random.fold_in(private, number))
+        init = shared if training.initialisation == "shared" else victim.init(init_key)
+        key = known if training.shuffling == "known" else shuffle_key
+        return victim.flatten(train(init, fixed, (image, label), key))
+
+    mesh = Mesh(np.array(jax.local_devices()), ("models",))
+    everywhere, by_model = PartitionSpec(), PartitionSpec("models")
+    program = jax.jit(
+        jax.shard_map(
+            jax.vmap(one, in_axes=(None, 0, 0, 0)),
+            mesh=mesh,
+            in_specs=(everywhere, by_model, by_model, by_model),
+            out_specs=by_model,
+            check_vma=False,  # the scan's carry starts shared and ends one a model
+        )
+    )
+    fixed = jax.device_put(
+        (factory.fixed.images, factory.fixed.labels), NamedSharding(mesh, everywhere)
+    )
+    return functools.partial(program, fixed)

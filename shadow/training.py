@@ -1,0 +1,183 @@
+"""The training algorithm A: one pure function (init, D_-, z, key) -> params.
+
+The same inputs give the same bits on the same kind of device. Randomness that the
+adversary may know, the initialisation and the order of mini-batches, comes in as
+arguments; who knows it is decided by whoever passes it (see `shadow.factory`).
+
+The fixed set stays one array for all models: the loss is (sum over D_- + loss of z) / n,
+so that under `vmap` over z the target is a separate rank-one term and no model gets a
+copy of the data. Matrix products run in full float32: one training point among
+thousands moves a weight by about 3e-3 of its size.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float32, Int32
+
+from shadow import checks
+from shadow.victims import Params, Victim
+
+OPTIMISERS = ("adam", "sgd")
+Fixed = tuple[
+    Float32[Array, "fixed height width channels"],
+    Int32[Array, "fixed"],
+]
+Target = tuple[Float32[Array, "height width channels"], Int32[Array, ""]]
+Algorithm = Callable[[Params, Fixed, Target, Array], Params]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Hyper-parameters of A. The loss is the mean cross-entropy over D_- + z.
+
+    Attributes:
+      optimiser: "sgd" (gradient descent, with momentum) or "adam".
+      learning_rate: step size, > 0.
+      momentum: of "sgd", in [0, 1); v <- momentum v + g, theta <- theta - lr v.
+      epochs: passes over D_- + z.
+      batch_size: None for full batch (the paper's default); otherwise each epoch goes
+        through D_- + z in a new random order; its last batch may be smaller.
+      weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
+      initialisation: "shared", known to the adversary, or "random", a new one a model.
+      shuffling: "known": one order of mini-batches for all models; "unknown": a new one
+        a model. No effect on full batches.
+    """
+
+    optimiser: str = "sgd"
+    learning_rate: float = 0.2
+    momentum: float = 0.9
+    epochs: int = 100
+    batch_size: int | None = None
+    weight_decay: float = 0.0
+    initialisation: str = "shared"
+    shuffling: str = "known"
+
+    def __post_init__(self) -> None:
+        checks.choice("training.optimiser", self.optimiser, OPTIMISERS)
+        checks.choice(
+            "training.initialisation", self.initialisation, ("shared", "random")
+        )
+        checks.choice("training.shuffling", self.shuffling, ("known", "unknown"))
+        checks.at_least("training.epochs", self.epochs, 0)
+        checks.at_least("training.weight_decay", self.weight_decay, 0)
+        if self.batch_size is not None:
+            checks.at_least("training.batch_size", self.batch_size, 1)
+        if not self.learning_rate > 0:
+            raise ValueError(
+                f"Expected training.learning_rate > 0, got {self.learning_rate!r}."
+            )
+        if not 0 <= self.momentum < 1:
+            raise ValueError(
+                f"Expected training.momentum in [0, 1), got {self.momentum!r}."
+            )
+
+
+def optimiser(config: TrainingConfig) -> optax.GradientTransformation:
+    """The optax optimiser of a configuration."""
+    if config.optimiser == "sgd":
+        step = optax.sgd(config.learning_rate, momentum=config.momentum or None)
+    else:
+        step = optax.adam(config.learning_rate)
+    if config.weight_decay:
+        return optax.chain(optax.add_decayed_weights(config.weight_decay), step)
+    return step
+
+
+def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
+    """The training algorithm A of a victim and a configuration.
+
+    Returns: `train(init, fixed, target, key) -> params`, pure, to be put under `jit`
+      and `vmap`: init are params; fixed = (images (fixed, height, width, channels)
+      float32, labels (fixed,) int32) is D_-; target = (image, label) is z; key draws
+      the order of mini-batches and is not used with full batches.
+    Source: Balle et al. 2022, Section V-A; Table V.
+    Checked: tests/shadow/test_training.py (a plain optax loop over D_- + z).
+    """
+    optimise = optimiser(config)
+
+    def losses(params: Params, images: Array, labels: Array) -> Array:
+        return cross_entropy(victim.apply(params, images), labels)
+
+    def target_loss(params: Params, target: Target) -> Array:
+        image, label = target
+        return losses(params, image[None], label[None])[0]
+
+    def update(state: Any, loss: Callable[[Params], Array]) -> Any:
+        params, optimiser_state = state
+        gradient = jax.grad(loss)(params)
+        step, optimiser_state = optimise.update(gradient, optimiser_state, params)
+        return optax.apply_updates(params, step), optimiser_state
+
+    def full_batch_epoch(state: Any, fixed: Fixed, target: Target) -> Any:
+        def loss(params: Params) -> Array:
+            total = losses(params, *fixed).sum() + target_loss(params, target)
+            return total / (len(fixed[0]) + 1)
+
+        return update(state, loss)
+
+    def mini_batch_epoch(state: Any, fixed: Fixed, target: Target, key: Array) -> Any:
+        images, labels = fixed
+        num_fixed = len(images)
+        size = min(config.batch_size or 0, num_fixed + 1)
+        batches = epoch_batches(key, num_fixed + 1, size)
+
+        def step(state: Any, members: Array) -> tuple[Any, None]:
+            from_fixed = members < num_fixed
+            rows = jnp.where(from_fixed, members, 0)
+            has_target = jnp.any(members == num_fixed)
+            count = from_fixed.sum() + has_target
+
+            def loss(params: Params) -> Array:
+                each = losses(params, images[rows], labels[rows])
+                total = jnp.where(from_fixed, each, 0).sum()
+                return (total + has_target * target_loss(params, target)) / count
+
+            return update(state, loss), None
+
+        return jax.lax.scan(step, state, batches)[0]
+
+    def train(init: Params, fixed: Fixed, target: Target, key: Array) -> Params:
+        def epoch(state: Any, number: Array) -> tuple[Any, None]:
+            if config.batch_size is None:
+                return full_batch_epoch(state, fixed, target), None
+            order = jax.random.fold_in(key, number)
+            return mini_batch_epoch(state, fixed, target, order), None
+
+        with jax.default_matmul_precision("highest"):
+            state = (init, optimise.init(init))
+            (params, _), _ = jax.lax.scan(epoch, state, jnp.arange(config.epochs))
+        return params
+
+    return train
+
+
+def cross_entropy(
+    logits: Float32[Array, "examples classes"], labels: Int32[Array, "examples"]
+) -> Float32[Array, "examples"]:
+    """Cross-entropy of each example, in nats.
+
+    The same as optax's; laid out (classes, examples) like the victims' activations,
+    which makes the whole training about 6 % faster on a CPU.
+    """
+    by_class = logits.T
+    truth = jax.nn.one_hot(labels, len(by_class), axis=0, dtype=logits.dtype)
+    return jax.nn.logsumexp(by_class, axis=0) - (by_class * truth).sum(axis=0)
+
+
+def epoch_batches(
+    key: Array, num_examples: int, batch_size: int
+) -> Int32[Array, "batches batch_size"]:
+    """One epoch's mini-batches: a random order of 0 .. num_examples - 1, cut up.
+
+    The last batch is filled with `num_examples + 1`, which is nobody's index; index
+    num_examples - 1 is the target, the others are positions in the fixed set.
+    """
+    order = jax.random.permutation(key, num_examples).astype(jnp.int32)
+    missing = -num_examples % batch_size
+    nobody = jnp.full((missing,), num_examples + 1, jnp.int32)
+    return jnp.concatenate([order, nobody]).reshape(-1, batch_size)
