@@ -1,0 +1,124 @@
+"""From theta to the RecoNN's input: every weight to zero mean and unit variance.
+
+The statistics are those of the adversary's shadow models, never of released ones.
+Weights that don't vary beyond float32 rounding (always-black pixels: 14 % on MNIST)
+carry nothing about the target and are dropped, not divided by almost zero.
+"""
+
+import dataclasses
+import io
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from shadow import files
+from shadow.store import Block, ShadowStore
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Standardiser:
+    """Per-coordinate affine map of theta, fitted on shadow models.
+
+    Attributes:
+      mean, scale: (params,) float32; scale is the standard deviation, 0 where dropped.
+      clip: features are cut to [-clip, clip]; a pixel that hardly any shadow target
+        lights has a tiny standard deviation and would otherwise shout in a release.
+    """
+
+    mean: np.ndarray
+    scale: np.ndarray
+    clip: float
+
+    @property
+    def num_features(self) -> int:
+        """Length of the RecoNN's input."""
+        return int(np.count_nonzero(self.scale))
+
+    def __call__(
+        self, weights: Float32[np.ndarray, "models params"]
+    ) -> Float32[np.ndarray, "models features"]:
+        """Standardised weights.
+
+        Raises: ValueError: weights of another length than the fitted ones.
+        """
+        if weights.shape[1:] != self.mean.shape:
+            raise ValueError(
+                f"Expected weights of {self.mean.size} parameters, the shadow models',"
+                f" got {weights.shape[1:]}."
+            )
+        kept = self.scale > 0
+        features = weights[:, kept] - self.mean[kept]
+        features /= self.scale[kept]
+        return np.clip(features, -self.clip, self.clip, out=features)
+
+    def save(self, path: Path) -> None:
+        """Write to an .npz file."""
+        buffer = io.BytesIO()
+        np.savez(buffer, mean=self.mean, scale=self.scale, clip=np.float64(self.clip))
+        files.write_bytes(path, buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> "Standardiser":
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as arrays:
+            return cls(
+                mean=arrays["mean"], scale=arrays["scale"], clip=float(arrays["clip"])
+            )
+
+
+def fit(blocks: Iterable[Block], *, clip: float) -> Standardiser:
+    """Mean and standard deviation of every weight, in one pass and float64.
+
+    Args:
+      blocks: shadow models.
+      clip: see `Standardiser`.
+    Raises: ValueError: no models, or no weight varies between them.
+    """
+    count = 0
+    mean = squares = np.float64(0)
+    largest = np.float32(0)
+    for block in blocks:
+        # Chan et al. 1983: merge the moments of two samples without cancellation.
+        weights = block.weights.astype(np.float64)
+        size, centre = len(weights), weights.mean(axis=0)
+        delta, total = centre - mean, count + size
+        squares = squares + ((weights - centre) ** 2).sum(axis=0)
+        squares = squares + delta**2 * (count * size / total)
+        mean = mean + delta * (size / total)
+        largest = np.maximum(largest, np.abs(block.weights).max(axis=0))
+        count = total
+    if count == 0:
+        raise ValueError("Expected at least one shadow model to standardise by.")
+    deviation = np.sqrt(squares / count)
+    varies = deviation > 4 * np.finfo(np.float32).eps * largest
+    if not varies.any():
+        raise ValueError(
+            f"No weight varies between the {count} shadow models: the target leaves no"
+            " trace in theta (training.epochs = 0?)."
+        )
+    return Standardiser(
+        mean=mean.astype(np.float32),
+        scale=np.where(varies, deviation, 0).astype(np.float32),
+        clip=clip,
+    )
+
+
+def read(
+    store: ShadowStore, standardiser_of: Callable[[Iterable[Block]], Standardiser]
+) -> tuple[Standardiser, np.ndarray, np.ndarray]:
+    """Features and images of a whole store, block by block.
+
+    Needs the features once in memory, and one block more.
+
+    Returns: the standardiser, features (models, features), images (models, height,
+      width, channels).
+    """
+    standardiser = standardiser_of(store.blocks())
+    features = np.empty((len(store), standardiser.num_features), np.float32)
+    images = np.empty((len(store), *store.manifest["image_shape"]), np.float32)
+    for number, block in enumerate(store.blocks()):
+        rows = slice(*store.block_range(number))
+        features[rows], images[rows] = standardiser(block.weights), block.images
+    return standardiser, features, images
