@@ -1,0 +1,1 @@
+"""Attacks: each file one, each a callable (release, knowledge, *, key)."""

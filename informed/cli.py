@@ -1,0 +1,149 @@
+"""`informed <command> --config=configs/x.py --config.field=value --workdir=DIR`.
+
+This is where a ConfigDict ends: everything below takes an `Experiment`.
+"""
+
+import argparse
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import absl.logging
+from absl import flags
+from ml_collections import config_flags
+
+from informed import pipeline, report
+from informed.experiment import Experiment
+
+_COMMANDS = {
+    "run": "all stages: shadow, train, attack, evaluate",
+    "shadow": "train shadow and released models; `shadow verify` checks the stores",
+    "train": "train the RecoNN on the shadow models",
+    "attack": "reconstruct the test targets from the released models",
+    "evaluate": "compare with the truth: table, pictures, results.json",
+}
+_EPILOG = """\
+Every field of a configuration can be set: --config.shadow.count=20000.
+Finished stages do nothing, interrupted ones go on where they were.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point. Exits with 0, or with 2 and one line on what was wrong."""
+    absl.logging.set_verbosity(absl.logging.ERROR)
+    arguments, rest = _parser().parse_known_args(argv)
+    try:
+        _execute(arguments, rest)
+    except (ValueError, LookupError, RuntimeError, OSError, ArithmeticError) as error:
+        if arguments.debug:
+            raise
+        print(f"informed {arguments.command}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nInterrupted; the same command goes on from here.", file=sys.stderr)
+        sys.exit(130)
+
+
+def load_experiment(overrides: Sequence[str]) -> Experiment:
+    """An experiment from `--config=FILE` and `--config.field=value` arguments.
+
+    Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
+      the wrong type.
+    """
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=values)
+    for argument in overrides:
+        if not argument.startswith("--config"):
+            raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
+    try:
+        left = values(["informed", *overrides])[1:]
+    except AttributeError as error:  # what ml_collections raises for unknown fields
+        hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
+        raise ValueError(f"Unknown configuration field: {hint}") from error
+    except flags.Error as error:
+        raise ValueError(str(error)) from error
+    if left:
+        raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
+    if values.config is None:
+        raise ValueError("Expected --config=FILE, such as --config=configs/digits.py.")
+    return Experiment.from_mapping(values.config.to_dict())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="informed",
+        description="Reconstruct single training points from released models.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name, text in _COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if name == "shadow":
+            command.add_argument(
+                "action", nargs="?", choices=("make", "verify"), default="make"
+            )
+        command.add_argument("--workdir", type=Path, required=True)
+        command.add_argument(
+            "--shadow", type=Path, help="attack the shadow models of another workdir"
+        )
+        command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.add_argument("--quiet", action="store_true", help="no progress bars")
+        command.add_argument("--debug", action="store_true", help="show tracebacks")
+    return parser
+
+
+def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Run a command and print what it has to say."""
+    paths = pipeline.Paths(
+        workdir=arguments.workdir,
+        shadow=arguments.shadow or arguments.workdir,
+        data_dir=arguments.data_dir,
+    )
+    progress = not arguments.quiet
+    if getattr(arguments, "action", None) == "verify":
+        corrupt = pipeline.verify(paths, progress=progress)
+        text = "; ".join(
+            f"{store}: {len(blocks)} corrupt blocks {blocks} remade"
+            if blocks
+            else f"{store}: all blocks match their checksums"
+            for store, blocks in corrupt.items()
+        )
+        print(json.dumps({"corrupt": corrupt}) if arguments.json else text)
+        return
+    experiment = load_experiment(rest)
+    if arguments.command == "shadow":
+        pipeline.shadow(experiment, paths, progress=progress)
+    elif arguments.command == "train":
+        pipeline.train(experiment, paths, progress=progress)
+    elif arguments.command == "attack":
+        pipeline.attack(experiment, paths)
+    else:
+        stage = pipeline.evaluate
+        if arguments.command == "run":
+            stage = functools.partial(pipeline.run, progress=progress)
+        results = stage(experiment, paths)
+        if arguments.json:
+            print(json.dumps(results))
+        else:
+            print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
+        return
+    if arguments.json:
+        print(json.dumps({"stage": arguments.command, "done": True}))
+    else:
+        print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+if __name__ == "__main__":
+    main()

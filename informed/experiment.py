@@ -1,0 +1,97 @@
+"""The configuration of a whole experiment, as frozen dataclasses.
+
+The command line turns an ml_collections ConfigDict into an `Experiment` once; nothing
+below it ever sees a ConfigDict. Every field has the same name in `configs/*.py`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from reconn.trainer import ReconnConfig
+from shadow import checks
+from shadow.training import TrainingConfig
+from shadow.victims import VictimConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which images, and how they are divided.
+
+    Attributes:
+      name: "digits" or the TFDS name of a prepared data set.
+      shadow_name: another data set for the shadow targets, or None for the same one.
+      num_fixed: size of the fixed set D_-.
+      num_test: number of test targets; one released model each.
+      balanced: classes equally often in every part.
+    """
+
+    name: str = "digits"
+    shadow_name: str | None = None
+    num_fixed: int = 300
+    num_test: int = 100
+    balanced: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShadowConfig:
+    """The shadow data set.
+
+    Attributes:
+      count: number of shadow models, k.
+      block_size: models a block of the store; what a crash can lose at most.
+      models_per_batch: models trained at once on a device; None chooses.
+    """
+
+    count: int = 1000
+    block_size: int = 512
+    models_per_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("shadow.count", self.count, 1)
+        checks.at_least("shadow.block_size", self.block_size, 1)
+        if self.models_per_batch is not None:
+            checks.at_least("shadow.models_per_batch", self.models_per_batch, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that decides the result of a run; `seed` decides all that is random."""
+
+    seed: int = 0
+    data: DataConfig = DataConfig()
+    victim: VictimConfig = VictimConfig()
+    training: TrainingConfig = TrainingConfig()
+    shadow: ShadowConfig = ShadowConfig()
+    reconn: ReconnConfig = ReconnConfig()
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":
+        """Build from nested plain values.
+
+        Raises: ValueError: an unknown field or a wrong type, named with its path.
+        """
+        return checks.build(cls, values)
+
+    @property
+    def training_key(self) -> Array:
+        """Root of the randomness of shadow and released models."""
+        return jax.random.fold_in(jax.random.key(self.seed), 1)
+
+    @property
+    def reconn_key(self) -> Array:
+        """Root of the adversary's own randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 2)
+
+    @property
+    def model_configuration(self) -> dict[str, Any]:
+        """The fields that decide a trained model, given its target's position."""
+        return {
+            "seed": self.seed,
+            "data": dataclasses.asdict(self.data),
+            "victim": dataclasses.asdict(self.victim),
+            "training": dataclasses.asdict(self.training),
+        }

@@ -1,0 +1,127 @@
+"""How good a reconstruction is: the only place where a target meets an attack's guess.
+
+MSE per pixel; the nearest-neighbour oracle and the order statistics of Figure 3 (Balle
+et al. 2022, Section V-B); success rates with exact confidence intervals.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+from scipy import stats
+
+Images = Float32[np.ndarray, "examples height width channels"]
+PERCENTILES = (1, 10, 50)
+
+
+def mse(targets: Images, guesses: Images) -> Float[np.ndarray, "examples"]:
+    """Mean squared error per pixel of each guess.
+
+    Raises: ValueError: shapes differ.
+    """
+    if targets.shape != guesses.shape:
+        raise ValueError(
+            f"Expected guesses of the targets' shape {targets.shape}, got"
+            f" {guesses.shape}."
+        )
+    errors = targets.astype(np.float64) - guesses
+    return np.mean(np.square(errors), axis=(1, 2, 3))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Neighbours:
+    """Distances (MSE per pixel) between targets and all points the adversary has.
+
+    Attributes:
+      index: (targets,), position in the pool of the nearest point: the NN oracle.
+      mse: (targets,), its distance.
+      percentiles: (targets, 3), the 1st, 10th and 50th percentile of the distances.
+      histogram: (bins,), share of the pool in each bin, averaged over targets.
+      edges: (bins + 1,), borders of the bins.
+    """
+
+    index: Int[np.ndarray, "targets"]
+    mse: Float[np.ndarray, "targets"]
+    percentiles: Float[np.ndarray, "targets percentiles"]
+    histogram: Float[np.ndarray, "bins"]
+    edges: Float[np.ndarray, "edges"]
+
+
+def nearest_neighbours(
+    targets: Images, pool: Images, *, block: int = 64, bins: int = 100
+) -> Neighbours:
+    """The nearest-neighbour oracle, and Figure 3, without the full distance matrix.
+
+    Args:
+      targets: (targets, height, width, channels).
+      pool: everything the adversary has: D_- and the shadow targets.
+      block: targets at a time; memory is block x pool distances.
+      bins: of the histogram; equally wide between 0 and the largest distance possible
+        in [0, 1] that occurs in the first block.
+    """
+    flat_targets = targets.reshape(len(targets), -1)
+    flat_pool = pool.reshape(len(pool), -1)
+    pool_norms = np.einsum("ij,ij->i", flat_pool, flat_pool)
+    index = np.empty(len(targets), np.int64)
+    percentiles = np.empty((len(targets), len(PERCENTILES)))
+    counts = np.zeros(bins)
+    edges = np.empty(0)
+    for start in range(0, len(targets), block):
+        rows = slice(start, start + block)
+        part = flat_targets[rows]
+        distances = np.einsum("ij,ij->i", part, part)[:, None] + pool_norms[None]
+        distances -= 2 * part @ flat_pool.T
+        np.maximum(distances, 0, out=distances)
+        distances /= part.shape[1]
+        if start == 0:
+            edges = np.linspace(0, max(float(distances.max()), 1e-12), bins + 1)
+        index[rows] = distances.argmin(axis=1)
+        percentiles[rows] = np.percentile(distances, PERCENTILES, axis=1).T
+        counts += np.histogram(np.minimum(distances, edges[-1]), edges)[0]
+    return Neighbours(
+        index=index,
+        mse=mse(targets, pool[index]),  # exact: no difference of large numbers
+        percentiles=percentiles,
+        histogram=counts / (len(targets) * len(pool)),
+        edges=edges,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rate:
+    """A share of trials with its exact confidence interval."""
+
+    successes: int
+    trials: int
+    rate: float
+    low: float
+    high: float
+
+
+def success_rate(
+    succeeded: np.ndarray, *, confidence: float = 0.95
+) -> Rate:
+    """Share of successes with the Clopper-Pearson interval.
+
+    Args:
+      succeeded: (trials,) bool; a failed or NaN attack is False, never left out.
+      confidence: of the two-sided interval, in (0, 1).
+    Raises: ValueError: no trials.
+    """
+    trials, successes = len(succeeded), int(np.sum(succeeded))
+    if trials == 0:
+        raise ValueError("Expected at least one trial for a success rate.")
+    tail = (1 - confidence) / 2
+    low = stats.beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
+    high = (
+        stats.beta.ppf(1 - tail, successes + 1, trials - successes)
+        if successes < trials
+        else 1.0
+    )
+    return Rate(
+        successes=successes,
+        trials=trials,
+        rate=successes / trials,
+        low=float(low),
+        high=float(high),
+    )

@@ -1,0 +1,341 @@
+"""The main job in four stages, each resumable, each reading what the one before wrote.
+
+    shadow     <shadow>/shadow/, <shadow>/released/   stores of trained models
+    train      <workdir>/reconn/                      the RecoNN
+    attack     <workdir>/reconstructions.npz          its guesses at the test targets
+    evaluate   <workdir>/results.json, *.png          the comparison with the truth
+
+A finished stage does nothing; an interrupted one goes on; one begun with another
+configuration is refused, and the message names the fields that differ. `<shadow>` is
+the same folder as `<workdir>` unless another run's shadow models are to be attacked.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from informed import metrics, report
+from informed.attacks.reconn import ReconnAttack
+from informed.experiment import Experiment
+from informed.threat import Knowledge, Release
+from reconn import trainer
+from shadow import checks, data, files, victims
+from shadow.factory import Factory
+from shadow.store import ConfigurationMismatchError, ShadowStore, versions
+
+STAGES = ("shadow", "train", "attack", "evaluate")
+_ACCURACY_MODELS = 16
+_SHOWN_TARGETS = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Where a run reads and writes.
+
+    Attributes:
+      workdir: folder of the run.
+      shadow: folder whose shadow and released models are used; default: workdir.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+    """
+
+    workdir: Path
+    shadow: Path
+    data_dir: str | None = None
+
+
+def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
+    """All four stages. Returns the contents of results.json."""
+    shadow(experiment, paths, progress=progress)
+    train(experiment, paths, progress=progress)
+    attack(experiment, paths)
+    return evaluate(experiment, paths)
+
+
+def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Train the shadow models and the released models of the test targets."""
+    stage = _Stage(paths.shadow, "shadow", _shadow_configuration(experiment))
+    if stage.done and not any(store.missing() for store in _stores(paths)):
+        return
+    config = experiment.data
+    pool = data.load(config.name, data_dir=paths.data_dir)
+    split = data.split(
+        pool,
+        num_fixed=config.num_fixed,
+        num_shadow=experiment.shadow.count,
+        num_test=config.num_test,
+        seed=experiment.seed,
+        balanced=config.balanced,
+        shadow_pool=(
+            data.load(config.shadow_name, data_dir=paths.data_dir)
+            if config.shadow_name
+            else None
+        ),
+    )
+    victim = victims.build(
+        experiment.victim, image_shape=pool.image_shape, num_classes=pool.num_classes
+    )
+    with stage.running():
+        for role, targets in (("released", split.test), ("shadow", split.shadow)):
+            factory = Factory(
+                victim=victim,
+                training=experiment.training,
+                fixed=split.fixed,
+                key=experiment.training_key,
+                role=role,
+                width=experiment.shadow.models_per_batch,
+            )
+            store = ShadowStore.create(
+                paths.shadow / role,
+                configuration=experiment.model_configuration,
+                victim=victim,
+                split=split,
+                role=role,
+                block_size=experiment.shadow.block_size,
+                initialisation=Knowledge.informed(factory).initialisation,
+            )
+            factory.fill(store, targets, progress=progress, on_block=stage.note)
+
+
+def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
+    """Check every block of the stores against its checksum; remake corrupt ones.
+
+    Returns: store name -> numbers of the blocks that were corrupt.
+    Raises: FileNotFoundError: no shadow models there.
+    """
+    corrupt = {}
+    for store in _stores(paths):
+        blocks = store.verify()
+        for block in blocks:
+            store.drop_block(block)
+        corrupt[store.path.name] = blocks
+    if any(corrupt.values()):
+        configuration = _Stage.read(paths.shadow, "shadow")["configuration"]
+        shadow(Experiment.from_mapping(configuration), paths, progress=progress)
+    return corrupt
+
+
+def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Train the RecoNN on the shadow models. The released ones are not opened."""
+    store = ShadowStore(paths.shadow / "shadow")
+    stage = _Stage(paths.workdir, "train", _train_configuration(experiment, store))
+    if stage.done:
+        return
+    with stage.running():
+        trainer.train(
+            store,
+            experiment.reconn,
+            key=experiment.reconn_key,
+            workdir=paths.workdir / "reconn",
+            progress=progress,
+            on_epoch=stage.note,
+        )
+
+
+def attack(experiment: Experiment, paths: Paths) -> None:
+    """Reconstruct the test targets from the weights of the released models alone."""
+    store = ShadowStore(paths.shadow / "shadow")
+    stage = _Stage(paths.workdir, "attack", _train_configuration(experiment, store))
+    if stage.done:
+        return
+    with stage.running():
+        attacker = ReconnAttack(
+            trainer.load(
+                paths.workdir / "reconn",
+                experiment.reconn,
+                tuple(store.manifest["image_shape"]),
+            )
+        )
+        released = ShadowStore(paths.shadow / "released")
+        release = Release(weights=released.read().weights)
+        guess = attacker(release, Knowledge(), key=experiment.reconn_key)
+        buffer = io.BytesIO()
+        np.savez(buffer, images=guess.images)
+        files.write_bytes(paths.workdir / "reconstructions.npz", buffer.getvalue())
+
+
+def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
+    """Compare the reconstructions with the targets; draw; write results.json.
+
+    Returns: the contents of results.json.
+    Raises: FileNotFoundError: nothing was attacked yet.
+    """
+    file = paths.workdir / "results.json"
+    shadows = ShadowStore(paths.shadow / "shadow")
+    stage = _Stage(
+        paths.workdir, "evaluate", _train_configuration(experiment, shadows)
+    )
+    if stage.done and file.exists():
+        return json.loads(file.read_text())
+    guesses_file = paths.workdir / "reconstructions.npz"
+    if not guesses_file.exists():
+        raise FileNotFoundError(
+            f"No reconstructions in {paths.workdir}. Make them with `informed attack`."
+        )
+    with stage.running():
+        with np.load(guesses_file, allow_pickle=False) as arrays:
+            guesses = arrays["images"]
+        released = ShadowStore(paths.shadow / "released")
+        truth = released.read()
+        pool = np.concatenate([shadows.array("fixed_images"), _images(shadows)])
+        errors = metrics.mse(truth.images, guesses)
+        mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
+        neighbours = metrics.nearest_neighbours(truth.images, pool)
+        shown = slice(0, _SHOWN_TARGETS)
+        report.reconstruction_grid(
+            paths.workdir / "reconstructions.png",
+            targets=truth.images[shown],
+            reconstructions=guesses[shown],
+            neighbours=pool[neighbours.index[shown]],
+            errors=errors[shown],
+            neighbour_errors=neighbours.mse[shown],
+        )
+        report.distance_histogram(
+            paths.workdir / "distances.png", neighbours, float(errors.mean())
+        )
+    percentiles = neighbours.percentiles.mean(axis=0)
+    results = {
+        "reconn_mse": float(errors.mean()),
+        "reconn_mse_standard_error": float(errors.std(ddof=1) / len(errors) ** 0.5)
+        if len(errors) > 1
+        else None,
+        "reconn_mse_median": float(np.median(errors)),
+        "nn_oracle_mse": float(neighbours.mse.mean()),
+        "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
+        "distance_percentiles": {
+            str(name): float(value)
+            for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
+        },
+        "closer_than_oracle": dataclasses.asdict(
+            metrics.success_rate(errors < neighbours.mse)
+        ),
+        "released_accuracy": _released_accuracy(experiment, released, truth),
+        "shadow_models": len(shadows),
+        "num_targets": len(released),
+        "num_fixed": len(shadows.array("fixed_labels")),
+        "seed": experiment.seed,
+        "stage_wall_s": {
+            name: _Stage.read(folder, name)["wall_s"]
+            for name, folder in zip(
+                STAGES, (paths.shadow, *(paths.workdir,) * 3), strict=True
+            )
+        },
+        "picture": str(paths.workdir / "reconstructions.png"),
+        "configuration": dataclasses.asdict(experiment),
+        "versions": versions(),
+    }
+    results["wall_s"] = round(sum(results["stage_wall_s"].values()), 3)
+    files.write_json(file, results)
+    return results
+
+
+class _Stage:
+    """A stage's record: its configuration, whether it is done, how long it took."""
+
+    def __init__(
+        self, folder: Path, name: str, configuration: Mapping[str, Any]
+    ) -> None:
+        self.file = folder / "stages" / f"{name}.json"
+        self.configuration = json.loads(json.dumps(configuration))
+        self.done, self.wall_s = False, 0.0
+        if self.file.exists():
+            record = json.loads(self.file.read_text())
+            differing = checks.differences(record["configuration"], self.configuration)
+            if differing:
+                raise ConfigurationMismatchError(
+                    f"The stage {name!r} in {folder} was begun with another"
+                    f" configuration: {'; '.join(differing)}. Use another --workdir"
+                    " (with --shadow to attack the same models), or that configuration."
+                )
+            self.done, self.wall_s = record["done"], record["wall_s"]
+
+    @staticmethod
+    def read(folder: Path, name: str) -> dict[str, Any]:
+        """The record of a stage that was begun.
+
+        Raises: FileNotFoundError: it wasn't.
+        """
+        file = folder / "stages" / f"{name}.json"
+        if not file.exists():
+            raise FileNotFoundError(
+                f"The stage {name!r} was never run in {folder}. Run `informed {name}`."
+            )
+        return json.loads(file.read_text())
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Record the beginning, the time, and, without an error, the end."""
+        self._clock = time.monotonic()
+        self._write(done=False)
+        yield
+        self.note()
+        self._write(done=True)
+
+    def note(self) -> None:
+        """Record the time until now, so that an interruption doesn't lose it."""
+        now = time.monotonic()
+        self.wall_s, self._clock = self.wall_s + now - self._clock, now
+        self._write(done=False)
+
+    def _write(self, *, done: bool) -> None:
+        self.done = done
+        record = {
+            "configuration": self.configuration,
+            "done": done,
+            "wall_s": round(self.wall_s, 3),
+        }
+        files.write_json(self.file, record)
+
+
+def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
+    """What decides the two stores."""
+    shadow = {"count": experiment.shadow.count, "block_size": experiment.shadow.block_size}
+    return experiment.model_configuration | {"shadow": shadow}
+
+
+def _train_configuration(experiment: Experiment, store: ShadowStore) -> dict[str, Any]:
+    """What decides the RecoNN, and with it everything after."""
+    return {
+        "seed": experiment.seed,
+        "reconn": dataclasses.asdict(experiment.reconn),
+        "shadow_models": len(store),
+        "shadow_fingerprint": store.manifest["fingerprint"],
+    }
+
+
+def _stores(paths: Paths) -> list[ShadowStore]:
+    """Both stores of the shadow stage."""
+    return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]
+
+
+def _images(store: ShadowStore) -> np.ndarray:
+    """All targets of a store, without its weights."""
+    return np.concatenate([block.images for block in store.blocks()])
+
+
+def _released_accuracy(
+    experiment: Experiment, released: ShadowStore, truth: Any
+) -> float:
+    """Mean test accuracy of some released models.
+
+    Tested on the test targets, of which each model has seen one in training.
+    """
+    victim = victims.build(
+        experiment.victim,
+        image_shape=tuple(released.manifest["image_shape"]),
+        num_classes=released.manifest["num_classes"],
+    )
+    scores = [
+        victims.accuracy(
+            victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels
+        )
+        for theta in truth.weights[:_ACCURACY_MODELS]
+    ]
+    return float(np.mean(scores))

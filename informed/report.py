@@ -1,0 +1,115 @@
+"""Pictures and tables of a finished attack."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+import numpy as np
+
+from informed.metrics import PERCENTILES, Neighbours
+from shadow import files
+
+
+def reconstruction_grid(
+    path: Path,
+    *,
+    targets: np.ndarray,
+    reconstructions: np.ndarray,
+    neighbours: np.ndarray,
+    errors: np.ndarray,
+    neighbour_errors: np.ndarray,
+) -> None:
+    """Draw targets, reconstructions and nearest neighbours in three rows.
+
+    Args:
+      path: PNG file.
+      targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
+      errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
+    """
+    columns = len(targets)
+    figure = matplotlib.figure.Figure(figsize=(1.05 * columns + 1.3, 4.0), dpi=120)
+    axes = figure.subplots(3, columns, squeeze=False)
+    rows = (
+        ("target", targets, None),
+        ("RecoNN", reconstructions, errors),
+        ("nearest\nneighbour", neighbours, neighbour_errors),
+    )
+    for row, (name, images, values) in enumerate(rows):
+        for column in range(columns):
+            axis = axes[row, column]
+            axis.imshow(np.squeeze(images[column]), cmap="gray", vmin=0, vmax=1)
+            axis.set_xticks([])
+            axis.set_yticks([])
+            for spine in axis.spines.values():
+                spine.set_visible(False)
+            if values is not None:
+                axis.set_xlabel(f"{values[column]:.4f}", fontsize=8)
+        axes[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
+    figure.suptitle(
+        "The first test targets, what the attack reads out of the released weights,"
+        "\nand the nearest image the adversary already had (MSE per pixel below)",
+        fontsize=10,
+    )
+    figure.tight_layout(rect=(0, 0, 1, 0.97))
+    _save(figure, path)
+
+
+def distance_histogram(path: Path, neighbours: Neighbours, reconn_mse: float) -> None:
+    """Draw Figure 3 of the paper: distances between targets and the adversary's data.
+
+    Args:
+      path: PNG file.
+      neighbours: of all targets.
+      reconn_mse: the attack's mean MSE, drawn for comparison.
+    """
+    figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)
+    axis = figure.subplots()
+    widths = np.diff(neighbours.edges)
+    axis.bar(
+        neighbours.edges[:-1],
+        neighbours.histogram,
+        width=widths,
+        align="edge",
+        color="0.8",
+    )
+    lines = [("RecoNN", reconn_mse, "C3"), ("NN oracle", neighbours.mse.mean(), "C2")]
+    for number, percentile in enumerate(PERCENTILES):
+        value = neighbours.percentiles[:, number].mean()
+        lines.append((f"percentile {percentile}", value, f"C{4 + number}"))
+    for name, value, colour in lines:
+        axis.axvline(value, color=colour, label=f"{name} {value:.4f}")
+    axis.set_xlabel("MSE per pixel to a point of the adversary's data")
+    axis.set_ylabel("share of the data")
+    axis.set_xlim(left=0)
+    axis.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    _save(figure, path)
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The results as text, for people."""
+    better = results["closer_than_oracle"]
+    rows = [
+        ("RecoNN", f"{results['reconn_mse']:.5f}"),
+        ("nearest-neighbour oracle", f"{results['nn_oracle_mse']:.5f}"),
+        ("mean image", f"{results['mean_image_mse']:.5f}"),
+    ]
+    lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
+    lines += [f"  {name:<26}{value:>8}" for name, value in rows]
+    lines += [
+        f"closer than the oracle      {100 * better['rate']:.1f} % of targets"
+        f" (95 %: {100 * better['low']:.1f} to {100 * better['high']:.1f})",
+        f"shadow models               {results['shadow_models']}",
+        f"released models' accuracy   {100 * results['released_accuracy']:.1f} %",
+        f"wall time                   {results['wall_s']:.0f} s",
+    ]
+    return "\n".join(lines)
+
+
+def _save(figure: matplotlib.figure.Figure, path: Path) -> None:
+    """Write a PNG in one step."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    files.write_bytes(path, buffer.getvalue())

@@ -1,0 +1,167 @@
+"""The threat model as types, and the games of the paper as functions.
+
+An attack is a callable `attack(release, knowledge, *, key) -> Reconstruction`. It gets
+what is published (`Release`) and what this adversary is told (`Knowledge`); what it is
+not told is an explicit None. The target never gets near it: only the game compares.
+
+Source: Balle et al. 2022, Definition 1, Algorithms 1 and 2.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int
+
+from shadow.data import Examples
+from shadow.factory import Factory, known_shuffling_key, shared_initialisation
+from shadow.training import TrainingConfig
+from shadow.victims import Victim
+
+Images = Float32[np.ndarray, "releases height width channels"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """What is published: white-box access to models.
+
+    Attributes:
+      weights: (releases, params), theta of each model. The rows are separate games
+        that share D_- and A; each has a target of its own.
+    """
+
+    weights: Float32[np.ndarray, "releases params"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Knowledge:
+    """What the adversary is told besides the release. None: not told.
+
+    Attributes:
+      fixed: D_-, all training points but the target.
+      victim, training: the training algorithm A.
+      initialisation: (params,), theta_0.
+      shuffling_key: key of the order of mini-batches.
+      public: side knowledge aux, labelled images disjoint from D_- and the targets.
+      labels: (releases,), the targets' labels.
+    """
+
+    fixed: Examples | None = None
+    victim: Victim | None = None
+    training: TrainingConfig | None = None
+    initialisation: Float32[np.ndarray, "params"] | None = None
+    shuffling_key: Array | None = None
+    public: Examples | None = None
+    labels: Int[np.ndarray, "releases"] | None = None
+
+    @classmethod
+    def informed(cls, factory: Factory, public: Examples | None = None) -> "Knowledge":
+        """All that Definition 1 grants against the models of a factory.
+
+        The initialisation and the order of mini-batches are told where the training
+        configuration makes them public, and are None where it doesn't.
+        """
+        shared = factory.training.initialisation == "shared"
+        known = factory.training.shuffling == "known"
+        start = shared_initialisation(factory.victim, factory.key)
+        return cls(
+            fixed=factory.fixed,
+            victim=factory.victim,
+            training=factory.training,
+            initialisation=(
+                np.asarray(factory.victim.flatten(start)) if shared else None
+            ),
+            shuffling_key=known_shuffling_key(factory.key) if known else None,
+            public=public,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstruction:
+    """An attack's guess of the targets, one a release; pixels in [0, 1]."""
+
+    images: Images
+
+
+class Attack(Protocol):
+    """A reconstruction attack R: theta, D_-, A; aux -> candidate."""
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release."""
+        ...
+
+
+class MembershipAttack(Protocol):
+    """An informed membership attack M: theta, D_-, A, z_0, z_1 -> which one."""
+
+    def __call__(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        candidates: tuple[Examples, Examples],
+        *,
+        key: Array,
+    ) -> Int[np.ndarray, "releases"]:
+        """Guess, for every release, whether candidate 0 or 1 was trained on."""
+        ...
+
+
+def reconstruction_game(
+    attack: Attack,
+    factory: Factory,
+    targets: Examples,
+    knowledge: Knowledge,
+    *,
+    error: Callable[[Images, Images], Float[np.ndarray, "releases"]],
+    key: Array,
+) -> Float[np.ndarray, "releases"]:
+    """Algorithm 1: train on D_- + z, attack, compare. One game a target.
+
+    Args:
+      attack: R.
+      factory: the developer, who holds D_- and A.
+      targets: z of each game.
+      knowledge: what this adversary is told.
+      error: l(z, z-hat), (releases, ...) twice -> (releases,).
+      key: the adversary's own randomness.
+    Returns: the error of every game.
+    """
+    release = Release(weights=factory.train(targets))
+    guess = attack(release, knowledge, key=key)
+    if guess.images.shape != targets.images.shape:
+        raise ValueError(
+            f"Expected reconstructions of shape {targets.images.shape}, got"
+            f" {guess.images.shape}."
+        )
+    return error(targets.images, guess.images)
+
+
+def membership_game(
+    attack: MembershipAttack,
+    factory: Factory,
+    candidates: tuple[Examples, Examples],
+    knowledge: Knowledge,
+    *,
+    key: Array,
+) -> Bool[np.ndarray, "releases"]:
+    """Algorithm 2: the developer flips a coin between two candidates.
+
+    Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.
+    Returns: whether the attack named the one trained on, in every game.
+    """
+    coin_key, attack_key = jax.random.split(key)
+    first, second = candidates
+    coins = np.asarray(jax.random.bernoulli(coin_key, shape=(len(first),)))
+    chosen = dataclasses.replace(
+        first,
+        images=np.where(coins[:, None, None, None], second.images, first.images),
+        labels=np.where(coins, second.labels, first.labels),
+    )
+    release = Release(weights=factory.train(chosen))
+    guess = attack(release, knowledge, candidates, key=attack_key)
+    return np.asarray(jnp.asarray(guess) == coins)
