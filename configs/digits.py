@@ -48,6 +48,8 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.weight_decay = 0.0
     config.reconn.batch_size = 32
     config.reconn.epochs = 60
+    config.reconn.input_dropout = 0.2
+    config.reconn.dropout = 0.2
     config.reconn.clip = 10.0
     config.reconn.validation_fraction = 0.05
     return config.lock()

@@ -52,18 +52,22 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
+    argv = ["informed", *overrides]
     values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=values)
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
     for argument in overrides:
         if not argument.startswith("--config"):
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
+        file = argument.removeprefix("--config=").partition(":")[0]
+        if argument.startswith("--config=") and not Path(file).is_file():
+            raise ValueError(f"Expected --config=FILE; there is no file {file!r}.")
     try:
-        left = values(["informed", *overrides])[1:]
+        left = values(argv)[1:]
     except AttributeError as error:  # what ml_collections raises for unknown fields
         hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
         raise ValueError(f"Unknown configuration field: {hint}") from error
-    except flags.Error as error:
-        raise ValueError(str(error)) from error
+    except (flags.Error, OSError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if values.config is None:

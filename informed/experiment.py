@@ -59,14 +59,14 @@ class ShadowConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Everything that decides the result of a run; `seed` decides all that is random."""
+    """Everything that decides a run's result; all that is random comes from `seed`."""
 
     seed: int = 0
-    data: DataConfig = DataConfig()
-    victim: VictimConfig = VictimConfig()
-    training: TrainingConfig = TrainingConfig()
-    shadow: ShadowConfig = ShadowConfig()
-    reconn: ReconnConfig = ReconnConfig()
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    victim: VictimConfig = dataclasses.field(default_factory=VictimConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+    shadow: ShadowConfig = dataclasses.field(default_factory=ShadowConfig)
+    reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":

@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 from scipy import stats
 
-Images = Float32[np.ndarray, "examples height width channels"]
 PERCENTILES = (1, 10, 50)
 
 
-def mse(targets: Images, guesses: Images) -> Float[np.ndarray, "examples"]:
+def mse(
+    targets: Float32[np.ndarray, "targets height width channels"],
+    guesses: Float32[np.ndarray, "..."],
+) -> Float[np.ndarray, "targets"]:
     """Mean squared error per pixel of each guess.
 
     Raises: ValueError: shapes differ.
@@ -48,7 +50,11 @@ class Neighbours:
 
 
 def nearest_neighbours(
-    targets: Images, pool: Images, *, block: int = 64, bins: int = 100
+    targets: Float32[np.ndarray, "targets height width channels"],
+    pool: Float32[np.ndarray, "pool height width channels"],
+    *,
+    block: int = 64,
+    bins: int = 100,
 ) -> Neighbours:
     """The nearest-neighbour oracle, and Figure 3, without the full distance matrix.
 
@@ -98,9 +104,7 @@ class Rate:
     high: float
 
 
-def success_rate(
-    succeeded: np.ndarray, *, confidence: float = 0.95
-) -> Rate:
+def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
     """Share of successes with the Clopper-Pearson interval.
 
     Args:

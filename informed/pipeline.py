@@ -150,7 +150,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
             trainer.load(
                 paths.workdir / "reconn",
                 experiment.reconn,
-                tuple(store.manifest["image_shape"]),
+                store.image_shape,
             )
         )
         released = ShadowStore(paths.shadow / "released")
@@ -169,9 +169,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     """
     file = paths.workdir / "results.json"
     shadows = ShadowStore(paths.shadow / "shadow")
-    stage = _Stage(
-        paths.workdir, "evaluate", _train_configuration(experiment, shadows)
-    )
+    stage = _Stage(paths.workdir, "evaluate", _train_configuration(experiment, shadows))
     if stage.done and file.exists():
         return json.loads(file.read_text())
     guesses_file = paths.workdir / "reconstructions.npz"
@@ -201,6 +199,12 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             paths.workdir / "distances.png", neighbours, float(errors.mean())
         )
     percentiles = neighbours.percentiles.mean(axis=0)
+    seconds = {
+        name: _Stage.read(folder, name)["wall_s"]
+        for name, folder in zip(
+            STAGES, (paths.shadow, *(paths.workdir,) * 3), strict=True
+        )
+    }
     results = {
         "reconn_mse": float(errors.mean()),
         "reconn_mse_standard_error": float(errors.std(ddof=1) / len(errors) ** 0.5)
@@ -221,17 +225,12 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),
         "seed": experiment.seed,
-        "stage_wall_s": {
-            name: _Stage.read(folder, name)["wall_s"]
-            for name, folder in zip(
-                STAGES, (paths.shadow, *(paths.workdir,) * 3), strict=True
-            )
-        },
+        "stage_wall_s": seconds,
+        "wall_s": round(sum(seconds.values()), 3),
         "picture": str(paths.workdir / "reconstructions.png"),
         "configuration": dataclasses.asdict(experiment),
         "versions": versions(),
     }
-    results["wall_s"] = round(sum(results["stage_wall_s"].values()), 3)
     files.write_json(file, results)
     return results
 
@@ -296,7 +295,10 @@ class _Stage:
 
 def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
     """What decides the two stores."""
-    shadow = {"count": experiment.shadow.count, "block_size": experiment.shadow.block_size}
+    shadow = {
+        "count": experiment.shadow.count,
+        "block_size": experiment.shadow.block_size,
+    }
     return experiment.model_configuration | {"shadow": shadow}
 
 
@@ -329,7 +331,7 @@ def _released_accuracy(
     """
     victim = victims.build(
         experiment.victim,
-        image_shape=tuple(released.manifest["image_shape"]),
+        image_shape=released.image_shape,
         num_classes=released.manifest["num_classes"],
     )
     scores = [

@@ -9,7 +9,7 @@ Source: Balle et al. 2022, Definition 1, Algorithms 1 and 2.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +86,7 @@ class Reconstruction:
     images: Images
 
 
+@runtime_checkable
 class Attack(Protocol):
     """A reconstruction attack R: theta, D_-, A; aux -> candidate."""
 
@@ -96,6 +97,7 @@ class Attack(Protocol):
         ...
 
 
+@runtime_checkable
 class MembershipAttack(Protocol):
     """An informed membership attack M: theta, D_-, A, z_0, z_1 -> which one."""
 

@@ -7,14 +7,13 @@ carry nothing about the target and are dropped, not divided by almost zero.
 
 import dataclasses
 import io
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 
 from shadow import files
-from shadow.store import Block, ShadowStore
+from shadow.store import ShadowModels, ShadowStore
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,26 +67,31 @@ class Standardiser:
             )
 
 
-def fit(blocks: Iterable[Block], *, clip: float) -> Standardiser:
+def fit(
+    models: ShadowModels | ShadowStore, *, num_models: int, clip: float
+) -> Standardiser:
     """Mean and standard deviation of every weight, in one pass and float64.
 
     Args:
-      blocks: shadow models.
+      models: shadow models.
+      num_models: how many of them count, from the first on.
       clip: see `Standardiser`.
     Raises: ValueError: no models, or no weight varies between them.
     """
     count = 0
-    mean = squares = np.float64(0)
-    largest = np.float32(0)
-    for block in blocks:
+    mean = squares = np.zeros(())
+    largest = np.zeros(())
+    for block in models.blocks():
+        weights = block.weights[: num_models - count].astype(np.float64)
+        if not len(weights):
+            break
         # Chan et al. 1983: merge the moments of two samples without cancellation.
-        weights = block.weights.astype(np.float64)
         size, centre = len(weights), weights.mean(axis=0)
         delta, total = centre - mean, count + size
         squares = squares + ((weights - centre) ** 2).sum(axis=0)
         squares = squares + delta**2 * (count * size / total)
         mean = mean + delta * (size / total)
-        largest = np.maximum(largest, np.abs(block.weights).max(axis=0))
+        largest = np.maximum(largest, np.abs(weights).max(axis=0))
         count = total
     if count == 0:
         raise ValueError("Expected at least one shadow model to standardise by.")
@@ -106,19 +110,20 @@ def fit(blocks: Iterable[Block], *, clip: float) -> Standardiser:
 
 
 def read(
-    store: ShadowStore, standardiser_of: Callable[[Iterable[Block]], Standardiser]
-) -> tuple[Standardiser, np.ndarray, np.ndarray]:
-    """Features and images of a whole store, block by block.
+    models: ShadowModels | ShadowStore, standardiser: Standardiser
+) -> tuple[
+    Float32[np.ndarray, "models features"],
+    Float32[np.ndarray, "models height width channels"],
+]:
+    """Features and images of all shadow models, read block by block.
 
     Needs the features once in memory, and one block more.
-
-    Returns: the standardiser, features (models, features), images (models, height,
-      width, channels).
     """
-    standardiser = standardiser_of(store.blocks())
-    features = np.empty((len(store), standardiser.num_features), np.float32)
-    images = np.empty((len(store), *store.manifest["image_shape"]), np.float32)
-    for number, block in enumerate(store.blocks()):
-        rows = slice(*store.block_range(number))
+    features = np.empty((len(models), standardiser.num_features), np.float32)
+    images = np.empty((len(models), *models.image_shape), np.float32)
+    start = 0
+    for block in models.blocks():
+        rows = slice(start, start + len(block))
         features[rows], images[rows] = standardiser(block.weights), block.images
-    return standardiser, features, images
+        start += len(block)
+    return features, images

@@ -17,12 +17,18 @@ from shadow.victims import ACTIVATIONS, Params
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """init(key) -> params; apply(params, features (models, features)) -> images
-    (models, height, width, channels) in [0, 1]. Both pure.
+    """Pure functions of a reconstructor.
+
+    Attributes:
+      init: key -> params.
+      apply: (params, features (models, features)) -> images (models, height, width,
+        channels) in [0, 1].
+      apply_dropout: (params, key, features) -> images, as in training.
     """
 
     init: Callable[[Array], Params]
     apply: Callable[[Params, Array], Array]
+    apply_dropout: Callable[[Params, Array, Array], Array]
 
 
 def mlp(
@@ -31,6 +37,8 @@ def mlp(
     *,
     widths: tuple[int, ...],
     activation: str,
+    input_dropout: float = 0.0,
+    dropout: float = 0.0,
 ) -> Network:
     """The MNIST reconstructor of Table V: dense layers, ending in a sigmoid.
 
@@ -38,13 +46,27 @@ def mlp(
     the reconstruction is far worse (design measurements: 0.0161 against 0.0101).
     """
 
-    def forward(features: Array) -> Array:
-        sizes = (*widths, math.prod(image_shape))
-        flat = hk.nets.MLP(sizes, activation=ACTIVATIONS[activation])(features)
+    def forward(hidden: Array, *, training: bool) -> Array:
+        def drop(values: Array, rate: float) -> Array:
+            if not (training and rate):
+                return values
+            return hk.dropout(hk.next_rng_key(), rate, values)
+
+        hidden = drop(hidden, input_dropout)
+        for width in widths:
+            hidden = ACTIVATIONS[activation](hk.Linear(width)(hidden))
+            hidden = drop(hidden, dropout)
+        flat = hk.Linear(math.prod(image_shape))(hidden)
         return jax.nn.sigmoid(flat).reshape(-1, *image_shape)
 
-    transformed = hk.without_apply_rng(hk.transform(forward))
+    network = hk.transform(forward)
+    example = jnp.zeros((1, num_features))
     return Network(
-        init=lambda key: transformed.init(key, jnp.zeros((1, num_features))),
-        apply=transformed.apply,
+        init=lambda key: network.init(key, example, training=False),
+        apply=lambda params, features: network.apply(
+            params, None, features, training=False
+        ),
+        apply_dropout=lambda params, key, features: network.apply(
+            params, key, features, training=True
+        ),
     )

@@ -12,8 +12,9 @@ import dataclasses
 import functools
 import json
 import math
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ from tqdm import tqdm
 
 from reconn import features, losses, networks
 from shadow import checks, files
-from shadow.store import ShadowStore
+from shadow.store import ShadowModels, ShadowStore
 from shadow.victims import ACTIVATIONS, Params
 
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")
 _STEPS_PER_CALL = 32
 _PREDICT_BATCH = 1024
+_CHECKPOINT_SECONDS = 30.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,9 @@ class ReconnConfig:
       weight_decay: of "adam".
       batch_size: shadow models a step.
       epochs: passes over the training part of the shadow models.
+      input_dropout, dropout: share of the inputs, and of each hidden layer, that is set
+        to zero in training, in [0, 1). Not in Table V; where shadow models are few they
+        are what keeps the network from learning them by heart.
       clip: standardised weights are cut to [-clip, clip].
       validation_fraction: share of the shadow models kept for choosing the best epoch.
     """
@@ -64,6 +69,8 @@ class ReconnConfig:
     weight_decay: float = 0.0
     batch_size: int = 128
     epochs: int = 40
+    input_dropout: float = 0.2
+    dropout: float = 0.2
     clip: float = 10.0
     validation_fraction: float = 0.05
 
@@ -79,6 +86,11 @@ class ReconnConfig:
             if not getattr(self, field) > 0:
                 raise ValueError(
                     f"Expected reconn.{field} > 0, got {getattr(self, field)!r}."
+                )
+        for field in ("input_dropout", "dropout"):
+            if not 0 <= getattr(self, field) < 1:
+                raise ValueError(
+                    f"Expected reconn.{field} in [0, 1), got {getattr(self, field)!r}."
                 )
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
@@ -103,18 +115,18 @@ class Reconstructor:
 
 
 def train(
-    store: ShadowStore,
+    models: ShadowModels | ShadowStore,
     config: ReconnConfig,
     *,
     key: Array,
-    workdir: Path,
+    workdir: str | os.PathLike,
     progress: bool = True,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> Reconstructor:
-    """Train a RecoNN on a finished shadow store.
+    """Train a RecoNN on shadow models.
 
     Args:
-      store: the shadow models and their targets.
+      models: the shadow models and their targets, in memory or in a finished store.
       config: architecture and optimisation.
       key: of the RecoNN's initialisation and of the order of batches.
       workdir: takes checkpoints/, metrics.jsonl (one line an epoch: epoch,
@@ -127,19 +139,19 @@ def train(
       FloatingPointError: the loss became NaN or infinite; says where.
       ValueError: fewer than two shadow models.
     """
-    if len(store) < 2:
-        raise ValueError(f"Expected at least 2 shadow models, got {len(store)}.")
-    num_validation = max(1, math.floor(len(store) * config.validation_fraction))
-    num_train = len(store) - num_validation
+    if len(models) < 2:
+        raise ValueError(f"Expected at least 2 shadow models, got {len(models)}.")
+    num_validation = max(1, math.floor(len(models) * config.validation_fraction))
+    num_train = len(models) - num_validation
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
-    standardiser, inputs, images = features.read(
-        store, functools.partial(_fit, config=config, num_models=num_train)
-    )
+    standardiser = features.fit(models, num_models=num_train, clip=config.clip)
+    inputs, images = features.read(models, standardiser)
+    workdir = Path(workdir)
     standardiser.save(workdir / "standardiser.npz")
     network = _network(config, standardiser, images.shape[1:])
     run = _Run(network, config, num_train, key)
-    validation = (inputs[num_train:], images[num_train:])
+    validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
     data = (jnp.asarray(inputs[:num_train]), jnp.asarray(images[:num_train]))
 
     state, history = run.start(), list[dict[str, Any]]()
@@ -157,7 +169,9 @@ def train(
             for epoch in range(len(history), config.epochs):
                 started = time.monotonic()
                 state, train_loss = run.epoch(state, data, epoch)
-                predicted = _predict(network, state["params"], validation[0])
+                predicted = jnp.asarray(
+                    _predict(network, state["params"], validation[0])
+                )
                 line = {
                     "epoch": epoch + 1,
                     "train_loss": train_loss,
@@ -180,7 +194,10 @@ def train(
                 on_epoch()
                 bar.update()
                 bar.set_postfix(validation_mse=f"{line['validation_mse']:.5f}")
-                if time.monotonic() - saved_at > 30 or epoch + 1 == config.epochs:
+                if (
+                    time.monotonic() - saved_at > _CHECKPOINT_SECONDS
+                    or epoch + 1 == config.epochs
+                ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
     return Reconstructor(
@@ -188,11 +205,14 @@ def train(
     )
 
 
-def load(workdir: Path, config: ReconnConfig, image_shape: tuple) -> Reconstructor:
+def load(
+    workdir: str | os.PathLike, config: ReconnConfig, image_shape: tuple[int, ...]
+) -> Reconstructor:
     """The RecoNN that a finished `train` left in `workdir`.
 
     Raises: FileNotFoundError: there is none, or it isn't finished.
     """
+    workdir = Path(workdir)
     if not (workdir / "standardiser.npz").exists():
         raise FileNotFoundError(
             f"No RecoNN in {workdir}. Train one with `informed train`."
@@ -216,12 +236,16 @@ class _Run:
     """The compiled steps of one training run."""
 
     def __init__(
-        self, network: networks.Network, config: ReconnConfig, num_train: int, key: Array
+        self,
+        network: networks.Network,
+        config: ReconnConfig,
+        num_train: int,
+        key: Array,
     ) -> None:
         self.network, self.num_train = network, num_train
         self.batch_size = min(config.batch_size, num_train)
         self.steps = num_train // self.batch_size
-        self.init_key, self.order_key = jax.random.split(key)
+        self.init_key, self.order_key, self.dropout_key = jax.random.split(key, 3)
         self.optimiser = _optimiser(config, self.steps)
         self._steps = jax.jit(self._scan_steps, donate_argnums=0)
 
@@ -247,60 +271,48 @@ class _Run:
         )
         order = rng.permutation(self.num_train)[: self.steps * self.batch_size]
         batches = order.reshape(self.steps, self.batch_size).astype(np.int32)
+        keys = jax.random.split(jax.random.fold_in(self.dropout_key, epoch), self.steps)
         moving = (state["params"], state["optimiser"])
         total = 0.0
         for first in range(0, self.steps, _STEPS_PER_CALL):
-            part = batches[first : first + _STEPS_PER_CALL]
-            moving, values = self._steps(moving, data, part)
+            rows = slice(first, first + _STEPS_PER_CALL)
+            moving, values = self._steps(moving, data, batches[rows], keys[rows])
             mean = float(values.mean())
             if not math.isfinite(mean):
                 raise FloatingPointError(
                     f"The RecoNN's loss became {mean} in epoch {epoch + 1}, steps"
-                    f" {first + 1} to {first + len(part)} of {self.steps}. Lower"
+                    f" {first + 1} to {first + len(values)} of {self.steps}. Lower"
                     " reconn.learning_rate."
                 )
-            total += mean * len(part)
+            total += float(values.sum())
         params, optimiser_state = moving
         return state | {"params": params, "optimiser": optimiser_state}, (
             total / self.steps
         )
 
     def _scan_steps(
-        self, moving: Any, data: tuple[Array, Array], batches: Array
+        self,
+        moving: Any,
+        data: tuple[Array, Array],
+        batches: Any,
+        keys: Array,
     ) -> tuple[Any, Array]:
         """Several steps in one call: (params, optimiser), their losses."""
         inputs, images = data
 
-        def loss(params: Params, rows: Array) -> Array:
-            return losses.mae_plus_mse(
-                self.network.apply(params, inputs[rows]), images[rows]
-            )
+        def loss(params: Params, rows: Array, key: Array) -> Array:
+            reconstructed = self.network.apply_dropout(params, key, inputs[rows])
+            return losses.mae_plus_mse(reconstructed, images[rows])
 
-        def step(moving: Any, rows: Array) -> tuple[Any, Array]:
+        def step(moving: Any, batch: tuple[Array, Array]) -> tuple[Any, Array]:
             params, optimiser_state = moving
-            value, gradient = jax.value_and_grad(loss)(params, rows)
+            value, gradient = jax.value_and_grad(loss)(params, *batch)
             change, optimiser_state = self.optimiser.update(
                 gradient, optimiser_state, params
             )
             return (optax.apply_updates(params, change), optimiser_state), value
 
-        return jax.lax.scan(step, moving, batches)
-
-
-def _fit(
-    blocks: Iterable[Any], *, config: ReconnConfig, num_models: int
-) -> features.Standardiser:
-    """Standardiser of the first `num_models` models."""
-
-    def first() -> Iterable[Any]:
-        left = num_models
-        for block in blocks:
-            if left <= 0:
-                return
-            yield dataclasses.replace(block, weights=block.weights[:left])
-            left -= len(block.weights)
-
-    return features.fit(first(), clip=config.clip)
+        return jax.lax.scan(step, moving, (batches, keys))
 
 
 def _network(
@@ -312,6 +324,8 @@ def _network(
         image_shape,
         widths=config.widths,
         activation=config.activation,
+        input_dropout=config.input_dropout,
+        dropout=config.dropout,
     )
 
 
@@ -337,7 +351,9 @@ def _apply(apply: Callable[[Params, Array], Array], params: Params, x: Array) ->
     return apply(params, x)
 
 
-def _predict(network: networks.Network, params: Params, inputs: np.ndarray) -> np.ndarray:
+def _predict(
+    network: networks.Network, params: Params, inputs: np.ndarray
+) -> np.ndarray:
     """The network's images, in batches."""
     parts = [
         np.asarray(_apply(network.apply, params, inputs[i : i + _PREDICT_BATCH]))

@@ -26,11 +26,12 @@ def choice(field: str, value: str, allowed: Iterable[str]) -> str:
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """A hint " Did you mean 'x'?" for a misspelt name, or nothing."""
-    found = difflib.get_close_matches(str(name), list(allowed), n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    by_lower = {known.lower(): known for known in allowed}
+    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1)
+    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
-def at_least(field: str, value: float, bound: float) -> None:
+def at_least(field: str, value: int | float, bound: int | float) -> None:
     """Raise ValueError unless `value` >= `bound`."""
     if not value >= bound:
         raise ValueError(f"Expected {field} >= {bound}, got {value!r}.")
@@ -73,7 +74,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as the annotated type, without guessing."""
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
-            raise ValueError(f"Expected {where} to be a group of fields, got {value!r}.")
+            raise ValueError(
+                f"Expected {where} to be a group of fields, got {value!r}."
+            )
         return build(typing.cast(type, hint), value, where)
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):

@@ -57,10 +57,11 @@ class Factory:
 
     def __post_init__(self) -> None:
         checks.choice("role", self.role, ROLES)
-        if self.width is None:
+        width = self.width
+        if width is None:
             width = models_per_batch(self.victim, self.training, len(self.fixed))
             object.__setattr__(self, "width", width)
-        checks.at_least("shadow.models_per_batch", self.models_at_once, 1)
+        checks.at_least("shadow.models_per_batch", width, 1)
         if self.fixed.image_shape != self.victim.image_shape:
             raise ValueError(
                 f"Expected images of shape {self.victim.image_shape} for this victim,"
@@ -71,7 +72,8 @@ class Factory:
     @property
     def models_at_once(self) -> int:
         """Models trained at once on all local devices."""
-        return (self.width or 1) * jax.local_device_count()
+        assert self.width is not None  # chosen when made
+        return self.width * jax.local_device_count()
 
     def train(
         self, targets: Examples, *, first_id: int = 0, bar: tqdm | None = None

@@ -22,6 +22,7 @@ import json
 import os
 import platform
 import shutil
+import typing
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -49,12 +50,34 @@ class CorruptBlockError(RuntimeError):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Block:
-    """Some models of a store and the targets they were trained on."""
+class ShadowModels:
+    """Trained models and the targets they were trained on, in memory.
+
+    Raises: ValueError: arrays that don't have one row a model.
+    """
 
     weights: Float32[np.ndarray, "models params"]
     images: Float32[np.ndarray, "models height width channels"]
     labels: Int32[np.ndarray, "models"]
+
+    def __post_init__(self) -> None:
+        if not len(self.weights) == len(self.images) == len(self.labels):
+            raise ValueError(
+                f"Expected one row a model in weights, images and labels, got"
+                f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return tuple(self.images.shape[1:])
+
+    def blocks(self) -> "Iterator[ShadowModels]":
+        """Everything as one block; what `ShadowStore.blocks` does piece by piece."""
+        yield self
 
 
 class ShadowStore:
@@ -147,6 +170,11 @@ class ShadowStore:
         return self.manifest["num_models"]
 
     @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return tuple(self.manifest["image_shape"])
+
+    @property
     def num_blocks(self) -> int:
         """Blocks of the finished store."""
         return -(-len(self) // self.manifest["block_size"])
@@ -168,7 +196,7 @@ class ShadowStore:
 
     def array(self, name: str) -> np.ndarray:
         """One of the arrays that are not cut into blocks, such as fixed_images."""
-        return np.asarray(self._group[name][...])
+        return np.asarray(self._zarr(name)[...])
 
     def block_range(self, block: int) -> tuple[int, int]:
         """The models of a block: first, and one past the last."""
@@ -189,14 +217,14 @@ class ShadowStore:
         start, stop = self.block_range(block)
         arrays = dict(zip(_PER_MODEL, (weights, images, labels), strict=True))
         for name, values in arrays.items():
-            shape = (stop - start, *self._group[name].shape[1:])
+            shape = (stop - start, *self._zarr(name).shape[1:])
             if values.shape != shape:
                 raise ValueError(
                     f"Expected {name} of block {block} to be {shape}, got"
                     f" {values.shape}."
                 )
         for name, values in arrays.items():
-            self._group[name][start:stop] = values
+            self._zarr(name)[start:stop] = values
         commit = {
             "block": block,
             "sha256": {name: _digest(values) for name, values in arrays.items()},
@@ -205,7 +233,7 @@ class ShadowStore:
         if not self.missing():
             self._remove_partials()
 
-    def read_block(self, block: int) -> Block:
+    def read_block(self, block: int) -> ShadowModels:
         """Read one block and check it against its commit.
 
         Raises:
@@ -225,7 +253,7 @@ class ShadowStore:
                 )
         return found
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[ShadowModels]:
         """All blocks in order, each checked.
 
         Raises: as `read_block`; RuntimeError at once if the store isn't complete.
@@ -234,17 +262,17 @@ class ShadowStore:
             raise RuntimeError(self._incomplete())
         return (self.read_block(block) for block in range(self.num_blocks))
 
-    def read(self) -> Block:
-        """The whole store as one block; needs its size in memory."""
+    def read(self) -> ShadowModels:
+        """The whole store; needs its size in memory."""
         weights, images, labels = (
-            np.empty(self._group[name].shape, self._group[name].dtype)
+            np.empty(self._zarr(name).shape, self._zarr(name).dtype)
             for name in _PER_MODEL
         )
         for number, block in enumerate(self.blocks()):
             rows = slice(*self.block_range(number))
             weights[rows], images[rows] = block.weights, block.images
             labels[rows] = block.labels
-        return Block(weights=weights, images=images, labels=labels)
+        return ShadowModels(weights=weights, images=images, labels=labels)
 
     def verify(self) -> list[int]:
         """Committed blocks that are corrupt or can't be read."""
@@ -261,12 +289,16 @@ class ShadowStore:
         """Take back a commit, so that the block is made again."""
         self._commit_file(block).unlink(missing_ok=True)
 
-    def _read(self, block: int) -> Block:
+    def _read(self, block: int) -> ShadowModels:
         """A block's arrays as they lie on disk."""
         start, stop = self.block_range(block)
-        return Block(
-            **{name: np.asarray(self._group[name][start:stop]) for name in _PER_MODEL}
+        return ShadowModels(
+            **{name: np.asarray(self._zarr(name)[start:stop]) for name in _PER_MODEL}
         )
+
+    def _zarr(self, name: str) -> zarr.Array:
+        """An array of the group."""
+        return typing.cast(zarr.Array, self._group[name])
 
     def _commit_file(self, block: int) -> Path:
         return self.path / "commits" / f"{block:06d}.json"

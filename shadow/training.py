@@ -4,10 +4,10 @@ The same inputs give the same bits on the same kind of device. Randomness that t
 adversary may know, the initialisation and the order of mini-batches, comes in as
 arguments; who knows it is decided by whoever passes it (see `shadow.factory`).
 
-The fixed set stays one array for all models: the loss is (sum over D_- + loss of z) / n,
-so that under `vmap` over z the target is a separate rank-one term and no model gets a
-copy of the data. Matrix products run in full float32: one training point among
-thousands moves a weight by about 3e-3 of its size.
+The fixed set stays one array for all models. The loss is (sum over D_- + loss of z)/n,
+so under `vmap` over z the target is a separate rank-one term and no model gets a copy
+of the data. Matrix products run in full float32: one training point among thousands
+moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses
@@ -16,18 +16,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Int32
 
 from shadow import checks
 from shadow.victims import Params, Victim
 
 OPTIMISERS = ("adam", "sgd")
+AnyArray = Array | np.ndarray
 Fixed = tuple[
-    Float32[Array, "fixed height width channels"],
-    Int32[Array, "fixed"],
+    Float32[AnyArray, "fixed height width channels"], Int32[AnyArray, "fixed"]
 ]
-Target = tuple[Float32[Array, "height width channels"], Int32[Array, ""]]
+Target = tuple[Float32[AnyArray, "height width channels"], ArrayLike]
 Algorithm = Callable[[Params, Fixed, Target, Array], Params]
 
 
@@ -100,12 +102,12 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
     """
     optimise = optimiser(config)
 
-    def losses(params: Params, images: Array, labels: Array) -> Array:
-        return cross_entropy(victim.apply(params, images), labels)
+    def losses(params: Params, images: AnyArray, labels: AnyArray) -> Array:
+        return cross_entropy(victim.apply(params, images), jnp.asarray(labels))
 
     def target_loss(params: Params, target: Target) -> Array:
-        image, label = target
-        return losses(params, image[None], label[None])[0]
+        image, label = (jnp.asarray(part)[None] for part in target)
+        return losses(params, image, label)[0]
 
     def update(state: Any, loss: Callable[[Params], Array]) -> Any:
         params, optimiser_state = state
@@ -121,7 +123,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
         return update(state, loss)
 
     def mini_batch_epoch(state: Any, fixed: Fixed, target: Target, key: Array) -> Any:
-        images, labels = fixed
+        images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         size = min(config.batch_size or 0, num_fixed + 1)
         batches = epoch_batches(key, num_fixed + 1, size)

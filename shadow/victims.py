@@ -18,6 +18,7 @@ from typing import Any
 import haiku as hk
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float32
 
 from shadow import checks
@@ -35,6 +36,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
 }
 ARCHITECTURES = ("mlp", "cnn", "affine")
+_SMALLEST_FOR_CNN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class Victim:
     """
 
     init: Callable[[Array], Params]
-    apply: Callable[[Params, Array], Array]
+    apply: Callable[[Params, ArrayLike], Array]
     image_shape: tuple[int, ...]
     num_classes: int
     layout: tuple[Slice, ...]
@@ -120,7 +122,14 @@ def build(
     """The victim of a configuration, for images of `image_shape`.
 
     On MNIST the default has 7,960 parameters; on CIFAR-10 "cnn" has 55,098 (Table V).
+
+    Raises: ValueError: images too small for the CNN's two convolutions.
     """
+    if config.architecture == "cnn" and min(image_shape[:2]) < _SMALLEST_FOR_CNN:
+        raise ValueError(
+            f"Expected images of at least {_SMALLEST_FOR_CNN} x {_SMALLEST_FOR_CNN} for"
+            f" victim.architecture='cnn', got {image_shape}. Use 'mlp'."
+        )
     activation = ACTIVATIONS[config.activation]
     w_init = _INITIALISERS[config.initialiser]
     widths = () if config.architecture == "affine" else config.widths
@@ -184,7 +193,7 @@ def from_haiku(
         start += leaf.size
     return Victim(
         init=init,
-        apply=transformed.apply,
+        apply=lambda params, images: transformed.apply(params, jnp.asarray(images)),
         image_shape=tuple(image_shape),
         num_classes=num_classes,
         layout=tuple(layout),
@@ -192,7 +201,9 @@ def from_haiku(
     )
 
 
-def accuracy(victim: Victim, params: Params, images: Array, labels: Array) -> float:
+def accuracy(
+    victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
+) -> float:
     """Share of `images` that the victim puts into their class."""
     predicted = jnp.argmax(victim.apply(params, images), axis=-1)
     return float(jnp.mean(predicted == labels))

@@ -1,0 +1,52 @@
+"""MNIST: DOC"""
+
+from ml_collections import config_dict
+
+
+def get_config() -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.seed = 0
+
+    config.data = config_dict.ConfigDict()
+    config.data.name = "mnist"
+    config.data.shadow_name = config_dict.placeholder(str)
+    config.data.num_fixed = 1000
+    config.data.num_test = 1000
+    config.data.balanced = False
+
+    config.victim = config_dict.ConfigDict()
+    config.victim.architecture = "mlp"
+    config.victim.widths = (10,)
+    config.victim.activation = "elu"
+    config.victim.initialiser = "lecun_normal"
+
+    config.training = config_dict.ConfigDict()
+    config.training.optimiser = "sgd"
+    config.training.learning_rate = 0.2
+    config.training.momentum = 0.9
+    config.training.epochs = 100
+    config.training.batch_size = config_dict.placeholder(int)
+    config.training.weight_decay = 0.0
+    config.training.initialisation = "shared"
+    config.training.shuffling = "known"
+
+    config.shadow = config_dict.ConfigDict()
+    config.shadow.count = 20_000
+    config.shadow.block_size = 512
+    config.shadow.models_per_batch = config_dict.placeholder(int)
+
+    config.reconn = config_dict.ConfigDict()
+    config.reconn.widths = (1000, 1000)
+    config.reconn.activation = "relu"
+    config.reconn.optimiser = "adam"
+    config.reconn.learning_rate = 5e-4
+    config.reconn.schedule = "cosine"
+    config.reconn.warmup_epochs = 1.0
+    config.reconn.weight_decay = 0.0
+    config.reconn.batch_size = 128
+    config.reconn.epochs = 60
+    config.reconn.input_dropout = 0.2
+    config.reconn.dropout = 0.2
+    config.reconn.clip = 10.0
+    config.reconn.validation_fraction = 0.05
+    return config.lock()

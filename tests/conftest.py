@@ -1,0 +1,41 @@
+"""Shared fixtures. Small real images (scikit-learn's digits) wherever they do."""
+
+import hypothesis
+import jax
+import numpy as np
+import pytest
+
+import shadow
+from shadow import victims
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+hypothesis.settings.register_profile("tests", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("tests")
+
+
+@pytest.fixture
+def key() -> jax.Array:
+    return jax.random.key(2022)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(2022)
+
+
+@pytest.fixture(scope="session")
+def digits() -> shadow.Examples:
+    return shadow.load("digits")
+
+
+@pytest.fixture(scope="session")
+def split(digits: shadow.Examples) -> shadow.Split:
+    return shadow.split(digits, num_fixed=50, num_shadow=40, num_test=10, seed=0)
+
+
+@pytest.fixture(scope="session")
+def victim(digits: shadow.Examples) -> victims.Victim:
+    config = victims.VictimConfig(widths=(5,))
+    return victims.build(
+        config, image_shape=digits.image_shape, num_classes=digits.num_classes
+    )

@@ -1,0 +1,231 @@
+"""The whole line on small digits, through the command line as a user would."""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from informed import cli, pipeline
+from informed.experiment import Experiment
+from shadow import ShadowStore
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").glob("*.py"))
+SMALL = [
+    f"--config={ROOT / 'configs' / 'digits.py'}",
+    "--config.data.num_fixed=60",
+    "--config.data.num_test=20",
+    "--config.training.epochs=20",
+    "--config.shadow.count=200",
+    "--config.shadow.block_size=64",
+    "--config.reconn.widths=(64,)",
+    "--config.reconn.epochs=5",
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("runs") / "digits"
+    cli.main(["run", *SMALL, f"--workdir={workdir}", "--quiet"])
+    return workdir
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {
+        str(file.relative_to(folder)): file.stat().st_mtime_ns
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def run(capsys, *arguments) -> str:
+    cli.main([*map(str, arguments)])
+    return capsys.readouterr().out
+
+
+def refused(capsys, *arguments) -> str:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*map(str, arguments)])
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1, message
+    return message
+
+
+def test_the_results_are_complete_and_consistent(finished):
+    results = json.loads((finished / "results.json").read_text())
+    assert results["shadow_models"] == 200
+    assert results["num_targets"] == 20
+    assert results["wall_s"] == pytest.approx(sum(results["stage_wall_s"].values()))
+    with np.load(finished / "reconstructions.npz") as arrays:
+        guesses = arrays["images"]
+    truth = ShadowStore(finished / "released").read()
+    assert results["reconn_mse"] == pytest.approx(
+        np.mean((guesses - truth.images) ** 2)
+    )
+    assert 0 < results["nn_oracle_mse"] < results["mean_image_mse"]
+    assert results["configuration"]["data"]["num_fixed"] == 60
+    for picture in ("reconstructions.png", "distances.png"):
+        assert (finished / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_stores_hold_disjoint_parts(finished):
+    store = ShadowStore(finished / "shadow")
+    ids = [store.array(f"{part}_indices") for part in ("fixed", "shadow", "test")]
+    assert [len(part) for part in ids] == [60, 200, 20]
+    assert len(np.unique(np.concatenate(ids))) == 280
+
+
+def test_running_again_does_nothing(finished, capsys):
+    before = stamps(finished)
+    output = run(capsys, "run", *SMALL, f"--workdir={finished}", "--json")
+    assert json.loads(output) == json.loads((finished / "results.json").read_text())
+    for stage in ("shadow", "train", "attack", "evaluate"):
+        run(capsys, stage, *SMALL, f"--workdir={finished}")
+    assert stamps(finished) == before
+
+
+def test_stages_one_by_one_give_the_same(finished, tmp_path, capsys):
+    for stage in ("shadow", "train", "attack", "evaluate"):
+        run(capsys, stage, *SMALL, f"--workdir={tmp_path}", "--quiet")
+    with (
+        np.load(tmp_path / "reconstructions.npz") as ours,
+        np.load(finished / "reconstructions.npz") as theirs,
+    ):
+        np.testing.assert_array_equal(ours["images"], theirs["images"])
+
+
+def test_the_same_models_are_attacked_again(finished, tmp_path, capsys):
+    before = stamps(finished)
+    other = [*SMALL, "--config.reconn.learning_rate=1e-4"]
+    message = refused(capsys, "run", *other, f"--workdir={finished}")
+    assert "reconn.learning_rate: 0.0005 there, 0.0001 asked for" in message
+    assert "--shadow" in message
+    arguments = [f"--workdir={tmp_path}", f"--shadow={finished}", "--quiet"]
+    run(capsys, "run", *other, *arguments)
+    assert (tmp_path / "results.json").exists()
+    assert not (tmp_path / "shadow").exists()
+    assert stamps(finished) == before
+
+
+def test_another_training_is_refused(finished, capsys):
+    other = [*SMALL, "--config.training.epochs=21"]
+    message = refused(capsys, "shadow", *other, f"--workdir={finished}")
+    assert "training.epochs: 20 there, 21 asked for" in message
+
+
+def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
+    run(capsys, "shadow", *SMALL, f"--workdir={tmp_path}", "--quiet")
+    assert "all blocks match" in run(
+        capsys, "shadow", "verify", f"--workdir={tmp_path}"
+    )
+    chunk = next((tmp_path / "shadow" / "weights" / "c" / "2").iterdir())
+    good = chunk.read_bytes()
+    chunk.write_bytes(good[:1000] + b"\0\1\2\3" + good[1004:])
+    message = refused(capsys, "train", *SMALL, f"--workdir={tmp_path}")
+    assert "Block 2" in message
+    assert f"informed shadow verify --workdir={tmp_path}" in message
+    output = run(capsys, "shadow", "verify", f"--workdir={tmp_path}", "--json")
+    assert json.loads(output) == {"corrupt": {"released": [], "shadow": [2]}}
+    assert chunk.read_bytes() == good
+    ours, theirs = (ShadowStore(d / "shadow") for d in (tmp_path, finished))
+    np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
+
+
+def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
+    """With every target of the released models replaced, the guesses are the same."""
+    import shutil
+
+    shutil.copytree(finished, tmp_path / "other")
+    store = ShadowStore(tmp_path / "other" / "released")
+    found = store.read()
+    for block in range(store.num_blocks):
+        rows = slice(*store.block_range(block))
+        images = 1 - found.images[rows]
+        store.write_block(block, found.weights[rows], images, found.labels[rows] * 0)
+    (tmp_path / "other" / "stages" / "attack.json").unlink()
+    (tmp_path / "other" / "reconstructions.npz").unlink()
+    run(capsys, "attack", *SMALL, f"--workdir={tmp_path / 'other'}")
+    guesses = [
+        np.load(folder / "reconstructions.npz")["images"]
+        for folder in (finished, tmp_path / "other")
+    ]
+    np.testing.assert_array_equal(*guesses)
+
+
+def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
+    for stage in ("train", "attack", "evaluate"):
+        message = refused(capsys, stage, *SMALL, f"--workdir={tmp_path}")
+        assert "`informed shadow`" in message
+    message = refused(capsys, "shadow", "verify", f"--workdir={tmp_path}")
+    assert "`informed shadow`" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--config.shadow.cuont=5"], ["cuont", "count"]),
+        (["--config.shadow.count=many"], ["shadow.count", "many"]),
+        (["--config.victim.activation=rleu"], ["victim.activation", "'relu'"]),
+        (["--config.reconn.epochs=0"], ["reconn.epochs >= 1, got 0"]),
+        (["--config.data.num_fixed=2000"], ["digits", "2000", "1797"]),
+        (["--config.shadow.count=0"], ["shadow.count >= 1, got 0"]),
+        (["--confg.shadow.count=5"], ["--confg.shadow.count=5"]),
+    ],
+    ids=str,
+)
+def test_bad_configurations_are_one_clear_line(arguments, parts, tmp_path, capsys):
+    message = refused(capsys, "shadow", *SMALL, *arguments, f"--workdir={tmp_path}")
+    for part in parts:
+        assert part in message
+
+
+def test_no_configuration_is_one_clear_line(tmp_path, capsys):
+    assert "--config=FILE" in refused(capsys, "run", f"--workdir={tmp_path}")
+    message = refused(
+        capsys, "run", "--config=configs/nope.py", f"--workdir={tmp_path}"
+    )
+    assert "nope.py" in message
+
+
+def get_config(path: Path, *arguments):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config(*arguments).to_dict()
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_configuration_names_every_field(path):
+    """So that every field can be set on the command line, and none is misspelt."""
+    values = get_config(path)
+    experiment = Experiment.from_mapping(values)
+    assert json.dumps(dataclasses.asdict(experiment)) == json.dumps(
+        dataclasses.asdict(Experiment.from_mapping(values))
+    )
+
+    def names(mapping, prefix=""):
+        for name, value in mapping.items():
+            yield prefix + name
+            if isinstance(value, dict):
+                yield from names(value, f"{prefix}{name}.")
+
+    assert set(names(values)) == set(names(dataclasses.asdict(experiment)))
+
+
+def test_help_works_as_a_command():
+    found = subprocess.run(
+        [sys.executable, "-m", "informed.cli", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    for stage in (*pipeline.STAGES, "run"):
+        assert stage in found.stdout

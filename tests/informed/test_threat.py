@@ -1,0 +1,132 @@
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import informed
+import reconn
+import shadow
+from informed.threat import Knowledge, Reconstruction, Release
+
+
+@pytest.fixture
+def factory(victim, split, key):
+    return shadow.Factory(
+        victim=victim,
+        training=shadow.TrainingConfig(epochs=5),
+        fixed=split.fixed,
+        key=key,
+        role="released",
+        width=4,
+    )
+
+
+class MeanImage:
+    """An attack without any information from the release."""
+
+    def __call__(self, release, knowledge, *, key):
+        mean = knowledge.fixed.images.mean(axis=0)
+        return Reconstruction(images=np.stack([mean] * len(release.weights)))
+
+
+def test_the_game_compares_with_the_truth(factory, split, key):
+    knowledge = Knowledge.informed(factory)
+    errors = informed.reconstruction_game(
+        MeanImage(), factory, split.test, knowledge, error=informed.mse, key=key
+    )
+    mean = split.fixed.images.mean(axis=0)
+    np.testing.assert_allclose(
+        errors, ((split.test.images - mean) ** 2).mean(axis=(1, 2, 3)), rtol=1e-5
+    )
+
+
+def test_a_guess_of_another_shape_is_refused(factory, split, key):
+    def one_only(release, knowledge, *, key):
+        return Reconstruction(images=np.zeros((1, 8, 8, 1), np.float32))
+
+    with pytest.raises(ValueError, match=r"shape \(10, 8, 8, 1\), got \(1, 8, 8, 1\)"):
+        informed.reconstruction_game(
+            one_only,
+            factory,
+            split.test,
+            Knowledge.informed(factory),
+            error=informed.mse,
+            key=key,
+        )
+
+
+def test_what_the_adversary_is_not_told_is_none(factory):
+    told = Knowledge.informed(factory)
+    assert told.initialisation.shape == (factory.victim.num_params,)
+    assert told.shuffling_key is not None
+    secretive = dataclasses.replace(
+        factory,
+        training=dataclasses.replace(
+            factory.training, initialisation="random", shuffling="unknown"
+        ),
+    )
+    told = Knowledge.informed(secretive)
+    assert told.initialisation is None
+    assert told.shuffling_key is None
+    assert told.labels is None
+    assert told.public is None
+
+
+def test_retraining_always_wins_the_membership_game(factory, split, key):
+    """Section II-D: against a deterministic A informed membership is trivial."""
+
+    def retrain(release, knowledge, candidates, *, key):
+        maker = shadow.Factory(
+            victim=knowledge.victim,
+            training=knowledge.training,
+            fixed=knowledge.fixed,
+            key=factory.key,
+            width=4,
+        )
+        distances = [
+            np.abs(maker.train(candidate) - release.weights).max(axis=1)
+            for candidate in candidates
+        ]
+        return np.argmin(distances, axis=0)
+
+    candidates = (split.shadow.take(slice(0, 20)), split.shadow.take(slice(20, 40)))
+    knowledge = Knowledge.informed(factory)
+    won = informed.membership_game(retrain, factory, candidates, knowledge, key=key)
+    assert won.all()
+
+    def always_first(release, knowledge, candidates, *, key):
+        return np.zeros(len(release.weights), np.int64)
+
+    won = informed.membership_game(
+        always_first, factory, candidates, knowledge, key=key
+    )
+    assert 0 < won.sum() < 20, "the coin falls on both sides"
+
+
+def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
+    """Same release: same bytes. Another target behind it, other knowledge: no matter.
+
+    Rows are separate games: a row's guess doesn't depend on the others.
+    """
+    models = shadow.ShadowModels(
+        weights=dataclasses.replace(factory, role="shadow").train(split.shadow),
+        images=split.shadow.images,
+        labels=split.shadow.labels,
+    )
+    config = reconn.ReconnConfig(widths=(16,), epochs=3, batch_size=8)
+    attack = informed.ReconnAttack(
+        reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
+    )
+    weights = factory.train(split.test)
+    first = attack(Release(weights=weights), Knowledge(), key=key).images
+    second = attack(
+        Release(weights=weights), Knowledge.informed(factory), key=jax.random.key(1)
+    ).images
+    np.testing.assert_array_equal(first, second)
+    assert first.min() >= 0
+    assert first.max() <= 1
+    reordered = attack(Release(weights=weights[::-1]), Knowledge(), key=key).images
+    np.testing.assert_allclose(reordered[::-1], first, atol=1e-6)
+    other = attack(Release(weights=weights[5:]), Knowledge(), key=key).images
+    np.testing.assert_allclose(other, first[5:], atol=1e-6)

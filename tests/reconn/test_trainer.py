@@ -1,0 +1,181 @@
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import reconn
+from reconn import trainer
+from shadow import ShadowModels
+
+SHAPE = (4, 4, 1)
+
+
+@pytest.fixture
+def planted(digits, rng):
+    """Weights that are a known noisy linear image of the target."""
+    images = digits.images[:300, 2:6, 2:6]
+    mixing = rng.normal(size=(16, 40)).astype(np.float32)
+    weights = images.reshape(300, 16) @ mixing
+    weights += 0.01 * rng.normal(size=weights.shape).astype(np.float32)
+    return ShadowModels(weights=weights, images=images, labels=digits.labels[:300])
+
+
+def part(models, rows):
+    return ShadowModels(
+        weights=models.weights[rows],
+        images=models.images[rows],
+        labels=models.labels[rows],
+    )
+
+
+def config(**fields):
+    defaults = {"widths": (64,), "epochs": 12, "batch_size": 16, "learning_rate": 3e-3}
+    return trainer.ReconnConfig(**(defaults | fields))
+
+
+def test_a_planted_target_is_read_back(planted, key, tmp_path):
+    """Unseen targets, far closer than the mean image; permuted weights teach none."""
+    seen, unseen = part(planted, slice(0, 250)), part(planted, slice(250, None))
+
+    def error(models, workdir):
+        found = reconn.train(
+            models, config(epochs=60), key=key, workdir=workdir, progress=False
+        )
+        return np.mean((found(unseen.weights) - unseen.images) ** 2)
+
+    baseline = np.mean((seen.images.mean(axis=0) - unseen.images) ** 2)
+    assert error(seen, tmp_path / "true") < 0.1 * baseline
+    shuffled = ShadowModels(
+        weights=seen.weights[::-1], images=seen.images, labels=seen.labels
+    )
+    assert error(shuffled, tmp_path / "control") > 0.8 * baseline
+
+
+@pytest.mark.parametrize("optimiser", trainer.OPTIMISERS)
+@pytest.mark.parametrize("schedule", trainer.SCHEDULES)
+def test_every_optimiser_and_schedule_learns(
+    planted, key, tmp_path, optimiser, schedule
+):
+    reconn.train(
+        planted,
+        config(optimiser=optimiser, schedule=schedule),
+        key=key,
+        workdir=tmp_path,
+        progress=False,
+    )
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    errors = [json.loads(line)["validation_mse"] for line in lines]
+    assert len(errors) == 12
+    assert min(errors) < 0.7 * errors[0]
+
+
+class Interrupt(Exception):
+    pass
+
+
+def test_an_interrupted_run_ends_in_the_same_weights(
+    planted, key, tmp_path, monkeypatch
+):
+    whole = reconn.train(
+        planted, config(), key=key, workdir=tmp_path / "whole", progress=False
+    )
+    left = [5]
+
+    def stop():
+        left[0] -= 1
+        if not left[0]:
+            raise Interrupt
+
+    again = {"key": key, "workdir": tmp_path / "again", "progress": False}
+    monkeypatch.setattr(trainer, "_CHECKPOINT_SECONDS", 0.0)
+    with pytest.raises(Interrupt):
+        reconn.train(planted, config(), **again, on_epoch=stop)
+    epochs = []
+    resumed = reconn.train(
+        planted, config(), **again, on_epoch=lambda: epochs.append(1)
+    )
+    assert len(epochs) == 12 - 4, "four epochs had been saved"
+    jax.tree.map(np.testing.assert_array_equal, resumed.params, whole.params)
+    histories = [
+        [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
+        for run in ("whole", "again")
+    ]
+    for line in (*histories[0], *histories[1]):
+        del line["seconds"]
+    assert histories[0] == histories[1]
+    loaded = reconn.load(tmp_path / "again", config(), SHAPE)
+    np.testing.assert_array_equal(loaded(planted.weights), whole(planted.weights))
+
+
+def test_the_best_epoch_is_kept(planted, key, tmp_path):
+    """With a learning rate that forgets, the last epoch isn't the best one."""
+    found = reconn.train(
+        planted,
+        config(learning_rate=0.05, schedule="constant", epochs=15),
+        key=key,
+        workdir=tmp_path,
+        progress=False,
+    )
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").open()]
+    errors = [line["validation_mse"] for line in lines]
+    assert min(errors) < errors[-1]
+    unseen = part(planted, slice(285, None))  # the last 5 % validate
+    error = np.mean((found(unseen.weights) - unseen.images) ** 2)
+    assert error == pytest.approx(min(errors), rel=1e-5)
+
+
+def test_validation_models_are_never_trained_on(planted, key, tmp_path):
+    """What the validating rows hold changes no weight of the last epoch."""
+    changed = ShadowModels(
+        weights=np.concatenate([planted.weights[:285], planted.weights[285:] * 3]),
+        images=planted.images,
+        labels=planted.labels,
+    )
+    losses = []
+    for name, models in (("one", planted), ("other", changed)):
+        reconn.train(models, config(), key=key, workdir=tmp_path / name, progress=False)
+        lines = [
+            json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()
+        ]
+        losses.append([line["train_loss"] for line in lines])
+        assert len(lines) == 12
+    assert losses[0] == losses[1]
+
+
+def test_nan_stops_with_the_place(planted, key, tmp_path):
+    broken = ShadowModels(
+        weights=planted.weights,
+        images=np.where(
+            np.arange(300)[:, None, None, None] == 7, np.nan, planted.images
+        ),
+        labels=planted.labels,
+    )
+    with pytest.raises(
+        FloatingPointError, match=r"nan in epoch 1, steps 1 to 17.*learning_rate"
+    ):
+        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+
+
+def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
+    with pytest.raises(FileNotFoundError, match="No RecoNN"):
+        reconn.load(tmp_path, config(), SHAPE)
+    reconn.train(planted, config(), key=key, workdir=tmp_path, progress=False)
+    with pytest.raises(FileNotFoundError, match="12 of 20 epochs"):
+        reconn.load(tmp_path, config(epochs=20), SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"optimiser": "rmspop"}, r"reconn\.optimiser.*Did you mean 'rmsprop'"),
+        ({"schedule": "cos"}, r"reconn\.schedule to be one of"),
+        ({"activation": "Relu"}, r"reconn\.activation.*Did you mean 'relu'"),
+        ({"learning_rate": 0.0}, r"reconn\.learning_rate > 0"),
+        ({"validation_fraction": 1.0}, r"reconn\.validation_fraction in \(0, 1\)"),
+        ({"epochs": 0}, r"reconn\.epochs >= 1"),
+    ],
+)
+def test_bad_configurations_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        trainer.ReconnConfig(**fields)

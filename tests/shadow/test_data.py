@@ -1,0 +1,186 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shadow
+from shadow import data
+
+
+def examples(count: int = 60, num_classes: int = 3, side: int = 2) -> data.Examples:
+    rng = np.random.default_rng(count)
+    return data.Examples(
+        images=rng.random((count, side, side, 1), dtype=np.float32),
+        labels=np.arange(count) % num_classes,
+        num_classes=num_classes,
+        name="made",
+    )
+
+
+@given(
+    sizes=st.tuples(*[st.integers(1, 15)] * 3),
+    seed=st.integers(0, 1000),
+    balanced=st.booleans(),
+)
+def test_parts_are_disjoint_and_of_the_sizes_asked_for(sizes, seed, balanced):
+    pool = examples()
+    fixed, shadows, test = sizes
+    parts = data.split(
+        pool,
+        num_fixed=fixed,
+        num_shadow=shadows,
+        num_test=test,
+        seed=seed,
+        balanced=balanced,
+    )
+    ids = [parts.fixed_indices, parts.shadow_indices, parts.test_indices]
+    assert [len(i) for i in ids] == [fixed, shadows, test]
+    assert len(np.unique(np.concatenate(ids))) == sum(sizes)
+    np.testing.assert_array_equal(parts.fixed.images, pool.images[ids[0]])
+    np.testing.assert_array_equal(parts.test.labels, pool.labels[ids[2]])
+    if balanced:
+        for part in (parts.fixed, parts.shadow, parts.test):
+            counts = np.bincount(part.labels, minlength=3)
+            assert counts.max() - counts.min() <= 1
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_a_longer_draw_of_shadows_begins_with_the_shorter_one(balanced):
+    short, long = (
+        data.split(
+            examples(),
+            num_fixed=7,
+            num_shadow=k,
+            num_test=5,
+            seed=3,
+            balanced=balanced,
+        )
+        for k in (10, 30)
+    )
+    np.testing.assert_array_equal(short.fixed_indices, long.fixed_indices)
+    np.testing.assert_array_equal(short.test_indices, long.test_indices)
+    np.testing.assert_array_equal(short.shadow_indices, long.shadow_indices[:10])
+
+
+def test_another_seed_draws_otherwise(digits):
+    parts = [
+        shadow.split(digits, num_fixed=50, num_shadow=50, num_test=50, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    np.testing.assert_array_equal(parts[0].fixed_indices, parts[1].fixed_indices)
+    assert (parts[0].fixed_indices != parts[2].fixed_indices).any()
+
+
+def test_shadows_from_another_set_get_labels_the_victim_knows():
+    pool, other = examples(num_classes=3), examples(count=90, num_classes=9)
+    parts = data.split(
+        pool, num_fixed=30, num_shadow=90, num_test=30, seed=0, shadow_pool=other
+    )
+    assert parts.shadow.num_classes == 3
+    assert set(parts.shadow.labels) == {0, 1, 2}
+    np.testing.assert_array_equal(
+        parts.shadow.images, other.images[parts.shadow_indices]
+    )
+    with pytest.raises(ValueError, match=r"shape \(2, 2, 1\) of made, got \(3, 3, 1\)"):
+        data.split(
+            pool,
+            num_fixed=1,
+            num_shadow=1,
+            num_test=1,
+            seed=0,
+            shadow_pool=examples(side=3),
+        )
+
+
+def bad(images=None, labels=None):
+    good = examples(6)
+    return data.Examples(
+        images=good.images if images is None else images,
+        labels=good.labels if labels is None else labels,
+        num_classes=3,
+        name="mine",
+    )
+
+
+def with_pixel(value):
+    images = examples(6).images.copy()
+    images[4, 0, 0, 0] = value
+    return images
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"images": with_pixel(np.nan)}, r"mine\.images.*NaN in 1 of 6"),
+        ({"images": with_pixel(1.5)}, r"mine\.images within \[0, 1\].*1\.5"),
+        ({"images": with_pixel(-0.1)}, r"mine\.images within \[0, 1\].*-0\.1"),
+        ({"images": np.zeros((6, 2, 2))}, r"mine\.images of shape.*\(6, 2, 2\)"),
+        ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, r"floats.*uint8.*255"),
+        ({"labels": np.arange(5)}, r"mine\.labels of shape \(6,\).*\(5,\)"),
+        ({"labels": np.full(6, 3)}, r"mine\.labels in 0 \.\. 2.*3"),
+        ({"labels": np.zeros(6)}, r"mine\.labels as integers.*float64"),
+    ],
+)
+def test_bad_arrays_are_refused_by_name(arrays, message):
+    with pytest.raises(ValueError, match=message):
+        bad(**arrays)
+
+
+def test_too_many_points_are_refused_with_the_numbers(digits):
+    with pytest.raises(
+        ValueError, match=r"digits for 100 \+ 1000 \+ 1000 = 2100.*1797"
+    ):
+        data.split(digits, num_fixed=1000, num_shadow=1000, num_test=100, seed=0)
+    with pytest.raises(ValueError, match=r"balanced.*each class, but class 8 has 174"):
+        data.split(
+            digits, num_fixed=1000, num_shadow=700, num_test=90, seed=0, balanced=True
+        )
+    with pytest.raises(ValueError, match=r"data\.num_fixed >= 1, got 0"):
+        data.split(digits, num_fixed=0, num_shadow=1, num_test=1, seed=0)
+
+
+def test_overlapping_parts_are_refused(digits):
+    with pytest.raises(ValueError, match=r"fixed and shadow share 2.*index 3"):
+        data.split_by_indices(
+            digits, fixed=np.arange(5), shadow=np.arange(3, 9), test=np.array([20])
+        )
+    with pytest.raises(ValueError, match="test indices to be distinct"):
+        data.split_by_indices(
+            digits, fixed=np.arange(5), shadow=np.array([7]), test=np.array([9, 9])
+        )
+    with pytest.raises(ValueError, match=r"test indices in 0 \.\. 1796.*1797"):
+        data.split_by_indices(
+            digits, fixed=np.arange(5), shadow=np.array([7]), test=np.array([1797])
+        )
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(tmp_path):
+    with pytest.raises(ValueError, match=r"'mnits'.*Did you mean 'mnist'"):
+        data.load("mnits", data_dir=tmp_path)
+
+
+def test_data_that_is_not_prepared_is_said_at_once(tmp_path):
+    """In a process of its own with a dead proxy: nothing may go to the network."""
+    program = (
+        "import shadow, time; start = time.time()\n"
+        "try: shadow.load('mnist')\n"
+        "except FileNotFoundError as error:\n"
+        "    assert time.time() - start < 60\n"
+        "    print(error)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ
+        | {"TFDS_DATA_DIR": str(tmp_path), "https_proxy": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert f"looked in {tmp_path}/mnist" in found.stdout
+    assert "TFDS_DATA_DIR" in found.stdout
+    assert "download_and_prepare" in found.stdout

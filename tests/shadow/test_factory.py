@@ -1,0 +1,168 @@
+import dataclasses
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import shadow
+from shadow import factory, victims
+
+
+@pytest.fixture
+def make(victim, split, key):
+    def made(width=4, role="shadow", **fields):
+        return shadow.Factory(
+            victim=victim,
+            training=shadow.TrainingConfig(epochs=5, **fields),
+            fixed=split.fixed,
+            key=key,
+            role=role,
+            width=width,
+        )
+
+    return made
+
+
+def test_a_models_bits_do_not_depend_on_its_company(make, split):
+    weights = make().train(split.shadow)
+    backwards = make().train(split.shadow.take(np.arange(40)[::-1]))
+    np.testing.assert_array_equal(backwards[::-1], weights)
+    alone = make().train(split.shadow.take(slice(6, 7)))
+    np.testing.assert_array_equal(alone, weights[6:7])
+    rest = make().train(split.shadow.take(slice(2, None)))
+    np.testing.assert_array_equal(rest, weights[2:])
+
+
+def test_width_changes_nothing_but_rounding(make, split):
+    weights = [make(width=width).train(split.shadow) for width in (1, 4, 16)]
+    np.testing.assert_allclose(weights[0], weights[1], atol=1e-6)
+    np.testing.assert_allclose(weights[0], weights[2], atol=1e-6)
+
+
+def test_every_model_is_the_algorithm_on_its_own_target(make, split):
+    maker = make()
+    weights = maker.train(split.shadow.take(slice(0, 3)))
+    train = jax.jit(shadow.algorithm(maker.victim, maker.training))
+    init = shadow.shared_initialisation(maker.victim, maker.key)
+    for theta, image, label in zip(
+        weights, split.shadow.images, split.shadow.labels, strict=False
+    ):
+        params = train(
+            init,
+            (split.fixed.images, split.fixed.labels),
+            (image, label),
+            factory.known_shuffling_key(maker.key),
+        )
+        np.testing.assert_allclose(maker.victim.flatten(params), theta, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"initialisation": "random"}, {"batch_size": 10, "shuffling": "unknown"}],
+    ids=str,
+)
+def test_private_randomness_is_a_models_own(make, split, fields):
+    twin = split.shadow.take(np.array([0, 0]))
+    first, second = make(**fields).train(twin)
+    assert np.abs(first - second).max() > 1e-4, "the same target, other randomness"
+    third = make(role="released", **fields).train(twin)[0]
+    assert np.abs(first - third).max() > 1e-4, "released models have their own stream"
+    moved = make(**fields).train(twin.take(slice(1, 2)), first_id=1)[0]
+    np.testing.assert_array_equal(moved, second)
+
+
+def test_public_randomness_is_the_same_for_all(make, split):
+    twin = split.shadow.take(np.array([0, 0]))
+    first, second = make(batch_size=10).train(twin)
+    np.testing.assert_array_equal(first, second)
+    released = make(batch_size=10, role="released").train(twin)[0]
+    np.testing.assert_array_equal(first, released)
+
+
+def test_the_fixed_set_is_not_copied_per_model(rng):
+    """Working memory of a batch is far below one copy of D_- a model."""
+    fixed = shadow.Examples(
+        images=rng.random((500, 28, 28, 1), dtype=np.float32),
+        labels=np.zeros(500, np.int32),
+        num_classes=10,
+    )
+    victim = victims.build(
+        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+    )
+    for batch_size in (None, 100):
+        maker = shadow.Factory(
+            victim=victim,
+            training=shadow.TrainingConfig(epochs=2, batch_size=batch_size),
+            fixed=fixed,
+            key=jax.random.key(0),
+            width=16,
+        )
+        ids = np.arange(16, dtype=np.int32)
+        program = maker._compiled.func.lower(
+            (fixed.images, fixed.labels), fixed.images[:16], fixed.labels[:16], ids
+        )
+        memory = program.compile().memory_analysis()
+        assert memory.temp_size_in_bytes < 16 * fixed.images.nbytes / 4
+
+
+def test_divergence_is_an_error_that_names_the_model(make, split):
+    with pytest.raises(FloatingPointError, match=r"shadow models, such as number 20"):
+        make(learning_rate=1e38).train(split.shadow, first_id=20)
+
+
+def test_the_choice_of_width_fits_the_machine(victim):
+    mnist = victims.build(
+        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+    )
+    cnn = victims.build(
+        victims.VictimConfig(architecture="cnn"),
+        image_shape=(32, 32, 3),
+        num_classes=10,
+    )
+    training = shadow.TrainingConfig()
+    small, large, heavy = (
+        factory.models_per_batch(model, training, num_fixed)
+        for model, num_fixed in ((victim, 50), (mnist, 10_000), (cnn, 5_000))
+    )
+    assert 64 >= small >= large >= heavy >= 1
+    assert small.bit_count() == large.bit_count() == 1
+
+
+def test_bad_arguments_are_refused(make, split, digits):
+    with pytest.raises(ValueError, match=r"role to be one of"):
+        make(role="victim")
+    with pytest.raises(ValueError, match=r"models_per_batch >= 1, got 0"):
+        make(width=0)
+    wrong = dataclasses.replace(split.fixed, images=split.fixed.images[:, :7])
+    with pytest.raises(ValueError, match=r"shape \(8, 8, 1\).*got \(7, 8, 1\)"):
+        dataclasses.replace(make(), fixed=wrong)
+
+
+@pytest.mark.slow
+def test_two_devices_make_the_bits_of_one():
+    program = """
+import jax, numpy as np, shadow
+pool = shadow.load("digits")
+split = shadow.split(pool, num_fixed=50, num_shadow=21, num_test=10, seed=0)
+victim = shadow.build_victim(
+    shadow.VictimConfig(), image_shape=(8, 8, 1), num_classes=10)
+factory = shadow.Factory(victim=victim, training=shadow.TrainingConfig(epochs=5),
+    fixed=split.fixed, key=jax.random.key(0), width=4)
+print(factory.models_at_once, factory.train(split.shadow).tobytes().hex())
+"""
+    found = []
+    for devices in (1, 2):
+        flags = f"--xla_force_host_platform_device_count={devices}"
+        output = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"XLA_FLAGS": flags},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        assert int(output[0]) == 4 * devices
+        found.append(output[1])
+    assert found[0] == found[1]

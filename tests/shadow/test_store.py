@@ -1,0 +1,222 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import zarr
+
+import shadow
+from shadow import files
+
+PROGRAM = """
+import sys, jax, shadow
+pool = shadow.load("digits")
+split = shadow.split(pool, num_fixed=50, num_shadow=90, num_test=10, seed=0)
+victim = shadow.build_victim(
+    shadow.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10)
+factory = shadow.Factory(victim=victim, training=shadow.TrainingConfig(epochs=60),
+    fixed=split.fixed, key=jax.random.key(0), width=4)
+store = shadow.ShadowStore.create(sys.argv[1], configuration={"epochs": 60},
+    victim=victim, split=split, role="shadow", block_size=4, initialisation=None)
+print("ready", flush=True)
+factory.fill(store, split.shadow, progress=False,
+    on_block=lambda: print("block", flush=True))
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+@pytest.fixture
+def make(tmp_path, victim, split):
+    def made(path=None, configuration=None, block_size=16, role="shadow"):
+        return shadow.ShadowStore.create(
+            path or tmp_path / "store",
+            configuration=configuration or {"training": {"epochs": 1, "lr": 0.1}},
+            victim=victim,
+            split=split,
+            role=role,
+            block_size=block_size,
+            initialisation=np.zeros(victim.num_params, np.float32),
+        )
+
+    return made
+
+
+def fill(store, split, rng, blocks=None):
+    weights = rng.normal(size=(40, store.manifest["num_params"])).astype(np.float32)
+    for block in store.missing() if blocks is None else blocks:
+        rows = slice(*store.block_range(block))
+        store.write_block(
+            block, weights[rows], split.shadow.images[rows], split.shadow.labels[rows]
+        )
+    return weights
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_loses_at_most_the_block_in_work(tmp_path):
+    """Real kills, at random moments; then byte for byte the store made in one go."""
+    rng = random.Random(0)
+
+    def run(name, kill_after=None):
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(tmp_path / name)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        if kill_after is None:
+            output, _ = process.communicate()
+            assert process.returncode == 0
+            return output.count("block")
+        blocks = 0
+        while blocks < kill_after:
+            blocks += process.stdout.readline().startswith("block")
+        time.sleep(rng.random() * 0.03)
+        process.send_signal(signal.SIGKILL)
+        blocks += process.communicate()[0].count("block")
+        return blocks
+
+    total = run("whole")
+    assert total == 23
+    done = 0
+    for kill_after in (0, 3, 5, 4):
+        done += run("killed", kill_after)
+        if (tmp_path / "killed").exists():
+            store = shadow.ShadowStore(tmp_path / "killed")
+            present = total - len(store.missing())
+            # A block may be committed whose message the kill cut off.
+            assert done <= present <= done + 4
+            assert store.verify() == []
+    assert 0 < run("killed") < total, "went on where it was"
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_what_was_written_is_read(make, split, rng):
+    store = make()
+    weights = fill(store, split, rng)
+    whole = shadow.ShadowStore(store.path).read()
+    np.testing.assert_array_equal(whole.weights, weights)
+    np.testing.assert_array_equal(whole.images, split.shadow.images)
+    np.testing.assert_array_equal(whole.labels, split.shadow.labels)
+    for name in ("fixed", "shadow", "test"):
+        np.testing.assert_array_equal(
+            store.array(f"{name}_indices"), getattr(split, f"{name}_indices")
+        )
+    np.testing.assert_array_equal(store.array("fixed_images"), split.fixed.images)
+    assert [len(block) for block in store.blocks()] == [16, 16, 8]
+
+
+def test_any_zarr_reader_can_open_it(make, split, rng, victim):
+    store = make()
+    weights = fill(store, split, rng)
+    group = zarr.open_group(store.path, mode="r")
+    np.testing.assert_array_equal(group["weights"][...], weights)
+    assert store.layout == victim.layout
+
+
+def test_a_finished_store_is_the_same_bytes_in_any_order(make, split, rng, tmp_path):
+    one, other = make(tmp_path / "one"), make(tmp_path / "other")
+    weights = fill(one, split, np.random.default_rng(5))
+    fill(other, split, np.random.default_rng(5), blocks=[2, 0, 1, 0])
+    assert contents(one.path) == contents(other.path)
+    assert np.isfinite(weights).all()
+
+
+def test_another_configuration_is_refused_naming_the_fields(make):
+    make()
+    with pytest.raises(shadow.ConfigurationMismatchError) as error:
+        make(configuration={"training": {"epochs": 2, "lr": 0.1}}, block_size=8)
+    message = str(error.value)
+    assert "configuration.training.epochs: 1 there, 2 asked for" in message
+    assert "block_size: 16 there, 8 asked for" in message
+    assert "lr" not in message
+
+
+def test_an_unfinished_store_is_not_read_as_whole(make, split, rng):
+    store = make()
+    with pytest.raises(RuntimeError, match="0 of 3 blocks"):
+        store.read()
+    fill(store, split, rng, blocks=[0, 2])
+    assert store.missing() == [1]
+    with pytest.raises(RuntimeError, match="2 of 3 blocks"):
+        list(store.blocks())
+    with pytest.raises(RuntimeError, match="2 of 3 blocks"):
+        store.read_block(1)
+
+
+@pytest.mark.parametrize("name", ["weights", "images", "labels"])
+def test_one_flipped_bit_is_found(make, split, rng, name):
+    store = make()
+    fill(store, split, rng)
+    chunk = store.path / name / "c" / "1"
+    while chunk.is_dir():
+        (chunk,) = chunk.iterdir()
+    damaged = bytearray(chunk.read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    chunk.write_bytes(damaged)
+    assert store.verify() == [1]
+    with pytest.raises(shadow.CorruptBlockError, match=rf"Block 1 .*{name} do not"):
+        store.read()
+    store.drop_block(1)
+    assert store.missing() == [1]
+
+
+def test_a_chunk_that_is_gone_or_short_is_found(make, split, rng):
+    store = make()
+    fill(store, split, rng)
+    (store.path / "labels" / "c" / "0").unlink()
+    (store.path / "labels" / "c" / "2").write_bytes(b"x")
+    assert store.verify() == [0, 2]
+
+
+def test_arrays_of_a_wrong_shape_are_refused(make, split, rng):
+    store = make()
+    with pytest.raises(ValueError, match=r"weights of block 2 to be \(8, \d+\)"):
+        store.write_block(
+            2,
+            np.zeros((16, store.manifest["num_params"]), np.float32),
+            split.shadow.images[:16],
+            split.shadow.labels[:16],
+        )
+    assert store.missing() == [0, 1, 2]
+
+
+def test_a_folder_that_is_no_store_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="not a shadow store"):
+        shadow.ShadowStore(tmp_path)
+
+
+def test_the_manifest_tells_what_is_inside(make, victim):
+    manifest = json.loads((make().path / "manifest.json").read_text())
+    assert manifest["num_params"] == victim.num_params
+    assert manifest["versions"]["jax"] == jax.__version__
+    assert manifest["layout"][0]["name"] == "hidden_0/b"
+    assert len(manifest["fingerprint"]) == 64
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "a.json"
+    files.write_json(file, {"value": 1})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_json(file, {"value": 2})
+    assert json.loads(file.read_text()) == {"value": 1}
+    assert list(tmp_path.iterdir()) == [file]

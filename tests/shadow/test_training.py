@@ -1,0 +1,192 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from shadow import training, victims
+
+
+def enlarged(split):
+    """12 x 12 digits, with a black border: large enough for the CNN."""
+    border = ((0, 0), (2, 2), (2, 2), (0, 0))
+    return dataclasses.replace(
+        split,
+        **{
+            part: dataclasses.replace(
+                getattr(split, part), images=np.pad(getattr(split, part).images, border)
+            )
+            for part in ("fixed", "test")
+        },
+    )
+
+
+def concatenated(split):
+    """D_- + z as one data set, z last."""
+    images = np.concatenate([split.fixed.images, split.test.images[:1]])
+    labels = np.concatenate([split.fixed.labels, split.test.labels[:1]])
+    return jnp.asarray(images), jnp.asarray(labels)
+
+
+def plain_loop(victim, config, split, init, key):
+    """The same algorithm, written the usual way: one model, one data set, a loop."""
+    images, labels = concatenated(split)
+    if config.optimiser == "sgd":
+        optimiser = optax.sgd(config.learning_rate, momentum=config.momentum)
+    else:
+        optimiser = optax.adam(config.learning_rate)
+    optimiser = optax.chain(optax.add_decayed_weights(config.weight_decay), optimiser)
+    params, state = init, optimiser.init(init)
+
+    @jax.jit
+    def gradient(params, images, labels):
+        def loss(params):
+            logits = victim.apply(params, images)
+            return optax.softmax_cross_entropy_with_integer_labels(
+                logits, labels
+            ).mean()
+
+        return jax.grad(loss)(params)
+
+    for epoch in range(config.epochs):
+        if config.batch_size is None:
+            batches = [np.arange(len(images))]
+        else:
+            order = jax.random.permutation(jax.random.fold_in(key, epoch), len(images))
+            cuts = range(config.batch_size, len(images), config.batch_size)
+            batches = np.split(np.asarray(order), cuts)
+        for rows in batches:
+            change, state = optimiser.update(
+                gradient(params, images[rows], labels[rows]), state, params
+            )
+            params = optax.apply_updates(params, change)
+    return params
+
+
+@pytest.mark.parametrize("architecture", ["mlp", "cnn"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"momentum": 0.0, "weight_decay": 0.01},
+        {"optimiser": "adam", "learning_rate": 0.01},
+        {"batch_size": 17},
+        {"batch_size": 1000},
+        {"batch_size": 10, "optimiser": "adam", "learning_rate": 0.01},
+    ],
+    ids=str,
+)
+def test_against_a_plain_optax_loop(fields, architecture, split, key):
+    victim = victims.build(
+        victims.VictimConfig(architecture=architecture, widths=(5,)),
+        image_shape=(12, 12, 1),
+        num_classes=10,
+    )
+    split = enlarged(split)
+    config = training.TrainingConfig(epochs=8, **fields)
+    init = victim.init(key)
+    train = jax.jit(training.algorithm(victim, config))
+    target = (split.test.images[0], split.test.labels[0])
+    fixed = (split.fixed.images, split.fixed.labels)
+    found = train(init, fixed, target, key)
+    with jax.default_matmul_precision("highest"):
+        expected = plain_loop(victim, config, split, init, key)
+    moved = np.abs(victim.flatten(expected) - victim.flatten(init)).max()
+    assert moved > 0.01
+    np.testing.assert_allclose(
+        victim.flatten(found), victim.flatten(expected), atol=2e-5 * max(1, moved)
+    )
+
+
+def test_one_step_of_an_affine_victim_in_closed_form(split, key):
+    """Softmax regression: the gradient is X^T (softmax(X W + b) - Y) / n."""
+    victim = victims.build(
+        victims.VictimConfig(architecture="affine"),
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    config = training.TrainingConfig(epochs=1, learning_rate=0.5)
+    init = victim.init(key)
+    found = training.algorithm(victim, config)(
+        init,
+        (split.fixed.images, split.fixed.labels),
+        (split.test.images[0], split.test.labels[0]),
+        key,
+    )
+    images, labels = concatenated(split)
+    x = np.asarray(images, np.float64).reshape(len(images), -1)
+    w = np.asarray(init["output"]["w"], np.float64)
+    scores = np.exp(x @ w)
+    residual = scores / scores.sum(axis=1, keepdims=True) - np.eye(10)[labels]
+    np.testing.assert_allclose(
+        found["output"]["w"], w - 0.5 * x.T @ residual / len(x), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        found["output"]["b"], -0.5 * residual.mean(axis=0), atol=1e-6
+    )
+
+
+def test_the_target_matters_in_every_batch_size(victim, split, key):
+    """z is seen exactly once an epoch, whatever the batches."""
+    fixed = (split.fixed.images, split.fixed.labels)
+    for batch_size in (None, 1, 7, 51):
+        config = training.TrainingConfig(epochs=2, batch_size=batch_size)
+        train = jax.jit(training.algorithm(victim, config))
+        one, other = (
+            victim.flatten(train(victim.init(key), fixed, target, key))
+            for target in zip(split.test.images[:2], split.test.labels[:2], strict=True)
+        )
+        assert jnp.abs(one - other).max() > 1e-4
+
+
+@pytest.mark.parametrize(("count", "size"), [(51, 7), (51, 51), (51, 1), (6, 3)])
+def test_an_epoch_goes_through_everything_once(count, size, key):
+    batches = np.asarray(training.epoch_batches(key, count, size))
+    members = batches[batches < count]
+    np.testing.assert_array_equal(np.sort(members), np.arange(count))
+    assert batches.shape == (-(-count // size), size)
+    assert (batches[:-1] < count).all(), "only the last batch may be short"
+
+
+def test_the_order_of_batches_is_the_keys(victim, split, key):
+    config = training.TrainingConfig(epochs=2, batch_size=10)
+    train = jax.jit(training.algorithm(victim, config))
+    fixed = (split.fixed.images, split.fixed.labels)
+    target = (split.test.images[0], split.test.labels[0])
+    first, again, other = (
+        victim.flatten(train(victim.init(key), fixed, target, order))
+        for order in (key, key, jax.random.key(1))
+    )
+    np.testing.assert_array_equal(first, again)
+    assert jnp.abs(first - other).max() > 1e-5
+
+
+def test_cross_entropy_is_optaxs(rng):
+    logits = rng.normal(0, 30, (200, 10)).astype(np.float32)
+    labels = rng.integers(0, 10, 200).astype(np.int32)
+    np.testing.assert_allclose(
+        training.cross_entropy(jnp.asarray(logits), jnp.asarray(labels)),
+        optax.softmax_cross_entropy_with_integer_labels(logits, labels),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"optimiser": "sdg"}, r"training\.optimiser.*Did you mean 'sgd'"),
+        ({"learning_rate": 0.0}, r"training\.learning_rate > 0, got 0\.0"),
+        ({"momentum": 1.0}, r"training\.momentum in \[0, 1\), got 1\.0"),
+        ({"epochs": -1}, r"training\.epochs >= 0, got -1"),
+        ({"batch_size": 0}, r"training\.batch_size >= 1, got 0"),
+        ({"initialisation": "shard"}, r"Did you mean 'shared'"),
+        ({"shuffling": "secret"}, r"training\.shuffling to be one of"),
+        ({"weight_decay": -1.0}, r"training\.weight_decay >= 0"),
+    ],
+)
+def test_bad_configurations_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        training.TrainingConfig(**fields)
