@@ -39,7 +39,7 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.widths = (1000, 1000)
     config.reconn.activation = "relu"
     config.reconn.optimiser = "adam"
-    config.reconn.learning_rate = 5e-4
+    config.reconn.learning_rate = 1e-3
     config.reconn.schedule = "cosine"
     config.reconn.warmup_epochs = 1.0
     config.reconn.weight_decay = 0.0

@@ -4,6 +4,7 @@ This is where a ConfigDict ends: everything below takes an `Experiment`.
 """
 
 import argparse
+import contextlib
 import functools
 import json
 import sys
@@ -16,6 +17,7 @@ from ml_collections import config_flags
 
 from informed import pipeline, report
 from informed.experiment import Experiment
+from shadow import devices
 
 _COMMANDS = {
     "run": "all stages: shadow, train, attack, evaluate",
@@ -33,6 +35,8 @@ Finished stages do nothing, interrupted ones go on where they were.
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exits with 0, or with 2 and one line on what was wrong."""
     absl.logging.set_verbosity(absl.logging.ERROR)
+    with contextlib.suppress(RuntimeError):  # JAX is in use already, as in a notebook
+        devices.one_a_core()
     arguments, rest = _parser().parse_known_args(argv)
     try:
         _execute(arguments, rest)

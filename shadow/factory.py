@@ -14,9 +14,7 @@ shared initialisation and a known order of mini-batches, and one private stream 
 import dataclasses
 import functools
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -25,14 +23,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float32
 from tqdm import tqdm
 
-from shadow import checks
+from shadow import checks, devices
 from shadow.data import Examples
 from shadow.store import ShadowStore
 from shadow.training import Fixed, TrainingConfig, algorithm
 from shadow.victims import Params, Victim
 
 ROLES = ("shadow", "released")
-_FALLBACK_CACHE_BYTES = 2 << 20
+_LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,9 +151,7 @@ def known_shuffling_key(key: Array) -> Array:
     return _public_keys(key)[1]
 
 
-def models_per_batch(
-    victim: Victim, training: TrainingConfig, num_fixed: int, device: str | None = None
-) -> int:
+def models_per_batch(victim: Victim, training: TrainingConfig, num_fixed: int) -> int:
     """How many models to train at once on one device, a power of two.
 
     On a CPU the activations of the batch have to fit the second-level caches (measured:
@@ -164,8 +160,8 @@ def models_per_batch(
     """
     images = min(training.batch_size or num_fixed, num_fixed)
     of_one = 4 * images * _activation_units(victim)
-    if (device or jax.default_backend()) == "cpu":
-        budget, most = _cache_bytes(), 64
+    if jax.default_backend() == "cpu":
+        budget, most = devices.cache_bytes(), 64
     else:
         stats = jax.local_devices()[0].memory_stats() or {}
         budget, most = stats.get("bytes_limit", 8 << 30) // 8, 4096
@@ -174,31 +170,15 @@ def models_per_batch(
 
 
 def _activation_units(victim: Victim) -> int:
-    """Outputs of all matrix products and convolutions of the victim for one image."""
+    """Outputs of all large operations of the victim for one image."""
     images = jax.ShapeDtypeStruct((1, *victim.image_shape), jnp.float32)
     params = jax.eval_shape(victim.init, jax.random.key(0))
     jaxpr = jax.make_jaxpr(victim.apply)(params, images)
     return sum(
         math.prod(equation.outvars[0].aval.shape)
         for equation in jaxpr.jaxpr.eqns
-        if equation.primitive.name in ("dot_general", "conv_general_dilated")
+        if equation.primitive.name in _LARGE
     )
-
-
-def _cache_bytes() -> int:
-    """Second-level cache of all cores that this process may use; Linux only."""
-    file = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
-    try:
-        return int(file.read_text().strip().removesuffix("K")) * 1024 * _num_cores()
-    except (OSError, ValueError):
-        return _FALLBACK_CACHE_BYTES
-
-
-def _num_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _public_keys(key: Array) -> Array:

@@ -11,6 +11,7 @@ moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,17 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Float, Int32
 
-from shadow import checks
+from shadow import checks, gram
 from shadow.victims import Params, Victim
 
 OPTIMISERS = ("adam", "sgd")
 AnyArray = Array | np.ndarray
-Fixed = tuple[
-    Float32[AnyArray, "fixed height width channels"], Int32[AnyArray, "fixed"]
-]
-Target = tuple[Float32[AnyArray, "height width channels"], ArrayLike]
+Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, "fixed"]]
+Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Algorithm = Callable[[Params, Fixed, Target, Array], Params]
 
 
@@ -143,6 +142,22 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
 
         return jax.lax.scan(step, state, batches)[0]
 
+    def in_span(init: Params, fixed: Fixed, target: Target) -> Params:
+        assert victim.first is not None
+        (images, labels), (image, label) = fixed, target
+        count = len(images) + 1
+        labels, label = jnp.asarray(labels), jnp.asarray(label)
+        return gram.train(
+            victim.first,
+            optimise,
+            epochs=config.epochs,
+            init=init,
+            images=jnp.asarray(images).reshape(len(images), -1),
+            target=jnp.ravel(image),
+            fixed_loss=lambda logits: cross_entropy(logits, labels).sum() / count,
+            target_loss=lambda logits: cross_entropy(logits, label[None])[0] / count,
+        )
+
     def train(init: Params, fixed: Fixed, target: Target, key: Array) -> Params:
         def epoch(state: Any, number: Array) -> tuple[Any, None]:
             if config.batch_size is None:
@@ -151,6 +166,8 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
             return mini_batch_epoch(state, fixed, target, order), None
 
         with jax.default_matmul_precision("highest"):
+            if _trains_in_span(victim, config, len(fixed[0])):
+                return in_span(init, fixed, target)
             state = (init, optimise.init(init))
             (params, _), _ = jax.lax.scan(epoch, state, jnp.arange(config.epochs))
         return params
@@ -158,9 +175,19 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
     return train
 
 
+def _trains_in_span(victim: Victim, config: TrainingConfig, num_fixed: int) -> bool:
+    """Whether `shadow.gram` applies and is less work."""
+    return (
+        victim.first is not None
+        and config.optimiser == "sgd"
+        and config.batch_size is None
+        and gram.pays(num_fixed, math.prod(victim.image_shape))
+    )
+
+
 def cross_entropy(
-    logits: Float32[Array, "examples classes"], labels: Int32[Array, "examples"]
-) -> Float32[Array, "examples"]:
+    logits: Float[Array, "examples classes"], labels: Int32[Array, "examples"]
+) -> Float[Array, "examples"]:
     """Cross-entropy of each example, in nats.
 
     The same as optax's; laid out (classes, examples) like the victims' activations,

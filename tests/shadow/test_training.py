@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from shadow import training, victims
+from shadow import gram, training, victims
 
 
 def enlarged(split):
@@ -98,6 +98,47 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
     np.testing.assert_allclose(
         victim.flatten(found), victim.flatten(expected), atol=2e-5 * max(1, moved)
     )
+
+
+@pytest.mark.parametrize("architecture", ["mlp", "affine"])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.02])
+def test_training_in_the_span_of_the_data_is_the_same_algorithm(
+    architecture, momentum, weight_decay, split, key
+):
+    """With the first layer told apart (Gram form) and without: equal in float64."""
+    victim = victims.build(
+        victims.VictimConfig(architecture=architecture, widths=(6, 5)),
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    assert gram.pays(len(split.fixed), 64)
+    config = training.TrainingConfig(
+        epochs=60, momentum=momentum, weight_decay=weight_decay
+    )
+    with jax.enable_x64():
+        arguments = (
+            jax.tree.map(lambda leaf: leaf.astype(jnp.float64), victim.init(key)),
+            (split.fixed.images.astype(np.float64), split.fixed.labels),
+            (split.test.images[0].astype(np.float64), split.test.labels[0]),
+            key,
+        )
+        plain = dataclasses.replace(victim, first=None)
+        found, expected = (
+            jax.jit(training.algorithm(each, config))(*arguments)
+            for each in (victim, plain)
+        )
+        assert found[victim.first.name]["w"].dtype == jnp.float64
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    np.testing.assert_allclose(
+        victim.flatten(found), victim.flatten(expected), atol=1e-10
+    )
+
+
+def test_the_gram_form_is_taken_where_it_is_less_work():
+    assert gram.pays(1_000, 784)
+    assert not gram.pays(10_000, 784)
+    assert not gram.pays(300, 64)
 
 
 def test_one_step_of_an_affine_victim_in_closed_form(split, key):

@@ -1,0 +1,1 @@
+"""Speed and quality, one command and one JSON line each. Not tests."""
