@@ -1,7 +1,8 @@
 """Images and labels, and their division into fixed set, shadow and test targets.
 
 Sources: scikit-learn's digits (ships with it), any prepared TFDS image set (read
-through array_record; TensorFlow is never imported), or the user's own arrays.
+through array_record; TensorFlow is never imported), or the user's own arrays, in memory
+or in an .npz file.
 
 The three parts of Section V-A (Balle et al. 2022), disjoint: the fixed set D_- that the
 adversary knows, the shadow targets that they train their own models on, and the test
@@ -119,7 +120,8 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     """Load a whole data set, all its splits joined.
 
     Args:
-      name: "digits", or a TFDS name such as "mnist", "cifar10", "mnist:3.0.1".
+      name: "digits"; a TFDS name such as "mnist", "cifar10", "mnist:3.0.1"; or the path
+        of an .npz file with arrays images and labels (see `Examples`).
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
     Returns: Examples; the position of an image in it is what `Split` records.
     Raises:
@@ -127,7 +129,32 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
       FileNotFoundError: known to TFDS, but not prepared; says where it was looked
         for and how to prepare it. Nothing is ever downloaded here.
     """
-    return load_digits() if name == "digits" else load_tfds(name, data_dir=data_dir)
+    if name == "digits":
+        return load_digits()
+    if name.endswith(".npz"):
+        return load_npz(name)
+    return load_tfds(name, data_dir=data_dir)
+
+
+def load_npz(path: str | os.PathLike) -> Examples:
+    """The user's own arrays `images` and `labels` from an .npz file; never unpickled.
+
+    Raises: ValueError: an array is missing, or not what `Examples` expects.
+    """
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in ("images", "labels"):
+            if name not in arrays:
+                raise ValueError(
+                    f"Expected {path} to hold the arrays images and labels, found"
+                    f" {', '.join(arrays) or 'none'}."
+                )
+        images, labels = arrays["images"], arrays["labels"]
+    return Examples(
+        images=images,
+        labels=labels,
+        num_classes=int(labels.max()) + 1 if labels.size else 1,
+        name=Path(path).name,
+    )
 
 
 def load_digits() -> Examples:

@@ -33,7 +33,7 @@ import zarr
 from jaxtyping import Float32, Int32
 
 from shadow import checks, files
-from shadow.data import Split
+from shadow.data import Examples, Split
 from shadow.victims import Slice, Victim
 
 FORMAT = 1
@@ -66,6 +66,11 @@ class ShadowModels:
                 f"Expected one row a model in weights, images and labels, got"
                 f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
             )
+
+    @classmethod
+    def of(cls, weights: np.ndarray, targets: Examples) -> "ShadowModels":
+        """Models, and the examples they were trained on, in the same order."""
+        return cls(weights=weights, images=targets.images, labels=targets.labels)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -144,7 +149,14 @@ class ShadowStore:
             "image_shape": list(victim.image_shape),
             "block_size": block_size,
             "layout": [dataclasses.asdict(entry) for entry in victim.layout],
-            "data": {"fixed": split.fixed.name, "targets": targets.name},
+            "data": {
+                part: {
+                    "name": examples.name,
+                    "images_sha256": _digest(examples.images),
+                    "labels_sha256": _digest(examples.labels),
+                }
+                for part, examples in (("fixed", split.fixed), ("targets", targets))
+            },
         }
         if not (path / "manifest.json").exists():
             partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
@@ -154,7 +166,7 @@ class ShadowStore:
             except OSError:  # another worker was faster: use theirs
                 shutil.rmtree(partial)
         store = cls(path)
-        same = ("role", "configuration", "num_models", "block_size")
+        same = ("role", "configuration", "num_models", "block_size", "data")
         differing = checks.differences(
             {name: store.manifest[name] for name in same},
             {name: manifest[name] for name in same},

@@ -109,11 +109,8 @@ def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
 
     Rows are separate games: a row's guess doesn't depend on the others.
     """
-    models = shadow.ShadowModels(
-        weights=dataclasses.replace(factory, role="shadow").train(split.shadow),
-        images=split.shadow.images,
-        labels=split.shadow.labels,
-    )
+    weights = dataclasses.replace(factory, role="shadow").train(split.shadow)
+    models = shadow.ShadowModels.of(weights, split.shadow)
     config = reconn.ReconnConfig(widths=(16,), epochs=3, batch_size=8)
     attack = informed.ReconnAttack(
         reconn.train(models, config, key=key, workdir=tmp_path, progress=False)

@@ -130,6 +130,22 @@ def test_bad_arrays_are_refused_by_name(arrays, message):
         bad(**arrays)
 
 
+def test_ones_own_arrays_in_a_file(tmp_path):
+    good = examples(6)
+    np.savez(tmp_path / "mine.npz", images=good.images, labels=good.labels)
+    found = data.load(str(tmp_path / "mine.npz"))
+    np.testing.assert_array_equal(found.images, good.images)
+    assert found.num_classes == 3
+    assert found.name == "mine.npz"
+    np.savez(tmp_path / "other.npz", pictures=good.images)
+    with pytest.raises(ValueError, match="images and labels, found pictures"):
+        data.load(str(tmp_path / "other.npz"))
+    objects = np.array([{"run": "me"}])
+    np.savez(tmp_path / "pickled.npz", images=objects, labels=good.labels)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        data.load(str(tmp_path / "pickled.npz"))
+
+
 def test_too_many_points_are_refused_with_the_numbers(digits):
     with pytest.raises(
         ValueError, match=r"digits for 100 \+ 1000 \+ 1000 = 2100.*1797"

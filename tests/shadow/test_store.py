@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import random
@@ -144,6 +145,27 @@ def test_another_configuration_is_refused_naming_the_fields(make):
     assert "configuration.training.epochs: 1 there, 2 asked for" in message
     assert "block_size: 16 there, 8 asked for" in message
     assert "lr" not in message
+
+
+def test_other_data_under_the_same_configuration_is_refused(make, split, victim):
+    store = make()
+    images = split.fixed.images.copy()
+    images[3, 2, 1, 0] += 0.01
+    changed = dataclasses.replace(
+        split, fixed=dataclasses.replace(split.fixed, images=images)
+    )
+    with pytest.raises(
+        shadow.ConfigurationMismatchError, match=r"data\.fixed\.images_sha256"
+    ):
+        shadow.ShadowStore.create(
+            store.path,
+            configuration=store.manifest["configuration"],
+            victim=victim,
+            split=changed,
+            role="shadow",
+            block_size=16,
+            initialisation=None,
+        )
 
 
 def test_an_unfinished_store_is_not_read_as_whole(make, split, rng):
