@@ -15,6 +15,7 @@ size the factory trains in the span of the data, which takes less than two produ
 """
 
 import argparse
+import dataclasses
 import importlib.util
 import json
 import time
@@ -139,6 +140,9 @@ def main() -> None:
         "--one_device", action="store_true", help="not one JAX device a core"
     )
     parser.add_argument("--no_torch", action="store_true", help="leave PyTorch out")
+    parser.add_argument(
+        "--plain", action="store_true", help="not in the span of the data"
+    )
     arguments = parser.parse_args()
     if not arguments.one_device:
         devices.one_a_core()
@@ -147,6 +151,8 @@ def main() -> None:
     victim = shadow.build_victim(
         shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
     )
+    if arguments.plain:
+        victim = dataclasses.replace(victim, first=None)
     factory = shadow.Factory(
         victim=victim,
         training=shadow.TrainingConfig(epochs=EPOCHS),
