@@ -56,6 +56,10 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
+    if "--config" in overrides[:-1]:  # `--config FILE`, with a space
+        i = overrides.index("--config")
+        joined = f"--config={overrides[i + 1]}"
+        return load_experiment([*overrides[:i], joined, *overrides[i + 2 :]])
     argv = ["informed", *overrides]
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
@@ -71,7 +75,7 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
         hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
         raise ValueError(f"Unknown configuration field: {hint}") from error
     except (flags.Error, OSError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        raise ValueError(str(error).strip().splitlines()[-1].strip()) from error
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if values.config is None:
@@ -121,6 +125,8 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     )
     progress = not arguments.quiet
     if getattr(arguments, "action", None) == "verify":
+        if rest:
+            raise ValueError(f"`informed shadow verify` takes no {rest[0]!r}.")
         corrupt = pipeline.verify(paths, progress=progress)
         text = "; ".join(
             f"{store}: {len(blocks)} corrupt blocks {blocks} remade"

@@ -12,10 +12,11 @@ the same folder as `<workdir>` unless another run's shadow models are to be atta
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,12 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
 
 def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
     """Train the shadow models and the released models of the test targets."""
-    stage = _Stage(paths.shadow, "shadow", _shadow_configuration(experiment))
+    stage = _Stage(
+        paths.shadow,
+        "shadow",
+        _shadow_configuration(experiment),
+        outputs=("shadow/manifest.json", "released/manifest.json"),
+    )
     if stage.done and not any(store.missing() for store in _stores(paths)):
         return
     config = experiment.data
@@ -100,7 +106,11 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
                 role=role,
                 block_size=experiment.shadow.block_size,
                 initialisation=Knowledge.informed(factory).initialisation,
+                models_per_batch=factory.width,
             )
+            width = store.manifest["models_per_batch"]
+            if experiment.shadow.models_per_batch is None and width != factory.width:
+                factory = dataclasses.replace(factory, width=width)
             factory.fill(store, targets, progress=progress, on_block=stage.note)
 
 
@@ -118,6 +128,7 @@ def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
         corrupt[store.path.name] = blocks
     if any(corrupt.values()):
         configuration = _Stage.read(paths.shadow, "shadow")["configuration"]
+        del configuration["files"]
         shadow(Experiment.from_mapping(configuration), paths, progress=progress)
     return corrupt
 
@@ -125,7 +136,12 @@ def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
 def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
     """Train the RecoNN on the shadow models. The released ones are not opened."""
     store = ShadowStore(paths.shadow / "shadow")
-    stage = _Stage(paths.workdir, "train", _train_configuration(experiment, store))
+    stage = _Stage(
+        paths.workdir,
+        "train",
+        _train_configuration(experiment, store),
+        outputs=("reconn/run.json",),
+    )
     if stage.done:
         return
     with stage.running():
@@ -142,7 +158,13 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
 def attack(experiment: Experiment, paths: Paths) -> None:
     """Reconstruct the test targets from the weights of the released models alone."""
     store = ShadowStore(paths.shadow / "shadow")
-    stage = _Stage(paths.workdir, "attack", _train_configuration(experiment, store))
+    released = ShadowStore(paths.shadow / "released")
+    stage = _Stage(
+        paths.workdir,
+        "attack",
+        _attack_configuration(experiment, store, released),
+        outputs=("reconstructions.npz",),
+    )
     if stage.done:
         return
     with stage.running():
@@ -153,7 +175,6 @@ def attack(experiment: Experiment, paths: Paths) -> None:
                 store.image_shape,
             )
         )
-        released = ShadowStore(paths.shadow / "released")
         release = Release(weights=released.read().weights)
         guess = attacker(release, Knowledge(), key=experiment.reconn_key)
         buffer = io.BytesIO()
@@ -169,8 +190,14 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     """
     file = paths.workdir / "results.json"
     shadows = ShadowStore(paths.shadow / "shadow")
-    stage = _Stage(paths.workdir, "evaluate", _train_configuration(experiment, shadows))
-    if stage.done and file.exists():
+    released = ShadowStore(paths.shadow / "released")
+    stage = _Stage(
+        paths.workdir,
+        "evaluate",
+        _attack_configuration(experiment, shadows, released),
+        outputs=("results.json", "reconstructions.png", "distances.png"),
+    )
+    if stage.done:
         return json.loads(file.read_text())
     guesses_file = paths.workdir / "reconstructions.npz"
     if not guesses_file.exists():
@@ -180,7 +207,6 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     with stage.running():
         with np.load(guesses_file, allow_pickle=False) as arrays:
             guesses = arrays["images"]
-        released = ShadowStore(paths.shadow / "released")
         truth = released.read()
         pool = np.concatenate([shadows.array("fixed_images"), _images(shadows)])
         errors = metrics.mse(truth.images, guesses)
@@ -239,13 +265,20 @@ class _Stage:
     """A stage's record: its configuration, whether it is done, how long it took."""
 
     def __init__(
-        self, folder: Path, name: str, configuration: Mapping[str, Any]
+        self,
+        folder: Path,
+        name: str,
+        configuration: Mapping[str, Any],
+        *,
+        outputs: Sequence[str],
     ) -> None:
         self.file = folder / "stages" / f"{name}.json"
         self.configuration = json.loads(json.dumps(configuration))
-        self.done, self.wall_s = False, 0.0
+        self.done, self.progress, self.wall_s = False, False, 0.0
         if self.file.exists():
             record = json.loads(self.file.read_text())
+            if not record["progress"]:
+                return  # begun, but nothing came of it
             differing = checks.differences(record["configuration"], self.configuration)
             if differing:
                 raise ConfigurationMismatchError(
@@ -253,7 +286,10 @@ class _Stage:
                     f" configuration: {'; '.join(differing)}. Use another --workdir"
                     " (with --shadow to attack the same models), or that configuration."
                 )
-            self.done, self.wall_s = record["done"], record["wall_s"]
+            self.done = record["done"] and all(
+                (folder / output).exists() for output in outputs
+            )
+            self.progress, self.wall_s = True, record["wall_s"]
 
     @staticmethod
     def read(folder: Path, name: str) -> dict[str, Any]:
@@ -279,6 +315,7 @@ class _Stage:
 
     def note(self) -> None:
         """Record the time until now, so that an interruption doesn't lose it."""
+        self.progress = True
         now = time.monotonic()
         self.wall_s, self._clock = self.wall_s + now - self._clock, now
         self._write(done=False)
@@ -288,6 +325,7 @@ class _Stage:
         record = {
             "configuration": self.configuration,
             "done": done,
+            "progress": self.progress,
             "wall_s": round(self.wall_s, 3),
         }
         files.write_json(self.file, record)
@@ -299,16 +337,31 @@ def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
         "count": experiment.shadow.count,
         "block_size": experiment.shadow.block_size,
     }
-    return experiment.model_configuration | {"shadow": shadow}
+    names = (experiment.data.name, experiment.data.shadow_name)
+    hashes = {
+        name: hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        for name in names
+        if name and name.endswith(".npz") and Path(name).is_file()
+    }
+    return experiment.model_configuration | {"shadow": shadow, "files": hashes}
 
 
 def _train_configuration(experiment: Experiment, store: ShadowStore) -> dict[str, Any]:
-    """What decides the RecoNN, and with it everything after."""
+    """What decides the RecoNN."""
     return {
         "seed": experiment.seed,
         "reconn": dataclasses.asdict(experiment.reconn),
         "shadow_models": len(store),
-        "shadow_fingerprint": store.manifest["fingerprint"],
+        "shadow_fingerprint": store.fingerprint(),
+    }
+
+
+def _attack_configuration(
+    experiment: Experiment, store: ShadowStore, released: ShadowStore
+) -> dict[str, Any]:
+    """What decides the reconstructions."""
+    return _train_configuration(experiment, store) | {
+        "released_fingerprint": released.fingerprint()
     }
 
 

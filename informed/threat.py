@@ -126,14 +126,15 @@ def reconstruction_game(
 
     Args:
       attack: R.
-      factory: the developer, who holds D_- and A.
+      factory: the developer, who holds D_- and A; trains in the role "released",
+        whatever the factory's, so that no private randomness is a shadow model's.
       targets: z of each game.
       knowledge: what this adversary is told.
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
     Returns: the error of every game.
     """
-    release = Release(weights=factory.train(targets))
+    release = Release(weights=_developer(factory).train(targets))
     guess = attack(release, knowledge, key=key)
     if guess.images.shape != targets.images.shape:
         raise ValueError(
@@ -164,6 +165,13 @@ def membership_game(
         images=np.where(coins[:, None, None, None], second.images, first.images),
         labels=np.where(coins, second.labels, first.labels),
     )
-    release = Release(weights=factory.train(chosen))
+    release = Release(weights=_developer(factory).train(chosen))
     guess = attack(release, knowledge, candidates, key=attack_key)
     return np.asarray(jnp.asarray(guess) == coins)
+
+
+def _developer(factory: Factory) -> Factory:
+    """The factory in the role of the developer."""
+    if factory.role == "released":
+        return factory
+    return dataclasses.replace(factory, role="released")

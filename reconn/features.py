@@ -76,7 +76,7 @@ def fit(
       models: shadow models.
       num_models: how many of them count, from the first on.
       clip: see `Standardiser`.
-    Raises: ValueError: no models, or no weight varies between them.
+    Raises: ValueError: no models, weights that are not finite, or none that varies.
     """
     count = 0
     mean = squares = np.zeros(())
@@ -85,6 +85,11 @@ def fit(
         weights = block.weights[: num_models - count].astype(np.float64)
         if not len(weights):
             break
+        if not np.isfinite(weights).all():
+            raise ValueError(
+                "Expected finite weights of shadow models, found NaN or infinity among"
+                f" models {count} to {count + len(weights) - 1}."
+            )
         # Chan et al. 1983: merge the moments of two samples without cancellation.
         size, centre = len(weights), weights.mean(axis=0)
         delta, total = centre - mean, count + size

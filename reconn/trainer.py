@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from reconn import features, losses, networks
 from shadow import checks, files
-from shadow.store import ShadowModels, ShadowStore
+from shadow.store import ConfigurationMismatchError, ShadowModels, ShadowStore
 from shadow.victims import ACTIVATIONS, Params
 
 OPTIMISERS = ("adam", "rmsprop")
@@ -36,6 +36,7 @@ SCHEDULES = ("constant", "cosine")
 _STEPS_PER_CALL = 32
 _PREDICT_BATCH = 1024
 _CHECKPOINT_SECONDS = 30.0
+_LOWER = "Lower reconn.learning_rate, and begin in another folder."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +93,11 @@ class ReconnConfig:
                 raise ValueError(
                     f"Expected reconn.{field} in [0, 1), got {getattr(self, field)!r}."
                 )
+        if self.weight_decay and self.optimiser != "adam":
+            raise ValueError(
+                "reconn.weight_decay is of the optimiser 'adam'; it would do nothing to"
+                f" {self.optimiser!r}. Set it to 0."
+            )
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
                 "Expected reconn.validation_fraction in (0, 1), got"
@@ -131,23 +137,26 @@ def train(
       key: of the RecoNN's initialisation and of the order of batches.
       workdir: takes checkpoints/, metrics.jsonl (one line an epoch: epoch,
         train_loss, validation_loss, validation_mse, seconds) and standardiser.npz. A
-        run that was begun there with the same arguments is continued.
+        run that was begun there with the same arguments is continued; run.json
+        remembers them.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the RecoNN of the epoch with the smallest validation MSE.
     Raises:
-      FloatingPointError: the loss became NaN or infinite; says where.
+      FloatingPointError: a loss became NaN or infinite; says where.
+      ConfigurationMismatchError: another run was begun in `workdir`.
       ValueError: fewer than two shadow models.
     """
     if len(models) < 2:
         raise ValueError(f"Expected at least 2 shadow models, got {len(models)}.")
+    workdir = Path(workdir)
+    _claim(workdir, models, config, key)
     num_validation = max(1, math.floor(len(models) * config.validation_fraction))
     num_train = len(models) - num_validation
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(models, num_models=num_train, clip=config.clip)
     inputs, images = features.read(models, standardiser)
-    workdir = Path(workdir)
     standardiser.save(workdir / "standardiser.npz")
     network = _network(config, standardiser, images.shape[1:])
     run = _Run(network, config, num_train, key)
@@ -181,6 +190,11 @@ def train(
                     "validation_mse": float(losses.mse(predicted, validation[1])),
                     "seconds": round(time.monotonic() - started, 3),
                 }
+                if not math.isfinite(line["validation_mse"]):
+                    raise FloatingPointError(
+                        f"The RecoNN's validation error became {line['validation_mse']}"
+                        f" after epoch {epoch + 1}. {_LOWER}"
+                    )
                 history.append(line)
                 if line["validation_mse"] < float(state["best_mse"]):
                     state |= {
@@ -189,7 +203,9 @@ def train(
                     }
                 files.write_bytes(
                     workdir / "metrics.jsonl",
-                    "".join(json.dumps(entry) + "\n" for entry in history).encode(),
+                    "".join(
+                        json.dumps(entry, allow_nan=False) + "\n" for entry in history
+                    ).encode(),
                 )
                 on_epoch()
                 bar.update()
@@ -281,8 +297,8 @@ class _Run:
             if not math.isfinite(mean):
                 raise FloatingPointError(
                     f"The RecoNN's loss became {mean} in epoch {epoch + 1}, steps"
-                    f" {first + 1} to {first + len(values)} of {self.steps}. Lower"
-                    " reconn.learning_rate."
+                    f" {first + 1} to {first + len(values)} of {self.steps}."
+                    f" {_LOWER}"
                 )
             total += float(values.sum())
         params, optimiser_state = moving
@@ -313,6 +329,26 @@ class _Run:
             return (optax.apply_updates(params, change), optimiser_state), value
 
         return jax.lax.scan(step, moving, (batches, keys))
+
+
+def _claim(
+    workdir: Path, models: ShadowModels | ShadowStore, config: ReconnConfig, key: Array
+) -> None:
+    """Record what is trained in a folder, or check that it is the same."""
+    run = {
+        "config": json.loads(json.dumps(dataclasses.asdict(config))),
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "models": models.fingerprint(),
+    }
+    file = workdir / "run.json"
+    if file.exists() and any((workdir / "checkpoints").glob("[0-9]*")):
+        differing = checks.differences(json.loads(file.read_text()), run)
+        if differing:
+            raise ConfigurationMismatchError(
+                f"Another RecoNN was begun in {workdir}: {'; '.join(differing)}. Use"
+                " another folder, or the same arguments."
+            )
+    files.write_json(file, run)
 
 
 def _network(

@@ -141,6 +141,8 @@ def load_npz(path: str | os.PathLike) -> Examples:
 
     Raises: ValueError: an array is missing, or not what `Examples` expects.
     """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {path}, which data.name asks for.")
     with np.load(path, allow_pickle=False) as arrays:
         for name in ("images", "labels"):
             if name not in arrays:
@@ -205,6 +207,11 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
 def _prepared_folder(name: str, root: Path) -> Path:
     """The newest prepared version of a data set below `root`, found without network."""
     path, _, version = name.partition(":")
+    if not path or Path(path).is_absolute():
+        raise ValueError(
+            "Expected data.name to be digits, a TFDS name or an .npz file, got"
+            f" {name!r}."
+        )
     found = [
         folder.parent
         for pattern in (f"{path}/*/dataset_info.json", f"{path}/*/*/dataset_info.json")
@@ -252,8 +259,9 @@ def split(
       balanced: every part gets each class equally often (to within one); otherwise
         labels fall as drawn.
       shadow_pool: another data set for the shadow targets (out-of-distribution
-        shadows, Section VI-B). Where its classes are not the pool's, its labels mean
-        nothing to the victim and are replaced by uniform random ones.
+        shadows, Section VI-B). Images that are also in the fixed set or among the test
+        targets are never drawn from it. Where it has another number of classes, its
+        labels mean nothing to the victim and are replaced by uniform random ones.
     Raises: ValueError: more examples asked for than there are, or images of the two
       pools differ in shape.
     """
@@ -266,7 +274,9 @@ def split(
         test, fixed, shadow = _draw(pool, sizes, rng, balanced=balanced)
         return split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
     test, fixed = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
-    (shadow,) = _draw(shadow_pool, [num_shadow], rng, balanced=balanced)
+    fresh = _unlike(shadow_pool, pool.take(np.concatenate([test, fixed])))
+    (shadow,) = _draw(shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced)
+    shadow = fresh[shadow]
     if shadow_pool.num_classes != pool.num_classes:
         labels = rng.integers(0, pool.num_classes, len(shadow_pool))
         shadow_pool = dataclasses.replace(
@@ -324,6 +334,15 @@ def split_by_indices(
         fixed_indices=arrays["fixed"],
         shadow_indices=arrays["shadow"],
         test_indices=arrays["test"],
+    )
+
+
+def _unlike(pool: Examples, others: Examples) -> np.ndarray:
+    """Positions of the images of `pool` that are not among `others`."""
+    seen = {image.tobytes() for image in others.images}
+    return np.array(
+        [i for i, image in enumerate(pool.images) if image.tobytes() not in seen],
+        np.int64,
     )
 
 

@@ -3,8 +3,9 @@
 Models are trained in batches of fixed width under `vmap`, one batch a device. The fixed
 set and a shared initialisation are single arrays for all of them. A short batch is
 filled up, so the compiled program and with it a model's bits never depend on how many
-models, or which, it is trained with. Memory doesn't grow with the number of models:
-blocks leave for the store as soon as they are done.
+models, or which, it is trained with; on another number of cores or devices, or at
+another width, weights agree to float32 rounding. Memory doesn't grow with the number of
+models: blocks leave for the store as soon as they are done.
 
 Who knows which randomness: the key splits into a public part, from which come the
 shared initialisation and a known order of mini-batches, and one private stream a role
@@ -60,11 +61,7 @@ class Factory:
             width = models_per_batch(self.victim, self.training, len(self.fixed))
             object.__setattr__(self, "width", width)
         checks.at_least("shadow.models_per_batch", width, 1)
-        if self.fixed.image_shape != self.victim.image_shape:
-            raise ValueError(
-                f"Expected images of shape {self.victim.image_shape} for this victim,"
-                f" got {self.fixed.image_shape} in {self.fixed.name}."
-            )
+        self._check(self.fixed)
         object.__setattr__(self, "_compiled", _compile(self))
 
     @property
@@ -74,18 +71,30 @@ class Factory:
         return self.width * jax.local_device_count()
 
     def train(
-        self, targets: Examples, *, first_id: int = 0, bar: tqdm | None = None
+        self,
+        targets: Examples,
+        *,
+        ids: np.ndarray | None = None,
+        bar: tqdm | None = None,
     ) -> Float32[np.ndarray, "models params"]:
         """Train one model a target.
 
         Args:
-          targets: one z a model.
-          first_id: number of the first model; private randomness depends on it, so
-            that a model is the same whatever call it is trained in.
+          targets: one z a model, at least one.
+          ids: (models,), the numbers of the models, by default 0, 1, ...; private
+            randomness depends on them, so that a model is the same whatever call it is
+            trained in.
           bar: progress bar, moved on by the models done.
         Returns: theta of each model.
-        Raises: FloatingPointError: training diverged (NaN or infinite weights).
+        Raises:
+          FloatingPointError: training diverged (NaN or infinite weights).
+          ValueError: no targets, or images or classes that aren't the victim's.
         """
+        if not len(targets):
+            raise ValueError("Expected at least one target to train a model on.")
+        self._check(targets)
+        if ids is None:
+            ids = np.arange(len(targets))
         blocks = []
         for start in range(0, len(targets), self.models_at_once):
             stop = min(start + self.models_at_once, len(targets))
@@ -94,7 +103,7 @@ class Factory:
             weights = self._compiled(  # type: ignore[attr-defined]
                 targets.images[rows],
                 targets.labels[rows],
-                (first_id + rows).astype(np.int32),
+                ids[rows].astype(np.int32),
             )
             blocks.append(np.asarray(weights)[: stop - start])
             if bar is not None:
@@ -104,7 +113,7 @@ class Factory:
         if diverged.any():
             raise FloatingPointError(
                 f"Training diverged for {diverged.sum()} of {len(trained)} {self.role}"
-                f" models, such as number {first_id + int(diverged.argmax())}. Lower"
+                f" models, such as number {ids[diverged.argmax()]}. Lower"
                 " training.learning_rate."
             )
         return trained
@@ -119,26 +128,50 @@ class Factory:
     ) -> None:
         """Train every block that the store lacks, and commit each when it is done.
 
+        Where more models are trained at once than a block holds, several blocks are.
+
         Args:
           store: of as many models as there are targets.
-          targets: all of them; block b takes its own slice.
+          targets: all of them; each block takes its own slice.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
         """
         missing = store.missing()
-        ranges = [store.block_range(block) for block in missing]
+        rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
+        together = max(1, self.models_at_once // store.manifest["block_size"])
         with tqdm(
             total=len(targets),
-            initial=len(targets) - sum(stop - start for start, stop in ranges),
+            initial=len(targets) - sum(map(len, rows_of.values())),
             desc=f"{self.role} models",
             unit=" models",
             disable=None if progress else True,
         ) as bar:
-            for block, (start, stop) in zip(missing, ranges, strict=True):
-                part = targets.take(slice(start, stop))
-                weights = self.train(part, first_id=start, bar=bar)
-                store.write_block(block, weights, part.images, part.labels)
-                on_block()
+            for first in range(0, len(missing), together):
+                blocks = missing[first : first + together]
+                ids = np.concatenate([rows_of[block] for block in blocks])
+                part = targets.take(ids)
+                weights = self.train(part, ids=ids, bar=bar)
+                start = 0
+                for block in blocks:
+                    rows = slice(start, start + len(rows_of[block]))
+                    start = rows.stop
+                    store.write_block(
+                        block, weights[rows], part.images[rows], part.labels[rows]
+                    )
+                    on_block()
+
+    def _check(self, examples: Examples) -> None:
+        """Images and classes have to be the victim's."""
+        if examples.image_shape != self.victim.image_shape:
+            raise ValueError(
+                f"Expected images of shape {self.victim.image_shape} for this victim,"
+                f" got {examples.image_shape} in {examples.name}."
+            )
+        if examples.num_classes != self.victim.num_classes:
+            raise ValueError(
+                f"Expected {self.victim.num_classes} classes, those of this victim, got"
+                f" {examples.num_classes} in {examples.name}."
+            )
 
 
 def shared_initialisation(victim: Victim, key: Array) -> Params:
@@ -154,17 +187,17 @@ def known_shuffling_key(key: Array) -> Array:
 def models_per_batch(victim: Victim, training: TrainingConfig, num_fixed: int) -> int:
     """How many models to train at once on one device, a power of two.
 
-    On a CPU the activations of the batch have to fit the second-level caches (measured:
-    16 models of Table V at a fixed set of 1,000 beat 64); on an accelerator they may
-    take an eighth of its memory, and more than 4,096 models gain nothing.
+    On a CPU the activations of the batch may take twice a core's second-level cache
+    (measured: 16 models of Table V at a fixed set of 1,000 beat 8 and 64); on an
+    accelerator an eighth of its memory, up to 512 models.
     """
     images = min(training.batch_size or num_fixed, num_fixed)
     of_one = 4 * images * _activation_units(victim)
     if jax.default_backend() == "cpu":
-        budget, most = devices.cache_bytes(), 64
+        budget, most = 2 * devices.cache_bytes(), 64
     else:
         stats = jax.local_devices()[0].memory_stats() or {}
-        budget, most = stats.get("bytes_limit", 8 << 30) // 8, 4096
+        budget, most = stats.get("bytes_limit", 8 << 30) // 8, 512
     fitting = max(1, min(most, budget // max(of_one, 1)))
     return 1 << (fitting.bit_length() - 1)
 

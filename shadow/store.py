@@ -12,7 +12,8 @@ A store is a folder with a zarr group, a manifest and one commit a block:
 A block is a pure function of (configuration, block number). It counts as written only
 when its commit is there, and the commit is renamed into place after the data. So
 `kill -9` loses at most the block in work, "resume" is "do what has no commit", and two
-workers on one block write the same bytes. Any zarr reader can open the arrays.
+workers on one block write the same bytes, given the same cores, devices and versions;
+otherwise they agree to rounding. Any zarr reader can open the arrays.
 """
 
 import dataclasses
@@ -84,6 +85,11 @@ class ShadowModels:
         """Everything as one block; what `ShadowStore.blocks` does piece by piece."""
         yield self
 
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        arrays = (self.weights, self.images, self.labels)
+        return checks.fingerprint([_digest(values) for values in arrays])
+
 
 class ShadowStore:
     """A data set of trained models; see the module's docstring for its files.
@@ -118,6 +124,7 @@ class ShadowStore:
         role: str,
         block_size: int,
         initialisation: np.ndarray | None,
+        models_per_batch: int | None = None,
     ) -> "ShadowStore":
         """Open the store of this configuration at `path`, or make an empty one.
 
@@ -131,12 +138,24 @@ class ShadowStore:
           role: "shadow" or "released".
           block_size: models a block, >= 1.
           initialisation: (params,), theta_0 where all models share it, else None.
+          models_per_batch: width of the factory's batches, recorded so that missing
+            blocks are made with the same one.
+        A store that was made otherwise but has no block yet is replaced.
         Raises: ConfigurationMismatchError: the store there was made otherwise.
         """
         checks.at_least("shadow.block_size", block_size, 1)
         path = Path(path)
         targets = split.shadow if role == "shadow" else split.test
         configuration = json.loads(json.dumps(configuration))
+        whole = {
+            "fixed_images": split.fixed.images,
+            "fixed_labels": split.fixed.labels,
+            "fixed_indices": split.fixed_indices,
+            "shadow_indices": split.shadow_indices,
+            "test_indices": split.test_indices,
+        }
+        if initialisation is not None:
+            whole["initialisation"] = initialisation
         manifest = {
             "format": FORMAT,
             "role": role,
@@ -149,6 +168,7 @@ class ShadowStore:
             "image_shape": list(victim.image_shape),
             "block_size": block_size,
             "layout": [dataclasses.asdict(entry) for entry in victim.layout],
+            "models_per_batch": models_per_batch,
             "data": {
                 part: {
                     "name": examples.name,
@@ -157,20 +177,20 @@ class ShadowStore:
                 }
                 for part, examples in (("fixed", split.fixed), ("targets", targets))
             },
+            "sha256": {name: _digest(values) for name, values in whole.items()},
         }
         if not (path / "manifest.json").exists():
-            partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
-            _write_empty(partial, manifest, split, initialisation)
-            try:
-                partial.rename(path)
-            except OSError:  # another worker was faster: use theirs
-                shutil.rmtree(partial)
+            _write_empty(path, manifest, whole)
         store = cls(path)
         same = ("role", "configuration", "num_models", "block_size", "data")
         differing = checks.differences(
             {name: store.manifest[name] for name in same},
             {name: manifest[name] for name in same},
         )
+        if differing and len(store.missing()) == store.num_blocks:
+            shutil.rmtree(path)
+            _write_empty(path, manifest, whole)
+            return cls(path)
         if differing:
             raise ConfigurationMismatchError(
                 f"{path} was made with another configuration: {'; '.join(differing)}."
@@ -185,6 +205,11 @@ class ShadowStore:
     def image_shape(self) -> tuple[int, ...]:
         """(height, width, channels)."""
         return tuple(self.manifest["image_shape"])
+
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the models: configuration and data."""
+        names = ("role", "configuration", "num_models", "data")
+        return checks.fingerprint({name: self.manifest[name] for name in names})
 
     @property
     def num_blocks(self) -> int:
@@ -207,8 +232,17 @@ class ShadowStore:
         return self.array("initialisation")
 
     def array(self, name: str) -> np.ndarray:
-        """One of the arrays that are not cut into blocks, such as fixed_images."""
-        return np.asarray(self._zarr(name)[...])
+        """One of the arrays that are not cut into blocks, such as fixed_images.
+
+        Raises: CorruptBlockError: it doesn't match its checksum.
+        """
+        values = np.asarray(self._zarr(name)[...])
+        if _digest(values) != self.manifest["sha256"][name]:
+            raise CorruptBlockError(
+                f"The array {name} of {self.path} does not match its checksum. Delete"
+                " the folder and make it again with `informed shadow`."
+            )
+        return values
 
     def block_range(self, block: int) -> tuple[int, int]:
         """The models of a block: first, and one past the last."""
@@ -287,7 +321,12 @@ class ShadowStore:
         return ShadowModels(weights=weights, images=images, labels=labels)
 
     def verify(self) -> list[int]:
-        """Committed blocks that are corrupt or can't be read."""
+        """Committed blocks that are corrupt or can't be read.
+
+        Raises: CorruptBlockError: one of the arrays that are not cut into blocks is.
+        """
+        for name in self.manifest["sha256"]:
+            self.array(name)
         corrupt = []
         for block in range(self.num_blocks):
             if self._commit_file(block).exists():
@@ -340,13 +379,11 @@ def versions() -> dict[str, str]:
 
 
 def _write_empty(
-    path: Path,
-    manifest: Mapping[str, Any],
-    split: Split,
-    initialisation: np.ndarray | None,
+    path: Path, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> None:
-    """A store without blocks, in a folder that nobody reads yet."""
-    group = zarr.create_group(path)
+    """Make a store without blocks, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    group = zarr.create_group(partial)
     rows, per_block = manifest["num_models"], manifest["block_size"]
     shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
         "weights": ((manifest["num_params"],), "float32", float("nan")),
@@ -362,18 +399,16 @@ def _write_empty(
             fill_value=fill,
             compressors=None,  # trained weights don't compress
         )
-    whole = {
-        "fixed_images": split.fixed.images,
-        "fixed_labels": split.fixed.labels,
-        "fixed_indices": split.fixed_indices,
-        "shadow_indices": split.shadow_indices,
-        "test_indices": split.test_indices,
-    }
-    if initialisation is not None:
-        whole["initialisation"] = initialisation
     for name, values in whole.items():
         group.create_array(name, data=np.asarray(values))
-    files.write_json(path / "manifest.json", manifest)
+    files.write_json(partial / "manifest.json", manifest)
+    try:
+        partial.rename(path)
+    except OSError:
+        shutil.rmtree(partial)
+        if not (path / "manifest.json").exists():
+            raise
+        # Another worker was faster; its store is as good.
 
 
 def _digest(values: np.ndarray) -> str:

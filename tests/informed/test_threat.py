@@ -73,6 +73,25 @@ def test_what_the_adversary_is_not_told_is_none(factory):
     assert told.public is None
 
 
+def test_the_developer_has_randomness_of_their_own(factory, split, key):
+    """Whatever the role of the factory handed in: releases are never shadow models."""
+    shadows = dataclasses.replace(
+        factory,
+        role="shadow",
+        training=dataclasses.replace(factory.training, initialisation="random"),
+    )
+    seen = []
+
+    def remember(release, knowledge, *, key):
+        seen.append(release.weights)
+        return Reconstruction(images=split.test.images)
+
+    informed.reconstruction_game(
+        remember, shadows, split.test, Knowledge(), error=informed.mse, key=key
+    )
+    assert np.abs(seen[0] - shadows.train(split.test)).max() > 1e-3
+
+
 def test_retraining_always_wins_the_membership_game(factory, split, key):
     """Section II-D: against a deterministic A informed membership is trivial."""
 

@@ -59,6 +59,10 @@ def test_weights_that_do_not_vary_are_dropped(rng):
 def test_nothing_that_varies_is_an_error():
     with pytest.raises(ValueError, match="No weight varies between the 9"):
         features.fit(models(np.ones((9, 3))), num_models=9, clip=10.0)
+    broken = np.ones((9, 3))
+    broken[4, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity among models 0 to 8"):
+        features.fit(models(broken), num_models=9, clip=10.0)
     with pytest.raises(ValueError, match="at least one shadow model"):
         features.fit(models(np.ones((0, 3))), num_models=1, clip=10.0)
 

@@ -6,7 +6,7 @@ import pytest
 
 import reconn
 from reconn import trainer
-from shadow import ShadowModels
+from shadow import ConfigurationMismatchError, ShadowModels
 
 SHAPE = (4, 4, 1)
 
@@ -157,6 +157,29 @@ def test_nan_stops_with_the_place(planted, key, tmp_path):
         reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
 
 
+def test_nan_in_validation_stops_too(planted, key, tmp_path):
+    weights = planted.weights.copy()
+    weights[299, 3] = np.nan
+    broken = ShadowModels(weights=weights, images=planted.images, labels=planted.labels)
+    with pytest.raises(FloatingPointError, match="validation error became nan"):
+        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+
+
+def test_another_run_in_the_same_folder_is_refused(planted, key, tmp_path):
+    """Other models, another key or configuration never resume a checkpoint."""
+    arguments = {"workdir": tmp_path, "progress": False}
+    first = reconn.train(planted, config(), key=key, **arguments)
+    other = part(planted, slice(0, 299))
+    with pytest.raises(ConfigurationMismatchError, match="models"):
+        reconn.train(other, config(), key=key, **arguments)
+    with pytest.raises(ConfigurationMismatchError, match="key"):
+        reconn.train(planted, config(), key=jax.random.key(7), **arguments)
+    with pytest.raises(ConfigurationMismatchError, match=r"clip: 10\.0 there, 9\.0"):
+        reconn.train(planted, config(clip=9.0), key=key, **arguments)
+    again = reconn.train(planted, config(), key=key, **arguments)
+    jax.tree.map(np.testing.assert_array_equal, first.params, again.params)
+
+
 def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
     with pytest.raises(FileNotFoundError, match="No RecoNN"):
         reconn.load(tmp_path, config(), SHAPE)
@@ -174,6 +197,10 @@ def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
         ({"learning_rate": 0.0}, r"reconn\.learning_rate > 0"),
         ({"validation_fraction": 1.0}, r"reconn\.validation_fraction in \(0, 1\)"),
         ({"epochs": 0}, r"reconn\.epochs >= 1"),
+        (
+            {"optimiser": "rmsprop", "weight_decay": 0.1},
+            r"reconn\.weight_decay is of the optimiser 'adam'",
+        ),
     ],
 )
 def test_bad_configurations_are_refused(fields, message):

@@ -85,6 +85,11 @@ def test_shadows_from_another_set_get_labels_the_victim_knows():
     np.testing.assert_array_equal(
         parts.shadow.images, other.images[parts.shadow_indices]
     )
+    same = data.split(
+        pool, num_fixed=20, num_shadow=30, num_test=10, seed=0, shadow_pool=pool
+    )
+    ids = [same.fixed_indices, same.shadow_indices, same.test_indices]
+    assert len(np.unique(np.concatenate(ids))) == 60, "disjoint, though drawn apart"
     with pytest.raises(ValueError, match=r"shape \(2, 2, 1\) of made, got \(3, 3, 1\)"):
         data.split(
             pool,
@@ -137,6 +142,10 @@ def test_ones_own_arrays_in_a_file(tmp_path):
     np.testing.assert_array_equal(found.images, good.images)
     assert found.num_classes == 3
     assert found.name == "mine.npz"
+    with pytest.raises(FileNotFoundError, match=r"no.npz, which data\.name asks for"):
+        data.load(str(tmp_path / "no.npz"))
+    with pytest.raises(ValueError, match=r"data\.name to be digits.*/tmp"):
+        data.load("/tmp/folder")
     np.savez(tmp_path / "other.npz", pictures=good.images)
     with pytest.raises(ValueError, match="images and labels, found pictures"):
         data.load(str(tmp_path / "other.npz"))

@@ -137,8 +137,8 @@ def test_a_finished_store_is_the_same_bytes_in_any_order(make, split, rng, tmp_p
     assert np.isfinite(weights).all()
 
 
-def test_another_configuration_is_refused_naming_the_fields(make):
-    make()
+def test_another_configuration_is_refused_naming_the_fields(make, split, rng):
+    fill(make(), split, rng, blocks=[1])
     with pytest.raises(shadow.ConfigurationMismatchError) as error:
         make(configuration={"training": {"epochs": 2, "lr": 0.1}}, block_size=8)
     message = str(error.value)
@@ -147,8 +147,9 @@ def test_another_configuration_is_refused_naming_the_fields(make):
     assert "lr" not in message
 
 
-def test_other_data_under_the_same_configuration_is_refused(make, split, victim):
+def test_other_data_under_the_same_configuration_is_refused(make, split, victim, rng):
     store = make()
+    fill(store, split, rng, blocks=[0])
     images = split.fixed.images.copy()
     images[3, 2, 1, 0] += 0.01
     changed = dataclasses.replace(
@@ -166,6 +167,26 @@ def test_other_data_under_the_same_configuration_is_refused(make, split, victim)
             block_size=16,
             initialisation=None,
         )
+
+
+def test_a_store_without_blocks_may_be_made_otherwise(make, split, rng):
+    make()
+    store = make(configuration={"training": {"epochs": 2}}, block_size=8)
+    assert store.manifest["block_size"] == 8
+    fill(store, split, rng, blocks=[0])
+    with pytest.raises(shadow.ConfigurationMismatchError):
+        make()
+
+
+def test_damage_outside_the_blocks_is_found(make, split, rng):
+    store = make()
+    fill(store, split, rng)
+    group = zarr.open_group(store.path, mode="r+")
+    group["fixed_labels"][3] = 9 - split.fixed.labels[3]
+    with pytest.raises(shadow.CorruptBlockError, match=r"fixed_labels .* checksum"):
+        store.array("fixed_labels")
+    with pytest.raises(shadow.CorruptBlockError, match="fixed_labels"):
+        store.verify()
 
 
 def test_an_unfinished_store_is_not_read_as_whole(make, split, rng):
