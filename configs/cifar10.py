@@ -3,7 +3,8 @@
 Command:   informed run --config=configs/cifar10.py --workdir=runs/cifar10
 Smoke:     informed run --config=configs/cifar10.py:smoke --workdir=runs/cifar10-smoke
 Data:      TFDS_DATA_DIR with a prepared cifar10 (all 60,000 images for the full size)
-Hardware:  the full size is for an accelerator; two CPU cores: SMOKE
+Hardware:  the full size is for an accelerator; two CPU cores: smoke 128 s; it shows
+           that the line runs (RecoNN 0.101, NN oracle 0.055), not that the attack works
 
 Shadow targets from CIFAR-100 (Section VI-B): --config.data.shadow_name=cifar100. The
 RecoNN is a multilayer perceptron for now, not yet Table VII's transposed CNN, and its

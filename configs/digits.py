@@ -1,6 +1,8 @@
 """scikit-learn's digits: the whole attack in about a minute, no data to prepare.
 
-Command:  informed run --config=configs/digits.py --workdir=runs/digits
+Command:   informed run --config=configs/digits.py --workdir=runs/digits  (make demo)
+Hardware:  two CPU cores: 16 s
+Expected:  seed 0: RecoNN 0.0100, NN oracle 0.0175 (100 targets)
 """
 
 from ml_collections import config_dict

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 
 
 def test_the_python_program(tmp_path, monkeypatch, capsys):
@@ -14,3 +15,10 @@ def test_the_python_program(tmp_path, monkeypatch, capsys):
     assert found is not None
     error, oracle = map(float, found.groups())
     assert 0 < error < oracle
+
+
+def test_what_the_readme_links_to_exists():
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
+    assert len(links) > 4
+    for link in links:
+        assert (ROOT / link).exists(), link
