@@ -3,7 +3,7 @@
 Command:   informed run --config=configs/mnist.py --workdir=runs/mnist
 Data:      TFDS_DATA_DIR with a prepared mnist
 Hardware:  two CPU cores: 315 s shadow models, 371 s RecoNN
-Expected:  seed 0: RecoNN 0.0118, NN oracle 0.0271 (1,000 targets, standard error 0.0004)
+Expected:  seed 0: RecoNN 0.0118 (standard error 0.0004), NN oracle 0.0271
 
 Victim and training algorithm are Table V's. The RecoNN is Table V's network with the
 sigmoid of the authors' notebook; it is trained by Adam with dropout, which need fewer
