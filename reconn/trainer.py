@@ -172,7 +172,7 @@ def train(
             total=config.epochs,
             initial=len(history),
             desc="RecoNN",
-            unit=" epochs",
+            unit="epoch",
             disable=None if progress else True,
         ) as bar:
             for epoch in range(len(history), config.epochs):
