@@ -9,6 +9,8 @@ report      pictures and tables
 cli         the command `informed`
 """
 
+from informed.attacks.glm import ReconstructionImpossibleError
+from informed.attacks.glm_sklearn import reconstruct as reconstruct_sklearn
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import DataConfig, Experiment, ShadowConfig
 from informed.metrics import mse, nearest_neighbours, success_rate
@@ -28,11 +30,13 @@ __all__ = [
     "Knowledge",
     "ReconnAttack",
     "Reconstruction",
+    "ReconstructionImpossibleError",
     "Release",
     "ShadowConfig",
     "membership_game",
     "mse",
     "nearest_neighbours",
+    "reconstruct_sklearn",
     "reconstruction_game",
     "success_rate",
 ]
