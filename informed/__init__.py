@@ -11,6 +11,7 @@ cli         the command `informed`
 
 from informed.attacks.glm import ReconstructionImpossibleError
 from informed.attacks.glm_sklearn import reconstruct as reconstruct_sklearn
+from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import DataConfig, Experiment, ShadowConfig
 from informed.metrics import mse, nearest_neighbours, success_rate
@@ -27,12 +28,14 @@ __all__ = [
     "Attack",
     "DataConfig",
     "Experiment",
+    "InversionConfig",
     "Knowledge",
     "ReconnAttack",
     "Reconstruction",
     "ReconstructionImpossibleError",
     "Release",
     "ShadowConfig",
+    "TrainingInversion",
     "membership_game",
     "mse",
     "nearest_neighbours",

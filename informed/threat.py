@@ -81,9 +81,20 @@ class Knowledge:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """An attack's guess of the targets, one a release; pixels in [0, 1]."""
+    """An attack's guess of the targets, one a release.
+
+    Attributes:
+      images: (releases, height, width, channels).
+      labels: (releases,), where the attack recovers them.
+      residuals: (releases,), what the guess fails to explain of theta, squared, where
+        the attack knows.
+      certified: (releases,) bool, whether the attack itself takes the guess for exact.
+    """
 
     images: Images
+    labels: Int[np.ndarray, "releases"] | None = None
+    residuals: Float[np.ndarray, "releases"] | None = None
+    certified: Bool[np.ndarray, "releases"] | None = None
 
 
 @runtime_checkable
