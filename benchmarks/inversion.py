@@ -2,7 +2,7 @@
 
     python -m benchmarks.inversion --dataset=digits --fixed=300 --targets=100
 
-Victim and training of Table V; the targets' labels are not told. trainings_per_target is
+Victim and training of Table V; the targets' labels are not told. trainings_per_target:
 the time a target takes over the time of one run of A, both on this machine.
 """
 
