@@ -97,10 +97,12 @@ class TrainingInversion:
         """
         del key
         problem = _Problem(knowledge, self.config)
+        told: list[int | None] = [None] * len(release.weights)
+        if knowledge.labels is not None:
+            told = [int(label) for label in knowledge.labels]
         found = [
-            self._one(problem, theta, None if labels is None else int(labels[i]))
-            for labels in [knowledge.labels]
-            for i, theta in enumerate(release.weights)
+            self._one(problem, theta, label)
+            for theta, label in zip(release.weights, told, strict=True)
         ]
         return Reconstruction(
             images=np.stack([problem.image(each.u) for each in found]),
