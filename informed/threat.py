@@ -31,9 +31,12 @@ class Release:
     Attributes:
       weights: (releases, params), theta of each model. The rows are separate games
         that share D_- and A; each has a target of its own.
+      deviations: (releases, params), standard deviations of what publishing added to
+        the weights, such as rounding (`informed.rounding`); None: nothing.
     """
 
     weights: Float32[np.ndarray, "releases params"]
+    deviations: Float[np.ndarray, "releases params"] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,12 +92,18 @@ class Reconstruction:
       residuals: (releases,), what the guess fails to explain of theta, squared, where
         the attack knows.
       certified: (releases,) bool, whether the attack itself takes the guess for exact.
+      expected_mse: (releases,), the error that the attack expects of a guess that
+        explains theta.
+      label_margins: (releases,), how much worse the second label explains theta than
+        the first, as a quotient >= 1; where labels are recovered.
     """
 
     images: Images
     labels: Int[np.ndarray, "releases"] | None = None
     residuals: Float[np.ndarray, "releases"] | None = None
     certified: Bool[np.ndarray, "releases"] | None = None
+    expected_mse: Float[np.ndarray, "releases"] | None = None
+    label_margins: Float[np.ndarray, "releases"] | None = None
 
 
 @runtime_checkable

@@ -145,17 +145,18 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
     def in_span(init: Params, fixed: Fixed, target: Target) -> Params:
         assert victim.first is not None
         (images, labels), (image, label) = fixed, target
-        count = len(images) + 1
-        labels, label = jnp.asarray(labels), jnp.asarray(label)
+        fixed_loss, target_loss = span_losses(
+            jnp.asarray(labels), jnp.asarray(label)[None]
+        )
         return gram.train(
             victim.first,
             optimise,
             epochs=config.epochs,
             init=init,
             images=jnp.asarray(images).reshape(len(images), -1),
-            target=jnp.ravel(image),
-            fixed_loss=lambda logits: cross_entropy(logits, labels).sum() / count,
-            target_loss=lambda logits: cross_entropy(logits, label[None])[0] / count,
+            targets=jnp.ravel(image)[None],
+            fixed_loss=fixed_loss,
+            target_loss=target_loss,
         )
 
     def train(init: Params, fixed: Fixed, target: Target, key: Array) -> Params:
@@ -166,23 +167,41 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
             return mini_batch_epoch(state, fixed, target, order), None
 
         with jax.default_matmul_precision("highest"):
-            if _trains_in_span(victim, config, len(fixed[0])):
+            pixels = math.prod(victim.image_shape)
+            if spans(victim, config) and gram.pays(len(fixed[0]), pixels):
                 return in_span(init, fixed, target)
             state = (init, optimise.init(init))
-            (params, _), _ = jax.lax.scan(epoch, state, jnp.arange(config.epochs))
+            # Reverse mode keeps the state of every epoch, and nothing within one.
+            kept = jax.checkpoint(epoch, prevent_cse=False)
+            (params, _), _ = jax.lax.scan(kept, state, jnp.arange(config.epochs))
         return params
 
     return train
 
 
-def _trains_in_span(victim: Victim, config: TrainingConfig, num_fixed: int) -> bool:
-    """Whether `shadow.gram` applies and is less work."""
+def spans(victim: Victim, config: TrainingConfig) -> bool:
+    """Whether A keeps the first layer in the span of the data (`shadow.gram`)."""
     return (
         victim.first is not None
         and config.optimiser == "sgd"
         and config.batch_size is None
-        and gram.pays(num_fixed, math.prod(victim.image_shape))
     )
+
+
+def span_losses(
+    fixed_labels: Int32[Array, "fixed"], target_labels: Int32[Array, "targets"]
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """The two shares of the full-batch loss, functions of logits (examples, classes).
+
+    Returns: (that of the fixed set, that of the targets), each divided by the number of
+      all examples.
+    """
+    count = len(fixed_labels) + len(target_labels)
+
+    def share(labels: Array) -> Callable[[Array], Array]:
+        return lambda logits: cross_entropy(logits, labels).sum() / count
+
+    return share(fixed_labels), share(target_labels)
 
 
 def cross_entropy(

@@ -1,0 +1,176 @@
+"""Damped Gauss-Newton for a few hundred unknowns and a very dear Jacobian.
+
+Three habits suit a function that is a whole training run:
+
+- All dampings of a step are evaluated at once, as one batch of runs.
+- Broyden's update keeps the Jacobian useful after a step. A new one is asked for only
+  when the old one no longer helps.
+- The Jacobian may be approximate, or known only on a subspace: steps are judged by the
+  function itself.
+
+Dampings are relative to the squared residual, which makes convergence fast at the end
+and steps short at the beginning (Levenberg-Marquardt after Fan and Yuan, 2005).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+DAMPINGS = 10.0 ** np.arange(-7, 3)
+_USEFUL = 2.0  # a step must divide the cost by this, or the Jacobian is made anew
+_SMALLEST_STEP = 1e-9  # relative; what changes u less changes float32 images not at all
+
+
+@dataclasses.dataclass(frozen=True)
+class Linearised:
+    """Derivatives along some directions.
+
+    Attributes:
+      matrix: (residuals, directions), slopes of the residuals.
+      directions: (directions, unknowns), orthonormal.
+    """
+
+    matrix: Float[np.ndarray, "residuals directions"]
+    directions: Float[np.ndarray, "directions unknowns"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """Unknowns u, the residuals there, and the cost |residuals|^2 + prior |u|^2."""
+
+    u: Float[np.ndarray, "unknowns"]
+    residuals: Float[np.ndarray, "residuals"]
+    cost: float
+
+
+def evaluate(
+    residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
+) -> list[Point]:
+    """The points at us (points, unknowns); where training diverged the cost is inf."""
+    values = residuals(us)
+    costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
+    costs = np.where(np.isfinite(costs), costs, np.inf)
+    return [Point(u, r, float(c)) for u, r, c in zip(us, values, costs, strict=True)]
+
+
+def minimise(
+    residuals: Callable[[np.ndarray], np.ndarray],
+    linearise: Callable[[np.ndarray], Linearised],
+    start: Point,
+    *,
+    steps: int,
+    enough: float,
+    give_up: float,
+    prior: float = 0.0,
+    slopes: Linearised | None = None,
+) -> tuple[Point, "Slopes"]:
+    """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
+
+    Args:
+      residuals: us (points, unknowns) -> (points, residuals), float64.
+      linearise: u (unknowns,) -> derivatives there.
+      start: where to begin.
+      steps: at most.
+      enough: a cost that needs no further step.
+      give_up: ends when a step with a new Jacobian divides the cost by less than this.
+      prior: weight of |u|^2.
+      slopes: derivatives at the start, where they are known already.
+    Returns: the best point found, and the derivatives as last known.
+    """
+    here = start
+    known = Slopes(linearise(here.u) if slopes is None else slopes)
+    fresh = True
+    for _ in range(steps):
+        if here.cost <= enough:
+            break
+        tried = evaluate(residuals, here.u + known.moves(here, prior), prior)
+        best = min(tried, key=lambda point: point.cost)
+        gain = here.cost / best.cost if best.cost > 0 else np.inf
+        if gain > 1:
+            moved = known.directions @ (best.u - here.u)
+            known.update(moved, best.residuals - here.residuals)
+            here = best
+        if gain < _USEFUL:
+            if fresh and gain < give_up:
+                break
+            known, fresh = Slopes(linearise(here.u)), True
+        else:
+            fresh = False
+    return here, known
+
+
+class Slopes:
+    """A Jacobian on a subspace, and its Gram matrix, kept up by Broyden's update."""
+
+    def __init__(self, linearised: Linearised) -> None:
+        self.directions = linearised.directions
+        self.matrix = np.array(linearised.matrix)
+        self.gram = self.matrix.T @ self.matrix
+
+    def moves(self, here: Point, prior: float) -> np.ndarray:
+        """The Gauss-Newton steps of all dampings; (dampings, unknowns)."""
+        slope = self.matrix.T @ here.residuals + prior * (self.directions @ here.u)
+        spectrum, rotation = np.linalg.eigh(self.gram)
+        damped = np.maximum(spectrum, 0)[None] + prior + DAMPINGS[:, None] * here.cost
+        steps = -((rotation.T @ slope)[None] / damped) @ rotation.T
+        return steps @ self.directions
+
+    def posterior_variances(self) -> np.ndarray:
+        """Of every unknown, if residuals have unit noise and u a standard normal prior.
+
+        Laplace's approximation: the diagonal of (J^T J + I)^-1.
+        """
+        spectrum, rotation = np.linalg.eigh(self.gram)
+        shrunk = 1 / (1 + np.maximum(spectrum, 0)) - 1
+        along = rotation.T @ self.directions
+        return 1 + shrunk @ along**2
+
+    def update(self, moved: np.ndarray, change: np.ndarray) -> None:
+        """Broyden: the smallest change of the Jacobian that explains a step."""
+        squared = moved @ moved
+        if squared < _SMALLEST_STEP**2:
+            return
+        error = change - self.matrix @ moved
+        along = moved / squared
+        cross = np.outer(self.matrix.T @ error, along)
+        self.gram += cross + cross.T + (error @ error) * np.outer(along, along)
+        self.matrix += np.outer(error, along)
+
+
+def krylov(
+    push: Callable[[np.ndarray], np.ndarray],
+    pull: Callable[[np.ndarray], np.ndarray],
+    slope: np.ndarray,
+    dimensions: int,
+) -> Linearised:
+    """Derivatives on the Krylov space of J^T J and a gradient.
+
+    What LSQR would search, kept, so that every damping is tried in it and Broyden can
+    update it. Orthogonalised twice against all before.
+
+    Args:
+      push: v (unknowns,) -> J v (residuals,).
+      pull: r (residuals,) -> J^T r (unknowns,).
+      slope: J^T residuals, (unknowns,).
+      dimensions: at most; fewer where the space is exhausted.
+    """
+    directions: list[np.ndarray] = []
+    columns: list[np.ndarray] = []
+    following = slope
+    while len(columns) < dimensions:
+        length = np.linalg.norm(following)
+        for _ in range(2):
+            for direction in directions:
+                following = following - (direction @ following) * direction
+        left = np.linalg.norm(following)
+        if left <= 1e-10 * length:
+            break
+        directions.append(following / left)
+        columns.append(push(directions[-1]))
+        following = pull(columns[-1])
+    if not directions:
+        nothing = np.zeros((1, len(slope)))
+        return Linearised(np.zeros((len(push(nothing[0])), 1)), nothing)
+    return Linearised(np.stack(columns, axis=1), np.stack(directions))
