@@ -71,4 +71,12 @@ def get_config(size: str = "full") -> config_dict.ConfigDict:
         config.reconn.widths = (256,)
         config.reconn.batch_size = 16
         config.reconn.epochs = 10
+
+    config.inversion = config_dict.ConfigDict()
+    config.inversion.targets = 0
+    config.inversion.attack = config_dict.ConfigDict()
+    config.inversion.attack.coordinates = "components"
+    config.inversion.attack.stages = (16, 60, 300)
+    config.inversion.attack.steps = 8
+    config.inversion.attack.starts = 3
     return config.lock()

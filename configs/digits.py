@@ -54,4 +54,12 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.dropout = 0.2
     config.reconn.clip = 10.0
     config.reconn.validation_fraction = 0.05
+
+    config.inversion = config_dict.ConfigDict()
+    config.inversion.targets = 5
+    config.inversion.attack = config_dict.ConfigDict()
+    config.inversion.attack.coordinates = "components"
+    config.inversion.attack.stages = (16, 60, 300)
+    config.inversion.attack.steps = 8
+    config.inversion.attack.starts = 3
     return config.lock()

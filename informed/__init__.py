@@ -1,6 +1,7 @@
 """The adversary's side, and the face of the toolkit.
 
 threat      what an attack gets to see; Algorithms 1 and 2
+publishing  weights in fewer bits
 attacks/    the attacks
 metrics     how good a reconstruction is
 experiment  the configuration of a run
@@ -12,9 +13,11 @@ cli         the command `informed`
 from informed.attacks.glm import ReconstructionImpossibleError
 from informed.attacks.glm_sklearn import reconstruct as reconstruct_sklearn
 from informed.attacks.inversion import InversionConfig, TrainingInversion
+from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
-from informed.experiment import DataConfig, Experiment, ShadowConfig
+from informed.experiment import DataConfig, Experiment, InversionStage, ShadowConfig
 from informed.metrics import mse, nearest_neighbours, success_rate
+from informed.publishing import rounded
 from informed.threat import (
     Attack,
     Knowledge,
@@ -29,11 +32,14 @@ __all__ = [
     "DataConfig",
     "Experiment",
     "InversionConfig",
+    "InversionStage",
     "Knowledge",
     "ReconnAttack",
     "Reconstruction",
     "ReconstructionImpossibleError",
+    "ReconstructionMembership",
     "Release",
+    "RetrainingMembership",
     "ShadowConfig",
     "TrainingInversion",
     "membership_game",
@@ -41,5 +47,6 @@ __all__ = [
     "nearest_neighbours",
     "reconstruct_sklearn",
     "reconstruction_game",
+    "rounded",
     "success_rate",
 ]

@@ -24,6 +24,7 @@ _COMMANDS = {
     "shadow": "train shadow and released models; `shadow verify` checks the stores",
     "train": "train the RecoNN on the shadow models",
     "attack": "reconstruct the test targets from the released models",
+    "invert": "training inversion of the first config.inversion.targets models",
     "evaluate": "compare with the truth: table, pictures, results.json",
 }
 _EPILOG = """\
@@ -143,6 +144,12 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         pipeline.train(experiment, paths, progress=progress)
     elif arguments.command == "attack":
         pipeline.attack(experiment, paths)
+    elif arguments.command == "invert":
+        if not experiment.inversion.targets:
+            raise ValueError(
+                "Expected config.inversion.targets >= 1, got 0: nothing to invert."
+            )
+        pipeline.invert(experiment, paths, progress=progress)
     else:
         stage = pipeline.evaluate
         if arguments.command == "run":

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
+from informed.attacks.inversion import InversionConfig
 from reconn.trainer import ReconnConfig
 from shadow import checks
 from shadow.training import TrainingConfig
@@ -58,6 +59,22 @@ class ShadowConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class InversionStage:
+    """Training inversion of some of the released models.
+
+    Attributes:
+      targets: how many, from the first on; 0 leaves the stage out.
+      attack: how hard to try.
+    """
+
+    targets: int = 0
+    attack: InversionConfig = dataclasses.field(default_factory=InversionConfig)
+
+    def __post_init__(self) -> None:
+        checks.at_least("inversion.targets", self.targets, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything that decides a run's result; all that is random comes from `seed`."""
 
@@ -67,6 +84,7 @@ class Experiment:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
     shadow: ShadowConfig = dataclasses.field(default_factory=ShadowConfig)
     reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
+    inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":
@@ -83,8 +101,13 @@ class Experiment:
 
     @property
     def reconn_key(self) -> Array:
-        """Root of the adversary's own randomness."""
+        """Root of the RecoNN's randomness."""
         return jax.random.fold_in(jax.random.key(self.seed), 2)
+
+    @property
+    def inversion_key(self) -> Array:
+        """Root of the inversion's randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 3)
 
     @property
     def model_configuration(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""The main job in four stages, each resumable, each reading what the one before wrote.
+"""The main job in five stages, each resumable, each reading what the one before wrote.
 
     shadow     <shadow>/shadow/, <shadow>/released/   stores of trained models
     train      <workdir>/reconn/                      the RecoNN
     attack     <workdir>/reconstructions.npz          its guesses at the test targets
+    invert     <workdir>/inversions.npz               inversions of a few of them
     evaluate   <workdir>/results.json, *.png          the comparison with the truth
 
 A finished stage does nothing; an interrupted one goes on; one begun with another
@@ -24,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed import metrics, report
+from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
 from informed.threat import Knowledge, Release
@@ -32,7 +34,7 @@ from shadow import checks, data, files, victims
 from shadow.factory import Factory
 from shadow.store import ConfigurationMismatchError, ShadowStore, versions
 
-STAGES = ("shadow", "train", "attack", "evaluate")
+STAGES = ("shadow", "train", "attack", "invert", "evaluate")
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
 
@@ -53,10 +55,11 @@ class Paths:
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
-    """All four stages. Returns the contents of results.json."""
+    """All stages. Returns the contents of results.json."""
     shadow(experiment, paths, progress=progress)
     train(experiment, paths, progress=progress)
     attack(experiment, paths)
+    invert(experiment, paths, progress=progress)
     return evaluate(experiment, paths)
 
 
@@ -182,6 +185,59 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         files.write_bytes(paths.workdir / "reconstructions.npz", buffer.getvalue())
 
 
+def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Invert the training of the first released models, from weights and D_- alone."""
+    count = experiment.inversion.targets
+    if not count:
+        return
+    store = ShadowStore(paths.shadow / "shadow")
+    released = ShadowStore(paths.shadow / "released")
+    stage = _Stage(
+        paths.workdir,
+        "invert",
+        _invert_configuration(experiment, store, released),
+        outputs=("inversions.npz",),
+    )
+    if stage.done:
+        return
+    with stage.running():
+        fixed = _examples(
+            store, store.array("fixed_images"), store.array("fixed_labels")
+        )
+        blocks = list(store.blocks())
+        public = _examples(
+            store,
+            np.concatenate([block.images for block in blocks]),
+            np.concatenate([block.labels for block in blocks]),
+        )
+        factory = Factory(
+            victim=_victim(experiment, store),
+            training=experiment.training,
+            fixed=fixed,
+            key=experiment.training_key,
+            role="released",
+            width=1,
+        )
+        attacker = TrainingInversion(
+            config=experiment.inversion.attack, progress=progress
+        )
+        found = attacker(
+            Release(weights=released.read().weights[:count]),
+            Knowledge.informed(factory, public=public),
+            key=experiment.inversion_key,
+        )
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            images=found.images,
+            labels=np.asarray(found.labels),
+            residuals=np.asarray(found.residuals),
+            certified=np.asarray(found.certified),
+            expected_mse=np.asarray(found.expected_mse),
+        )
+        files.write_bytes(paths.workdir / "inversions.npz", buffer.getvalue())
+
+
 def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     """Compare the reconstructions with the targets; draw; write results.json.
 
@@ -194,20 +250,26 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     stage = _Stage(
         paths.workdir,
         "evaluate",
-        _attack_configuration(experiment, shadows, released),
+        _attack_configuration(experiment, shadows, released)
+        | _invert_configuration(experiment, shadows, released),
         outputs=("results.json", "reconstructions.png", "distances.png"),
     )
     if stage.done:
         return json.loads(file.read_text())
-    guesses_file = paths.workdir / "reconstructions.npz"
-    if not guesses_file.exists():
-        raise FileNotFoundError(
-            f"No reconstructions in {paths.workdir}. Make them with `informed attack`."
-        )
+    needed = {"attack": "reconstructions.npz"}
+    if experiment.inversion.targets:
+        needed["invert"] = "inversions.npz"
+    for command, name in needed.items():
+        if not (paths.workdir / name).exists():
+            raise FileNotFoundError(
+                f"No {name} in {paths.workdir}. Make it with `informed {command}`."
+            )
     with stage.running():
-        with np.load(guesses_file, allow_pickle=False) as arrays:
-            guesses = arrays["images"]
+        guesses = _read(paths.workdir / "reconstructions.npz")["images"]
         truth = released.read()
+        inverted = None
+        if experiment.inversion.targets:
+            inverted = _read(paths.workdir / "inversions.npz")
         pool = np.concatenate([shadows.array("fixed_images"), _images(shadows)])
         errors = metrics.mse(truth.images, guesses)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
@@ -220,16 +282,18 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             neighbours=pool[neighbours.index[shown]],
             errors=errors[shown],
             neighbour_errors=neighbours.mse[shown],
+            inversions=None if inverted is None else inverted["images"][shown],
         )
         report.distance_histogram(
             paths.workdir / "distances.png", neighbours, float(errors.mean())
         )
     percentiles = neighbours.percentiles.mean(axis=0)
+    stages = [name for name in STAGES if name != "invert" or inverted is not None]
     seconds = {
-        name: _Stage.read(folder, name)["wall_s"]
-        for name, folder in zip(
-            STAGES, (paths.shadow, *(paths.workdir,) * 3), strict=True
-        )
+        name: _Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
+            "wall_s"
+        ]
+        for name in stages
     }
     results = {
         "reconn_mse": float(errors.mean()),
@@ -246,6 +310,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         "closer_than_oracle": dataclasses.asdict(
             metrics.success_rate(errors < neighbours.mse)
         ),
+        **_inversion_results(truth, inverted),
         "released_accuracy": _released_accuracy(experiment, released, truth),
         "shadow_models": len(shadows),
         "num_targets": len(released),
@@ -365,6 +430,64 @@ def _attack_configuration(
     }
 
 
+def _invert_configuration(
+    experiment: Experiment, store: ShadowStore, released: ShadowStore
+) -> dict[str, Any]:
+    """What decides the inversions."""
+    return {
+        "seed": experiment.seed,
+        "inversion": dataclasses.asdict(experiment.inversion),
+        "shadow_fingerprint": store.fingerprint(),
+        "released_fingerprint": released.fingerprint(),
+    }
+
+
+def _inversion_results(
+    truth: Any, inverted: dict[str, np.ndarray] | None
+) -> dict[str, Any]:
+    """What results.json says of the inversions; None where there are none."""
+    if inverted is None:
+        return {"inversion_targets": 0, "inversion_mse_median": None}
+    count = len(inverted["images"])
+    errors = metrics.mse(truth.images[:count], inverted["images"])
+    return {
+        "inversion_targets": count,
+        "inversion_mse_median": float(np.median(errors)),
+        "inversion_mse_largest": float(errors.max()),
+        "inversion_certified": int(inverted["certified"].sum()),
+        "inversion_labels_right": int(
+            (inverted["labels"] == truth.labels[:count]).sum()
+        ),
+    }
+
+
+def _read(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; never unpickled."""
+    with np.load(file, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _victim(experiment: Experiment, store: ShadowStore) -> victims.Victim:
+    """The victim whose models a store holds."""
+    return victims.build(
+        experiment.victim,
+        image_shape=store.image_shape,
+        num_classes=store.manifest["num_classes"],
+    )
+
+
+def _examples(
+    store: ShadowStore, images: np.ndarray, labels: np.ndarray
+) -> data.Examples:
+    """Images and labels of a store as examples."""
+    return data.Examples(
+        images=images,
+        labels=labels,
+        num_classes=store.manifest["num_classes"],
+        name="store",
+    )
+
+
 def _stores(paths: Paths) -> list[ShadowStore]:
     """Both stores of the shadow stage."""
     return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]
@@ -382,11 +505,7 @@ def _released_accuracy(
 
     Tested on the test targets, of which each model has seen one in training.
     """
-    victim = victims.build(
-        experiment.victim,
-        image_shape=released.image_shape,
-        num_classes=released.manifest["num_classes"],
-    )
+    victim = _victim(experiment, released)
     scores = [
         victims.accuracy(
             victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels

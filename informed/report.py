@@ -20,35 +20,45 @@ def reconstruction_grid(
     neighbours: np.ndarray,
     errors: np.ndarray,
     neighbour_errors: np.ndarray,
+    inversions: np.ndarray | None = None,
 ) -> None:
-    """Draw targets, reconstructions and nearest neighbours in three rows.
+    """Draw targets, reconstructions and nearest neighbours in rows.
 
     Args:
       path: PNG file.
       targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
       errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
+      inversions: of the first targets, a row of its own.
     """
     columns = len(targets)
-    figure = matplotlib.figure.Figure(figsize=(1.05 * columns + 1.3, 4.0), dpi=120)
-    axes = figure.subplots(3, columns, squeeze=False)
-    rows = (
+    rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
         ("target", targets, None),
         ("RecoNN", reconstructions, errors),
         ("nearest\nneighbour", neighbours, neighbour_errors),
+    ]
+    if inversions is not None:
+        exact = np.mean((targets[: len(inversions)] - inversions) ** 2, axis=(1, 2, 3))
+        rows.insert(1, ("training\ninversion", inversions, exact))
+    figure = matplotlib.figure.Figure(
+        figsize=(1.05 * columns + 1.3, 1.0 + 1.05 * len(rows)), dpi=120
     )
+    axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, (name, images, values) in enumerate(rows):
         for column in range(columns):
             axis = axes[row, column]
-            axis.imshow(np.squeeze(images[column]), cmap="gray", vmin=0, vmax=1)
+            if column < len(images):
+                axis.imshow(np.squeeze(images[column]), cmap="gray", vmin=0, vmax=1)
             axis.set_xticks([])
             axis.set_yticks([])
             for spine in axis.spines.values():
                 spine.set_visible(False)
-            if values is not None:
-                axis.set_xlabel(f"{values[column]:.4f}", fontsize=8)
+            if values is not None and column < len(values):
+                value = values[column]
+                form = ".4f" if value >= 1e-4 else ".0e"
+                axis.set_xlabel(f"{value:{form}}", fontsize=8)
         axes[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
     figure.suptitle(
-        "The first test targets, what the attack reads out of the released weights,"
+        "The first test targets, what the attacks read out of the released weights,"
         "\nand the nearest image the adversary already had (MSE per pixel below)",
         fontsize=10,
     )
@@ -96,8 +106,17 @@ def table(results: Mapping[str, Any]) -> str:
         ("nearest-neighbour oracle", f"{results['nn_oracle_mse']:.5f}"),
         ("mean image", f"{results['mean_image_mse']:.5f}"),
     ]
+    if results["inversion_targets"]:
+        count = results["inversion_targets"]
+        name = f"inversion, median of {count}"
+        rows.insert(0, (name, f"{results['inversion_mse_median']:.0e}"))
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     lines += [f"  {name:<26}{value:>8}" for name, value in rows]
+    if results["inversion_targets"]:
+        lines.append(
+            f"certified as exact          {results['inversion_certified']} of"
+            f" {results['inversion_targets']} inversions"
+        )
     lines += [
         f"closer than the oracle      {100 * better['rate']:.1f} % of targets"
         f" (95 %: {100 * better['low']:.1f} to {100 * better['high']:.1f})",

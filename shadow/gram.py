@@ -32,7 +32,7 @@ from shadow.victims import FirstLayer, Params
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Products:
-    """All that training in the span sees of the images.
+    """All that training in the span sees of the images; or a direction of it.
 
     Attributes:
       start: (units, fixed), W_0^T X^T.
@@ -41,27 +41,27 @@ class Products:
       target_gram: (targets, targets), Z Z^T.
     """
 
-    start: Float[Array, "units fixed"]
-    target_start: Float[Array, "units targets"]
-    cross: Float[Array, "targets fixed"]
-    target_gram: Float[Array, "targets targets"]
+    start: Any
+    target_start: Any
+    cross: Any
+    target_gram: Any
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Coefficients:
-    """The victim's parameters in the span of the data.
+    """The victim's parameters in the span of the data, or a direction of them.
 
     Attributes:
-      scale: c.
+      scale: (), c.
       fixed: (units, fixed), A^T.
       targets: (units, targets), a^T.
       rest: the parameters but for the first layer's weights.
     """
 
-    scale: Float[Array, ""]
-    fixed: Float[Array, "units fixed"]
-    targets: Float[Array, "units targets"]
+    scale: Any
+    fixed: Any
+    targets: Any
     rest: Params
 
 
@@ -129,7 +129,7 @@ def split_first(first: FirstLayer, params: Params) -> tuple[Array, Params]:
     return rest[first.name].pop("w"), rest
 
 
-def join_first(first: FirstLayer, w: Array, rest: Params) -> Params:
+def join_first(first: FirstLayer, w: Any, rest: Params) -> Params:
     """The inverse of `split_first`."""
     params = {module: dict(arrays) for module, arrays in rest.items()}
     params[first.name]["w"] = w

@@ -83,7 +83,9 @@ def optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     if config.optimiser == "sgd":
         step = optax.sgd(config.learning_rate, momentum=config.momentum or None)
     else:
-        step = optax.adam(config.learning_rate)
+        # eps_root keeps the derivative of Adam at zero gradients from being NaN, and is
+        # too small to change a weight.
+        step = optax.adam(config.learning_rate, eps_root=1e-30)
     if config.weight_decay:
         return optax.chain(optax.add_decayed_weights(config.weight_decay), step)
     return step

@@ -7,7 +7,7 @@ is about standard normal: a Gaussian prior, and least squares that are well cond
 import dataclasses
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 _SMALLEST_DEVIATION = 1e-3
 
@@ -35,6 +35,11 @@ class Coordinates:
         """The images at u, in float64."""
         flat = self.mean + u @ self.basis
         return flat.reshape(*u.shape[:-1], *self.image_shape)
+
+    def without(self, pixels: Bool[np.ndarray, "pixels"]) -> "Coordinates":
+        """The same, with some pixels black whatever u."""
+        kept = ~pixels
+        return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
     def of(
         self, images: Float[np.ndarray, "*points height width channels"]

@@ -117,15 +117,16 @@ class Slopes:
         steps = -((rotation.T @ slope)[None] / damped) @ rotation.T
         return steps @ self.directions
 
-    def posterior_variances(self) -> np.ndarray:
-        """Of every unknown, if residuals have unit noise and u a standard normal prior.
+    def posterior_spread(self, outputs: Float[np.ndarray, "unknowns outputs"]) -> float:
+        """Summed variances of u @ outputs, if residuals have unit noise.
 
-        Laplace's approximation: the diagonal of (J^T J + I)^-1.
+        u has a standard normal prior; Laplace's approximation: its covariance is
+        (J^T J + I)^-1.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         shrunk = 1 / (1 + np.maximum(spectrum, 0)) - 1
-        along = rotation.T @ self.directions
-        return 1 + shrunk @ along**2
+        along = rotation.T @ (self.directions @ outputs)
+        return float(np.sum(outputs**2) + shrunk @ np.sum(along**2, axis=1))
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
         """Broyden: the smallest change of the Jacobian that explains a step."""

@@ -14,6 +14,9 @@ found by damped Gauss-Newton (`gauss_newton`) through the whole training run
 - z in principal components of public images, scaled by their standard deviations: a
   Gaussian prior, and a well-conditioned problem (`coordinates`). Few components first,
   all pixels last; the map bends too much for a start in all of them.
+- Pixels that are black in all of D_-, and whose weights the release left where training
+  without the target leaves them, are black in the target; if not, they are certainly
+  lit. (With Adam theta jumps between.)
 - The start is the mean image of a class. The derivatives there are shared by all
   releases: they rank the candidate labels, and are the first step's Jacobian.
 
@@ -22,15 +25,17 @@ adversary measures by training again with z changed in its last digits. So they 
 *without the target* whether the reconstruction is exact.
 
 Where the released numbers are rounded (`Release.deviations`) or A draws randomness that
-isn't told, residuals are weighted by the covariance of that noise, estimated by
-training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The spread
-of the posterior is reported as `expected_mse`.
+isn't told, residuals are weighted by the covariance of that noise, the latter estimated
+by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
+spread of the posterior is reported as `expected_mse`.
 
 Source: ours. The key draws the randomness of A that isn't told, and further starts.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,7 +44,7 @@ from tqdm import tqdm
 
 from informed.attacks import coordinates, gauss_newton
 from informed.attacks import noise as noises
-from informed.attacks.gauss_newton import Linearised, Point
+from informed.attacks.gauss_newton import Linearised
 from informed.attacks.retraining import Retraining
 from informed.threat import Attack, Knowledge, Reconstruction, Release
 from shadow import checks
@@ -50,6 +55,8 @@ _FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
 _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _LAST_STAGE = 2  # times `steps`
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
+_TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
+_LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 1 << 30  # bytes; beyond, the last stages are matrix-free
 _COORDINATES = {
     "components": coordinates.principal_components,
@@ -90,9 +97,9 @@ class InversionConfig:
     label_factor: float = 2.0
     starts: int = 3
     rank: int = 100
-    tangents: int = 32
+    tangents: int = 16
     krylov: int = 50
-    draws: int = 16
+    draws: int = 32
     noise_factor: float = 10.0
     exact_mse: float = 1e-6
 
@@ -273,15 +280,20 @@ class _Solver:
                 np.concatenate([own[1], given.labels]),
             )
         self.coordinates = _COORDINATES[config.coordinates](self._public[0])
+        self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     # Starts
 
     def mean_image(self, label: int) -> np.ndarray:
-        """Mean of the public images of a class, or of all where it has none."""
+        """Mean of the public images of a class, or of all where it has none.
+
+        Black where all of D_- is.
+        """
         images, labels = self._public
         members = images[labels == label]
-        return (members if len(members) else images).mean(axis=0)
+        mean = (members if len(members) else images).mean(axis=0)
+        return np.where(self._dark.reshape(mean.shape), 0, mean)
 
     def starts(self, labels: np.ndarray, guess: np.ndarray | None) -> Iterator[_Start]:
         """The guess, then start after start, all candidates.
@@ -295,7 +307,7 @@ class _Solver:
                 yield _Start(row, guess, patient=False)
         for number in range(self.config.starts):
             for row in labels:
-                images = np.stack([self._start(label, number) for label in row])
+                images = np.stack([self._start(int(label), number) for label in row])
                 if len(row) > 1:
                     images = self._apart(images, number)
                 yield _Start(row, images, patient=number > 0)
@@ -330,12 +342,12 @@ class _Solver:
 
         Returns: labels; residual of the second over that of the first.
         """
-        noise = self._release_noise(target)
+        telling = ~self.runs.weights_of(self._dark)
         costs = []
         for label in range(self.runs.victim.num_classes):
             value, jacobian = self._at_mean(label)
-            residual = noise.whiten(value - target.theta)
-            matrix = noise.whiten(jacobian.T)
+            residual = (value - target.theta)[telling]
+            matrix = jacobian[telling].T
             spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
             along = rotation.T @ (matrix @ residual)
             whole = residual @ residual
@@ -353,32 +365,23 @@ class _Solver:
             image = self.mean_image(label)[None]
             labels = np.array([label])
             value = self.runs.thetas(image[None], labels[None])[0]
-            basis = self.coordinates.basis[: self.config.label_components]
+            basis = self.coordinates.without(self._dark).basis
+            basis = basis[: self.config.label_components]
             self._at_means[label] = value, self.runs.slopes(image, labels, basis)
         return self._at_means[label]
 
     # Noise
 
-    def _release_noise(self, target: _Target) -> noises.Noise:
-        """What is told of it, else the same for every weight."""
-        if target.deviations is None:
-            return noises.Noise(np.ones(len(target.theta)))
-        return noises.Noise(
-            np.maximum(target.deviations, target.deviations.max() / 1e3)
-        )
-
     def _noise(
         self, target: _Target, images: np.ndarray, labels: np.ndarray
-    ) -> noises.Noise:
-        """Covariance of theta around A(D_- + images): see the module's docstring."""
+    ) -> noises.Independent:
+        """Rounding of A around images, and what is told of publishing."""
         params = len(target.theta)
         floor = np.sqrt(self.rounding(images, labels) / params)
-        if self.runs.random:
-            return noises.estimate(self.runs.draws(images, labels), floor)
         deviations = np.full(params, max(floor, np.finfo(float).tiny))
         if target.deviations is not None:
             deviations = np.hypot(deviations, target.deviations)
-        return noises.Noise(deviations)
+        return noises.Independent(deviations)
 
     def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
         """Squared rounding noise of A: trained with the images' last digits changed."""
@@ -386,47 +389,151 @@ class _Solver:
         near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
         near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
         values = self.runs.thetas(near, np.tile(labels, (len(near), 1)))
-        return float(np.mean(np.sum((values[1:] - values[0]) ** 2, axis=1)))
+        # The median: at a kink some of the runs jump.
+        return float(np.median(np.sum((values[1:] - values[0]) ** 2, axis=1)))
 
     # The solution
 
+    def _black_or_lit(
+        self, target: _Target, labels: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
+        if target.deviations is not None or not self._dark.any():
+            return np.zeros_like(self._dark), np.zeros_like(self._dark)
+        blank = np.zeros((1, len(labels), *self.coordinates.image_shape))
+        untouched = self.runs.thetas(blank, labels[None])[0]
+        touched = np.abs(untouched - target.theta) > _TOUCHED
+        lit = self._dark & self.runs.pixels_of(touched)
+        return self._dark & ~lit, lit
+
     def solve(self, target: _Target, start: _Start) -> _Candidate:
-        """Stage after stage."""
-        labels, unknown, size = start.labels, len(start.labels), len(self.coordinates)
-        noise = self._noise(target, start.images, labels)
-        exact = target.deviations is None and not self.runs.random
-        prior, enough = (
-            (0.0, _FLOOR_FACTOR * len(target.theta)) if exact else (1.0, 0.0)
-        )
-
-        def images(u: np.ndarray) -> np.ndarray:
-            return self.coordinates.images(u.reshape(*u.shape[:-1], unknown, size))
-
-        def residuals(us: np.ndarray) -> np.ndarray:
-            found = self.runs.thetas(images(us), np.tile(labels, (len(us), 1)))
-            return noise.whiten(found - target.theta)
-
-        first = self.coordinates.of(start.images).ravel()
-        here = gauss_newton.evaluate(residuals, first[None], prior)[0]
-        known = self._known(noise, start)
+        """Stage after stage; where A is random, the maximum a posteriori."""
+        if self.runs.random:
+            return self._most_probable(target, start)
+        labels = start.labels
+        black, lit = self._black_or_lit(target, labels)
+        flat = start.images.reshape(len(labels), -1).astype(np.float64)
+        begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
+        space = self._space(labels, black)
+        noise = self._noise(target, begin.reshape(start.images.shape), labels)
+        exact = target.deviations is None
+        enough = _FLOOR_FACTOR * len(target.theta) if exact else 0.0
+        u = space.of(begin.reshape(start.images.shape))
+        known = None if lit.any() else self._known(noise, start)
         give_up, times = _PATIENT if start.patient else _QUICK
         slopes: gauss_newton.Slopes | None = None
+        size = len(self.coordinates)
         for components in [m for m in self.config.stages if m < size] + [size]:
-            linearise = self._linearise(noise, images, labels, residuals, components)
-            here, slopes = gauss_newton.minimise(
-                residuals,
-                linearise,
-                here,
+            # Far from the truth, what is not yet explained hides in all weights alike.
+            weighting = noise if components == size else noise.levelled()
+            u, slopes = self._minimise(
+                target,
+                space,
+                weighting,
+                u,
+                components,
                 steps=self.config.steps * (times if components < size else _LAST_STAGE),
                 enough=enough,
                 give_up=give_up,
-                prior=prior,
+                prior=0.0 if exact else 1.0,
                 slopes=known if slopes is None else None,
             )
         assert slopes is not None
-        return self._candidate(target, labels, images(here.u), noise, here, slopes)
+        return self._candidate(target, space, u, noise, slopes)
 
-    def _known(self, noise: noises.Noise, start: _Start) -> Linearised | None:
+    def _most_probable(self, target: _Target, start: _Start) -> _Candidate:
+        """The maximum a posteriori in as many components as the draws can tell apart.
+
+        The noise is estimated at the start, and again at the first answer.
+        """
+        labels = start.labels
+        space = self._space(labels, np.zeros_like(self._dark))
+        components = max(1, self.config.draws // (2 * len(labels)))
+        components = min(components, len(self.coordinates))
+        u = space.of(start.images)
+        slopes: gauss_newton.Slopes | None = None
+        for _ in range(2):
+            images = space.images(u)
+            basis = space.basis[:components]
+            jacobian = self.runs.slopes(images, labels, basis)
+            noise = noises.estimate(self.runs.draws(images, labels), jacobian)
+            kept = space.kept(components)
+            u, slopes = self._minimise(
+                target,
+                space,
+                noise,
+                u,
+                components,
+                steps=self.config.steps,
+                enough=0.0,
+                give_up=_PATIENT[0],
+                prior=1.0,
+                slopes=Linearised(noise.whiten(jacobian.T).T, kept),
+            )
+        assert slopes is not None
+        images = space.images(u)
+        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
+        return _Candidate(
+            images=images.astype(np.float32),
+            labels=labels,
+            residual=float(residual @ residual),
+            explained=True,  # no start can be told to be better than another
+            certified=False,
+            expected_mse=space.spread(slopes),
+        )
+
+    def _minimise(
+        self,
+        target: _Target,
+        space: "_Space",
+        noise: noises.Independent | noises.Projected,
+        u: np.ndarray,
+        components: int,
+        **settings: Any,
+    ) -> tuple[np.ndarray, gauss_newton.Slopes]:
+        """One stage."""
+        labels = space.labels
+
+        def residuals(us: np.ndarray) -> np.ndarray:
+            found = self.runs.thetas(space.images(us), np.tile(labels, (len(us), 1)))
+            return noise.whiten(found - target.theta)
+
+        def dense(u: np.ndarray) -> Linearised:
+            basis = space.basis[:components]
+            slopes = self.runs.slopes(space.images(u), labels, basis)
+            return Linearised(noise.whiten(slopes.T).T, space.kept(components))
+
+        def pull(u: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+            # Whitening by independent noise is its own transpose.
+            pulled = self.runs.pulls(space.images(u), labels, noise.whiten(whitened))
+            return (pulled.reshape(len(labels), -1) @ space.basis.T).ravel()
+
+        def krylov(u: np.ndarray) -> Linearised:
+            images = space.images(u)
+            return gauss_newton.krylov(
+                push=lambda v: noise.whiten(
+                    self.runs.pushes(images, labels, space.images(u + v) - images)
+                ),
+                pull=functools.partial(pull, u),
+                slope=pull(u, residuals(u[None])[0]),
+                dimensions=self.config.krylov,
+            )
+
+        columns = len(labels) * components
+        large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
+        matrix_free = large and columns > self.config.krylov
+        start = gauss_newton.evaluate(residuals, u[None], settings["prior"])[0]
+        here, slopes = gauss_newton.minimise(
+            residuals, krylov if matrix_free else dense, start, **settings
+        )
+        return here.u, slopes
+
+    def _space(self, labels: np.ndarray, black: np.ndarray) -> "_Space":
+        """Coordinates of these points, around the mean images of their labels."""
+        means = np.stack([self.mean_image(int(label)) for label in labels])
+        return _Space(self.coordinates, labels, means, black)
+
+    def _known(self, noise: noises.Independent, start: _Start) -> Linearised | None:
         """The first stage's derivatives, where the ranking of labels left them."""
         components = min((*self.config.stages, len(self.coordinates)))
         label = int(start.labels[0])
@@ -439,73 +546,29 @@ class _Solver:
             return None
         jacobian = self._at_means[label][1][:, :components]
         return Linearised(
-            noise.whiten(jacobian.T).T, np.eye(components, len(self.coordinates))
+            noise.levelled().whiten(jacobian.T).T,
+            np.eye(components, len(self.coordinates)),
         )
-
-    def _linearise(
-        self,
-        noise: noises.Noise,
-        images: Callable[[np.ndarray], np.ndarray],
-        labels: np.ndarray,
-        residuals: Callable[[np.ndarray], np.ndarray],
-        components: int,
-    ) -> Callable[[np.ndarray], Linearised]:
-        """Derivatives in the first components of every point, or in a Krylov space."""
-        unknown, size = len(labels), len(self.coordinates)
-        basis = self.coordinates.basis[:components]
-        columns = unknown * components
-        kept = np.concatenate(
-            [i * size + np.arange(components) for i in range(unknown)]
-        )
-
-        def dense(u: np.ndarray) -> Linearised:
-            slopes = self.runs.slopes(images(u), labels, basis)
-            return Linearised(noise.whiten(slopes.T).T, np.eye(unknown * size)[kept])
-
-        def krylov(u: np.ndarray) -> Linearised:
-            return gauss_newton.krylov(
-                push=lambda v: noise.whiten(
-                    self.runs.pushes(images(u), labels, images(v) - images(0 * v))
-                ),
-                pull=lambda r: self._pull(images(u), labels, noise, r),
-                slope=self._pull(images(u), labels, noise, residuals(u[None])[0]),
-                dimensions=self.config.krylov,
-            )
-
-        large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
-        return krylov if large and columns > self.config.krylov else dense
-
-    def _pull(
-        self,
-        images: np.ndarray,
-        labels: np.ndarray,
-        noise: noises.Noise,
-        residuals: np.ndarray,
-    ) -> np.ndarray:
-        """Gradient with respect to all coordinates of <residuals, whitened theta>."""
-        pulled = self.runs.pulls(images, labels, noise.whiten_transposed(residuals))
-        flat = pulled.reshape(len(labels), -1)
-        return (flat @ self.coordinates.basis.T).ravel()
 
     def _candidate(
         self,
         target: _Target,
-        labels: np.ndarray,
-        images: np.ndarray,
-        noise: noises.Noise,
-        here: Point,
+        space: "_Space",
+        u: np.ndarray,
+        noise: noises.Independent,
         slopes: gauss_newton.Slopes,
     ) -> _Candidate:
         """The result, with its certificate."""
         config, params = self.config, len(target.theta)
+        images, labels = space.images(u), space.labels
         at_end = self._noise(target, images, labels)
-        found = self.runs.thetas(images[None], labels[None])[0]
-        residual = found - target.theta
+        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
         cost = np.sum(at_end.whiten(residual) ** 2)
         explained = bool(cost <= config.noise_factor * params)
-        lengths = np.tile(np.sum(self.coordinates.basis**2, axis=1), len(labels))
-        variances = slopes.posterior_variances()
-        expected = float(np.sum(variances * lengths) / len(lengths))
+        # The slopes are in units of the noise at the start.
+        grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
+        slopes.gram /= max(grown, 1.0)
+        expected = space.spread(slopes)
         return _Candidate(
             images=images.astype(np.float32),
             labels=labels,
@@ -514,3 +577,45 @@ class _Solver:
             certified=explained and expected <= config.exact_mse,
             expected_mse=expected,
         )
+
+
+class _Space:
+    """Coordinates of all unknown points together, one after the other in u."""
+
+    def __init__(
+        self,
+        of_one: coordinates.Coordinates,
+        labels: np.ndarray,
+        means: np.ndarray,
+        black: np.ndarray,
+    ) -> None:
+        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
+        self.labels = labels
+        self._whole, self._without = of_one, of_one.without(black)
+        self._centre = of_one.of(means)
+        self.basis = self._without.basis
+
+    def images(self, u: np.ndarray) -> np.ndarray:
+        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
+        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
+        return self._without.images(self._centre + apart)
+
+    def of(self, images: np.ndarray) -> np.ndarray:
+        """The coordinates of images (unknown, ...)."""
+        return (self._whole.of(images) - self._centre).ravel()
+
+    def kept(self, components: int) -> np.ndarray:
+        """The directions of the first components of every point."""
+        size, unknown = len(self._whole), len(self.labels)
+        rows = [i * size + np.arange(components) for i in range(unknown)]
+        return np.eye(unknown * size)[np.concatenate(rows)]
+
+    def spread(self, slopes: gauss_newton.Slopes) -> float:
+        """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
+        unknown, size = len(self.labels), len(self._whole)
+        total = 0.0
+        for point in range(unknown):
+            outputs = np.zeros((unknown * size, self.basis.shape[1]))
+            outputs[point * size : (point + 1) * size] = self.basis
+            total += slopes.posterior_spread(outputs)
+        return total / (unknown * self.basis.shape[1])

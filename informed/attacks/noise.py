@@ -1,64 +1,82 @@
-"""What of theta no reconstruction can explain: a Gaussian model of its noise.
+"""What of theta no reconstruction can explain: Gaussian models of its noise.
 
 Rounding of A's own arithmetic, rounding of the published numbers, or randomness of A
-that the adversary isn't told. Residuals are divided by it ("whitened"), so that a
-residual of squared norm `params` is what chance alone leaves.
+that the adversary isn't told. Differences of theta are divided by it ("whitened"), so
+that each entry of what chance alone leaves has variance 1.
 """
 
 import dataclasses
 
 import numpy as np
+import scipy.linalg
 from jaxtyping import Float
-
-_SHRINKAGE = 0.1  # share of the diagonal in a covariance from few samples
+from sklearn import covariance
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Noise:
-    """Covariance D^(1/2) (I + Q diag(gains) Q^T) D^(1/2), D = diag(deviations^2).
+class Independent:
+    """Noise of every weight for itself.
 
     Attributes:
       deviations: (params,), > 0.
-      directions: (k, params), orthonormal rows: Q^T.
-      gains: (k,).
     """
 
     deviations: Float[np.ndarray, "params"]
-    directions: Float[np.ndarray, "k params"] | None = None
-    gains: Float[np.ndarray, "k"] | None = None
 
     def whiten(
         self, differences: Float[np.ndarray, "*several params"]
     ) -> Float[np.ndarray, "*several params"]:
         """Differences of theta in units of their noise."""
-        scaled = differences / self.deviations
-        if self.directions is None or self.gains is None:
-            return scaled
-        along = scaled @ self.directions.T
-        return scaled + (along * (1 / np.sqrt(1 + self.gains) - 1)) @ self.directions
+        return differences / self.deviations
 
-    def whiten_transposed(
-        self, residuals: Float[np.ndarray, "params"]
-    ) -> Float[np.ndarray, "params"]:
-        """The transpose of `whiten`, for gradients."""
-        if self.directions is not None and self.gains is not None:
-            along = residuals @ self.directions.T
-            shrink = 1 / np.sqrt(1 + self.gains) - 1
-            residuals = residuals + (along * shrink) @ self.directions
-        return residuals / self.deviations
+    def levelled(self) -> "Independent":
+        """The same for every weight, with the mean variance."""
+        level = np.sqrt(np.mean(self.deviations**2))
+        return Independent(np.full_like(self.deviations, level))
 
 
-def estimate(samples: Float[np.ndarray, "samples params"], floor: float) -> Noise:
-    """The noise of which some draws are seen: low rank plus diagonal.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Projected:
+    """Noise in the few directions of theta that tell about the target.
+
+    In all directions a covariance can't be had from some dozens of draws.
+
+    Attributes:
+      onto: (params, k), orthonormal columns.
+      factor: (k, k), lower Cholesky factor of the covariance there.
+    """
+
+    onto: Float[np.ndarray, "params k"]
+    factor: Float[np.ndarray, "k k"]
+
+    def whiten(
+        self, differences: Float[np.ndarray, "*several params"]
+    ) -> Float[np.ndarray, "*several k"]:
+        """Differences of theta, projected, in units of their noise."""
+        along = differences @ self.onto
+        flat = along.reshape(-1, along.shape[-1])
+        white = scipy.linalg.solve_triangular(self.factor, flat.T, lower=True).T
+        return white.reshape(along.shape)
+
+
+def estimate(
+    samples: Float[np.ndarray, "samples params"],
+    slopes: Float[np.ndarray, "params columns"],
+) -> Projected:
+    """The noise of which some draws are seen, in the directions of some slopes.
+
+    Shrunk after Ledoit and Wolf (2004). The mean of the draws is itself uncertain,
+    which adds 1 / samples.
 
     Args:
       samples: theta, trained several times with nothing changed but the randomness.
-      floor: smallest standard deviation of a weight.
+      slopes: derivatives of theta; fewer columns than samples.
     """
-    centred = samples - samples.mean(axis=0)
-    count = len(samples) - 1
-    variances = np.maximum((centred**2).sum(axis=0) / count, floor**2)
-    deviations = np.sqrt(_SHRINKAGE * variances)
-    scaled = centred / deviations * np.sqrt((1 - _SHRINKAGE) / count)
-    _, lengths, directions = np.linalg.svd(scaled, full_matrices=False)
-    return Noise(deviations, directions, lengths**2)
+    onto, _ = np.linalg.qr(slopes)
+    along = samples @ onto
+    deviations = along.std(axis=0)
+    deviations = np.maximum(deviations, 1e-12 + 1e-6 * deviations.max())
+    correlation, _ = covariance.ledoit_wolf(along / deviations)
+    shrunk = deviations[:, None] * correlation * deviations[None]
+    factor = np.linalg.cholesky(shrunk * (1 + 1 / len(samples)))
+    return Projected(onto, factor)

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from informed.threat import Knowledge
 from shadow import gram
@@ -95,12 +95,12 @@ class Retraining:
                 start = jax.tree.map(lambda leaf: leaf.astype(dtype), start)
             else:
                 start = victim.unflatten(init)
-            fixed_images, fixed_labels = data
-            # All unknown points but the last lie at the end of the fixed set.
-            fixed = (
-                jnp.concatenate([fixed_images, images[:-1]]),
-                jnp.concatenate([fixed_labels, labels[:-1]]),
-            )
+            fixed = data
+            if len(images) > 1:  # all but the last lie at the end of the fixed set
+                fixed = (
+                    jnp.concatenate([data[0], images[:-1]]),
+                    jnp.concatenate([data[1], labels[:-1]]),
+                )
             shuffle = order_key if order is None else order
             return victim.flatten(
                 train(start, fixed, (images[-1], labels[-1]), shuffle)
@@ -152,9 +152,13 @@ class Retraining:
             columns, (everywhere,) * 3 + (by_run,), (everywhere, by_run)
         )
         self._draws, self._pull = jax.jit(draws_of), jax.jit(pull)
-        self._span: _Span | None = None
-        if spans(self.victim, self.training) and init is not None:
-            self._span = _Span(self, victim.unflatten(init), sharded)
+        self._sharded, self._init = sharded, init
+
+    @functools.cached_property
+    def _span(self) -> "_Span | None":
+        if spans(self.victim, self.training) and self._init is not None:
+            return _Span(self, self.victim.unflatten(self._init), self._sharded)
+        return None
 
     def thetas(
         self,
@@ -225,6 +229,36 @@ class Retraining:
         pushed = self._columns(self._data, *cast, jnp.asarray(block, self._dtype))[1]
         return np.asarray(pushed[0], np.float64)
 
+    def never_lit(self) -> Bool[np.ndarray, "pixels"]:
+        """Pixels that are zero in all of D_- and have weights of their own."""
+        images = np.asarray(self._data[0])
+        dark = ~images.reshape(len(images), -1).any(axis=0)
+        known = self.victim.first is not None and not self.random
+        return np.asarray(dark & known)
+
+    def weights_of(
+        self, pixels: Bool[np.ndarray, "pixels"]
+    ) -> Bool[np.ndarray, "params"]:
+        """Weights of the first layer that some pixels have for themselves."""
+        marked = np.zeros(self.victim.num_params, bool)
+        if pixels.any():
+            columns, shape = self._first_weights()
+            marked[columns] = np.broadcast_to(pixels[:, None], shape).ravel()
+        return marked
+
+    def pixels_of(
+        self, weights: Bool[np.ndarray, "params"]
+    ) -> Bool[np.ndarray, "pixels"]:
+        """Pixels with at least one of these weights in the first layer."""
+        columns, shape = self._first_weights()
+        return np.asarray(weights[columns].reshape(shape).any(axis=1))
+
+    def _first_weights(self) -> tuple[slice, tuple[int, ...]]:
+        assert self.victim.first is not None
+        name = f"{self.victim.first.name}/w"
+        part = next(part for part in self.victim.layout if part.name == name)
+        return slice(part.start, part.stop), part.shape
+
     def _cast(self, images: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
         return jnp.asarray(images, self._dtype), jnp.asarray(labels, jnp.int32)
 
@@ -263,11 +297,9 @@ class _Span:
         images, labels = owner._data
         flat = images.reshape(len(images), -1)
         self._flat = np.asarray(flat, np.float64)
-        _, _, lead = np.linalg.svd(self._flat, full_matrices=False)
-        self._lead = lead[: owner._rank]
-        self._slice = next(
-            part for part in victim.layout if part.name == f"{first.name}/w"
-        )
+        _, directions = np.linalg.eigh(self._flat.T @ self._flat)
+        self._lead = directions.T[::-1][: owner._rank]
+        self._rows, _ = owner._first_weights()
         thin = jnp.asarray(self._flat @ self._lead.T, flat.dtype)
         # The Gram matrix where it is less work than two products with the data.
         square = flat @ flat.T if gram.pays(*flat.shape) else None
@@ -412,7 +444,7 @@ class _Span:
         for point in range(len(flat)):
             direct = basis.T[:, None, :] * targets[:, point][None, :, None]
             first = point * len(basis)
-            jacobian[
-                self._slice.start : self._slice.stop, first : first + len(basis)
-            ] += direct.reshape(-1, len(basis))
+            jacobian[self._rows, first : first + len(basis)] += direct.reshape(
+                -1, len(basis)
+            )
         return jacobian

@@ -1,0 +1,84 @@
+"""Informed membership: which of two candidates was trained on?
+
+THREAT: Algorithm 2. Knows D_-, A, the candidates, and whatever the attack inside needs.
+
+Two strategies. `RetrainingMembership`, the trivial one: train with each candidate, and
+name the one whose model is nearer. `ReconstructionMembership`: reconstruct the target
+without looking at the candidates, and name the one that is nearer to it; so whoever can
+reconstruct can tell membership.
+
+Source: Balle et al. 2022, Section II-C.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+from jaxtyping import Array, Int
+
+from informed.attacks import retraining
+from informed.metrics import mse
+from informed.threat import Attack, Knowledge, Release
+from shadow.data import Examples
+
+_WIDTH = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RetrainingMembership:
+    """Train with both candidates and compare with what is released.
+
+    Attributes:
+      draws: of randomness of A that isn't told; the mean model is compared.
+    """
+
+    draws: int = 16
+
+    def __call__(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        candidates: tuple[Examples, Examples],
+        *,
+        key: Array,
+    ) -> Int[np.ndarray, "releases"]:
+        """See `informed.threat.MembershipAttack`; needs fixed, victim, training."""
+        runs = retraining.Retraining(
+            knowledge, tangents=1, rank=1, width=_WIDTH, draws=self.draws, key=key
+        )
+        distances = [
+            np.sum(
+                (
+                    runs.thetas(each.images[:, None], each.labels[:, None])
+                    - release.weights
+                )
+                ** 2,
+                axis=1,
+            )
+            for each in candidates
+        ]
+        return (distances[1] < distances[0]).astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReconstructionMembership:
+    """Reconstruct, then compare the reconstruction with both candidates.
+
+    Attributes:
+      attack: any reconstruction attack.
+    """
+
+    attack: Attack
+
+    def __call__(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        candidates: tuple[Examples, Examples],
+        *,
+        key: Array,
+    ) -> Int[np.ndarray, "releases"]:
+        """See `informed.threat.MembershipAttack`; what the attack needs."""
+        guess = self.attack(release, knowledge, key=jax.random.fold_in(key, 0)).images
+        first, second = (mse(each.images, guess) for each in candidates)
+        return (second < first).astype(np.int64)

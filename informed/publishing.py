@@ -1,0 +1,64 @@
+"""Publishing weights in fewer bits, and what an adversary knows of the rounding."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float32
+
+from informed.threat import Release
+from shadow import checks
+from shadow.victims import Victim
+
+Rounded = tuple[np.ndarray, np.ndarray]
+
+
+def rounded(
+    weights: Float32[np.ndarray, "releases params"], form: str, victim: Victim
+) -> Release:
+    """Round weights to a number format.
+
+    Args:
+      weights: theta of each model.
+      form: "float16", "bfloat16", or "int8": whole numbers of -127 .. 127 times one
+        scale an array of parameters.
+      victim: tells the arrays apart.
+    Returns: the rounded weights as float32, with the standard deviation of the rounding
+      of each: spacing / sqrt(12), as if evenly distributed.
+    Raises: ValueError: another format.
+    """
+    checks.choice("form", form, _FORMATS)
+    published = np.empty_like(weights)
+    spacings = np.empty(weights.shape, np.float64)
+    for part in victim.layout:
+        columns = slice(part.start, part.stop)
+        published[:, columns], spacings[:, columns] = _FORMATS[form](
+            weights[:, columns]
+        )
+    return Release(weights=published, deviations=spacings / np.sqrt(12))
+
+
+def _floating(dtype: Any, mantissa_bits: int) -> Callable[[np.ndarray], Rounded]:
+    def rounding(weights: np.ndarray) -> Rounded:
+        smallest = float(jnp.finfo(dtype).smallest_normal)
+        exponents = np.floor(np.log2(np.maximum(np.abs(weights), smallest)))
+        return weights.astype(dtype).astype(np.float32), 2.0 ** (
+            exponents - mantissa_bits
+        )
+
+    return rounding
+
+
+def _int8(weights: np.ndarray) -> Rounded:
+    largest = np.abs(weights).max(axis=1, keepdims=True)
+    scales = np.maximum(largest, np.finfo(np.float32).tiny) / 127
+    spacings = np.broadcast_to(scales.astype(np.float64), weights.shape)
+    return (np.round(weights / scales) * scales).astype(np.float32), spacings
+
+
+_FORMATS: dict[str, Callable[[np.ndarray], Rounded]] = {
+    "float16": _floating(np.float16, 10),
+    "bfloat16": _floating(jnp.bfloat16, 7),
+    "int8": _int8,
+}

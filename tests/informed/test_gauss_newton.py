@@ -1,0 +1,123 @@
+"""The solver against closed forms, scipy, and matrices small enough to hold whole."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from informed.attacks import gauss_newton
+from informed.attacks.gauss_newton import Linearised
+
+
+def linear(rng, *, residuals=30, unknowns=6):
+    matrix = rng.normal(size=(residuals, unknowns))
+    offset = rng.normal(size=residuals)
+    return matrix, offset, lambda us: us @ matrix.T - offset[None]
+
+
+def whole(matrix):
+    return Linearised(matrix, np.eye(matrix.shape[1]))
+
+
+@pytest.mark.parametrize("prior", [0.0, 3.0])
+def test_linear_least_squares_in_closed_form(prior, rng):
+    matrix, offset, residuals = linear(rng)
+    start = gauss_newton.evaluate(residuals, np.ones((1, 6)), prior)[0]
+    found, _ = gauss_newton.minimise(
+        residuals,
+        lambda u: whole(matrix),
+        start,
+        steps=20,
+        enough=0.0,
+        give_up=1 + 1e-12,
+        prior=prior,
+    )
+    expected = np.linalg.solve(matrix.T @ matrix + prior * np.eye(6), matrix.T @ offset)
+    np.testing.assert_allclose(found.u, expected, atol=1e-4)
+    if prior:
+        assert found.cost == pytest.approx(
+            np.sum((matrix @ found.u - offset) ** 2) + prior * found.u @ found.u
+        )
+
+
+def test_a_curved_valley_as_scipy(rng):
+    """Rosenbrock's function; Broyden's update spares most Jacobians."""
+    calls = []
+
+    def residuals(us):
+        return np.stack([10 * (us[:, 1] - us[:, 0] ** 2), 1 - us[:, 0]], axis=1)
+
+    def linearise(u):
+        calls.append(u)
+        return whole(np.array([[-20 * u[0], 10.0], [-1.0, 0.0]]))
+
+    start = gauss_newton.evaluate(residuals, np.array([[-1.2, 1.0]]), 0.0)[0]
+    found, _ = gauss_newton.minimise(
+        residuals, linearise, start, steps=60, enough=1e-24, give_up=1.0
+    )
+    theirs = optimize.least_squares(lambda u: residuals(u[None])[0], [-1.2, 1.0])
+    np.testing.assert_allclose(found.u, theirs.x, atol=1e-8)
+    assert len(calls) < theirs.njev + 10
+
+
+def test_where_training_diverges_no_step_goes(rng):
+    def residuals(us):
+        return np.where(us > 0.5, np.nan, us - 2)
+
+    start = gauss_newton.evaluate(residuals, np.zeros((1, 1)), 0.0)[0]
+    found, _ = gauss_newton.minimise(
+        residuals, lambda u: whole(np.eye(1)), start, steps=5, enough=0.0, give_up=1.1
+    )
+    assert np.isfinite(found.cost)
+    assert found.u[0] <= 0.5
+
+
+def test_broyden_explains_the_last_step_and_keeps_the_gram_matrix(rng):
+    slopes = gauss_newton.Slopes(whole(rng.normal(size=(20, 5))))
+    moved, change = rng.normal(size=5), rng.normal(size=20)
+    across = np.linalg.svd(moved[None])[2][1:]
+    before = slopes.matrix @ across.T
+    slopes.update(moved, change)
+    np.testing.assert_allclose(slopes.matrix @ moved, change)
+    np.testing.assert_allclose(slopes.matrix @ across.T, before)
+    np.testing.assert_allclose(slopes.gram, slopes.matrix.T @ slopes.matrix)
+
+
+def test_posterior_spread_on_a_subspace(rng):
+    """Outside the subspace the prior's variance, 1, is left."""
+    matrix, outputs = rng.normal(size=(20, 3)), rng.normal(size=(7, 4))
+    directions = np.linalg.qr(rng.normal(size=(7, 3)))[0].T
+    slopes = gauss_newton.Slopes(Linearised(matrix, directions))
+    jacobian = matrix @ directions
+    covariance = np.linalg.inv(jacobian.T @ jacobian + np.eye(7))
+    expected = np.trace(outputs.T @ covariance @ outputs)
+    assert slopes.posterior_spread(outputs) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("dimensions", [3, 6, 20])
+def test_krylov_space_holds_the_gauss_newton_step(dimensions, rng):
+    """At full dimension: the least-squares solution. Below: what LSQR would find."""
+    matrix, offset, _ = linear(rng)
+    found = gauss_newton.krylov(
+        push=lambda v: matrix @ v,
+        pull=lambda r: matrix.T @ r,
+        slope=matrix.T @ -offset,
+        dimensions=dimensions,
+    )
+    kept = min(dimensions, 6)
+    assert found.directions.shape == (kept, 6)
+    np.testing.assert_allclose(
+        found.directions @ found.directions.T, np.eye(kept), atol=1e-12
+    )
+    np.testing.assert_allclose(found.matrix, matrix @ found.directions.T, atol=1e-12)
+    step = np.linalg.lstsq(found.matrix, offset, rcond=None)[0] @ found.directions
+    from scipy.sparse import linalg
+
+    theirs = linalg.lsqr(matrix, offset, iter_lim=kept, atol=0, btol=0)[0]
+    np.testing.assert_allclose(step, theirs, atol=1e-8)
+
+
+def test_krylov_at_a_stationary_point_stays():
+    found = gauss_newton.krylov(
+        push=lambda v: v, pull=lambda r: r, slope=np.zeros(4), dimensions=3
+    )
+    np.testing.assert_array_equal(found.directions, np.zeros((1, 4)))

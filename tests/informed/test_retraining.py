@@ -1,0 +1,151 @@
+"""Derivatives of whole training runs: against differences, and each other."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import shadow
+from informed.attacks.retraining import Retraining
+from informed.threat import Knowledge
+
+
+def make(split, *, widths=(6,), architecture="mlp", **fields):
+    return shadow.Factory(
+        victim=shadow.build_victim(
+            shadow.VictimConfig(architecture=architecture, widths=widths),
+            image_shape=(8, 8, 1),
+            num_classes=10,
+        ),
+        training=shadow.TrainingConfig(**({"epochs": 8} | fields)),
+        fixed=split.fixed,
+        key=jax.random.key(7),
+        role="released",
+        width=4,
+    )
+
+
+def retraining(factory, *, rank=64, plain=False, **told):
+    knowledge = dataclasses.replace(Knowledge.informed(factory), **told)
+    if plain:
+        victim = dataclasses.replace(factory.victim, first=None)
+        knowledge = dataclasses.replace(knowledge, victim=victim)
+    return Retraining(
+        knowledge, tangents=16, rank=rank, width=4, draws=3, key=jax.random.key(5)
+    )
+
+
+@pytest.fixture
+def points(split, rng):
+    """Two unknown points, and some directions, without pixels that are always black.
+
+    There Adam's first step is a sign, which has no slope.
+    """
+    images = split.test.images[:2].astype(np.float64)
+    alive = split.fixed.images.std(axis=0).ravel() > 0
+    return images, split.test.labels[:2], rng.normal(size=(7, 64)) * alive[None]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"weight_decay": 0.02, "momentum": 0.0},
+        {"optimiser": "adam", "learning_rate": 0.01},
+        {"batch_size": 11},
+        {"architecture": "affine"},
+        {"widths": (6, 5)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("unknown", [1, 2])
+def test_slopes_are_slopes(fields, unknown, split, points):
+    """In float64, against central differences; one unknown point and two."""
+    images, labels, basis = points[0][:unknown], points[1][:unknown], points[2]
+    with jax.enable_x64():
+        runs = retraining(make(split, **fields))
+        slopes = runs.slopes(images, labels, basis)
+        step = 1e-5
+        for point in range(unknown):
+            for column in (0, 6):
+                near = np.stack([images, images])
+                move = step * basis[column].reshape(8, 8, 1)
+                near[0, point] += move
+                near[1, point] -= move
+                up, down = runs.thetas(near, np.stack([labels, labels]))
+                np.testing.assert_allclose(
+                    slopes[:, point * len(basis) + column],
+                    (up - down) / (2 * step),
+                    rtol=2e-5,
+                    atol=2e-7,
+                )
+
+
+@pytest.mark.parametrize("rank", [64, 10])
+def test_slopes_in_span_and_plain(rank, split, points):
+    """Equal at full rank; at a smaller one right where the basis is that small."""
+    images, labels, basis = points
+    with jax.enable_x64():
+        factory = make(split, weight_decay=0.01)
+        plain = retraining(factory, plain=True)
+        assert plain._span is None
+        expected = plain.slopes(images, labels, basis)
+        thin = retraining(factory, rank=rank)
+        assert thin._span is not None
+        found = thin.slopes(images, labels, basis)
+    atol = 1e-9 if rank == 64 else 0.05 * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, atol=atol)
+
+
+def test_pushes_and_pulls_are_the_jacobian_and_its_transpose(split, points, rng):
+    images, labels, _ = points
+    with jax.enable_x64():
+        runs = retraining(make(split, batch_size=20))
+        jacobian = runs.slopes(images, labels, np.eye(64))
+        tangent, slope = rng.normal(size=images.shape), rng.normal(size=len(jacobian))
+        np.testing.assert_allclose(
+            runs.pushes(images, labels, tangent), jacobian @ tangent.ravel(), atol=1e-9
+        )
+        np.testing.assert_allclose(
+            runs.pulls(images, labels, slope).ravel(), jacobian.T @ slope, atol=1e-9
+        )
+
+
+def test_theta_is_the_developers(split):
+    """Several unknown points: the same as a fixed set that holds all but the last."""
+    factory = make(split, batch_size=20)
+    runs = retraining(factory)
+    one = runs.thetas(split.test.images[:3, None], split.test.labels[:3, None])
+    np.testing.assert_allclose(one, factory.train(split.test)[:3], atol=2e-6)
+
+    larger = dataclasses.replace(
+        factory,
+        fixed=dataclasses.replace(
+            split.fixed,
+            images=np.concatenate([split.fixed.images, split.test.images[:1]]),
+            labels=np.concatenate([split.fixed.labels, split.test.labels[:1]]),
+        ),
+    )
+    both = runs.thetas(split.test.images[None, :2], split.test.labels[None, :2])
+    expected = larger.train(split.test.take(slice(1, 2)))
+    np.testing.assert_allclose(both, expected, atol=2e-6)
+
+
+def test_randomness_that_is_not_told_is_averaged(split):
+    factory = make(split, batch_size=20)
+    images, labels = split.test.images[:1], split.test.labels[:1]
+    for untold in ({"initialisation": None}, {"shuffling_key": None}):
+        runs = retraining(factory, **untold)
+        assert runs.random
+        draws = runs.draws(images, labels)
+        assert draws.shape == (3, factory.victim.num_params)
+        assert draws.std(axis=0).max() > 1e-3
+        mean = runs.thetas(images[None], labels[None])[0]
+        np.testing.assert_allclose(mean, draws.mean(axis=0), atol=1e-5)
+    assert not retraining(factory).random
+
+
+def test_what_it_needs_to_be_told(split):
+    with pytest.raises(ValueError, match="told victim, training; this adversary isn't"):
+        retraining(make(split), victim=None, training=None)
