@@ -11,7 +11,11 @@ RecoNN is a multilayer perceptron for now, not yet Table VII's transposed CNN, a
 loss lacks LPIPS and the discriminator, so the paper's 0.0049 isn't to be expected.
 """
 
+import dataclasses
+
 from ml_collections import config_dict
+
+from informed import InversionConfig
 
 
 def get_config(size: str = "full") -> config_dict.ConfigDict:
@@ -74,9 +78,7 @@ def get_config(size: str = "full") -> config_dict.ConfigDict:
 
     config.inversion = config_dict.ConfigDict()
     config.inversion.targets = 0
-    config.inversion.attack = config_dict.ConfigDict()
-    config.inversion.attack.coordinates = "components"
-    config.inversion.attack.stages = (16, 60, 300)
-    config.inversion.attack.steps = 8
-    config.inversion.attack.starts = 3
+    config.inversion.attack = config_dict.ConfigDict(
+        dataclasses.asdict(InversionConfig())
+    )
     return config.lock()

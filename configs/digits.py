@@ -5,7 +5,11 @@ Hardware:  two CPU cores: 16 s
 Expected:  seed 0: RecoNN 0.0100, NN oracle 0.0175 (100 targets)
 """
 
+import dataclasses
+
 from ml_collections import config_dict
+
+from informed import InversionConfig
 
 
 def get_config() -> config_dict.ConfigDict:
@@ -57,9 +61,7 @@ def get_config() -> config_dict.ConfigDict:
 
     config.inversion = config_dict.ConfigDict()
     config.inversion.targets = 5
-    config.inversion.attack = config_dict.ConfigDict()
-    config.inversion.attack.coordinates = "components"
-    config.inversion.attack.stages = (16, 60, 300)
-    config.inversion.attack.steps = 8
-    config.inversion.attack.starts = 3
+    config.inversion.attack = config_dict.ConfigDict(
+        dataclasses.asdict(InversionConfig())
+    )
     return config.lock()

@@ -15,7 +15,11 @@ shadow models. The paper's own way to train it, and its sizes:
     --config.reconn.dropout=0 --config.reconn.epochs=100
 """
 
+import dataclasses
+
 from ml_collections import config_dict
+
+from informed import InversionConfig
 
 
 def get_config() -> config_dict.ConfigDict:
@@ -67,9 +71,7 @@ def get_config() -> config_dict.ConfigDict:
 
     config.inversion = config_dict.ConfigDict()
     config.inversion.targets = 0
-    config.inversion.attack = config_dict.ConfigDict()
-    config.inversion.attack.coordinates = "components"
-    config.inversion.attack.stages = (16, 60, 300)
-    config.inversion.attack.steps = 8
-    config.inversion.attack.starts = 3
+    config.inversion.attack = config_dict.ConfigDict(
+        dataclasses.asdict(InversionConfig())
+    )
     return config.lock()

@@ -1,7 +1,9 @@
-"""The README's program runs as it stands, and shows what it says."""
+"""The programs in README and docs run as they stand, and show what they say."""
 
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -17,8 +19,20 @@ def test_the_python_program(tmp_path, monkeypatch, capsys):
     assert 0 < error < oracle
 
 
-def test_what_the_readme_links_to_exists():
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
-    assert len(links) > 4
+def test_the_program_of_the_page_on_inversion(capsys):
+    text = (ROOT / "docs" / "inversion.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(program, "inversion.md", "exec"), {})
+    printed = capsys.readouterr().out
+    errors = re.match(r"\[([^\]]+)\]", printed)
+    assert errors is not None
+    assert all(float(error) < 1e-10 for error in errors[1].split())
+    assert printed.endswith("[ True  True]\n")
+
+
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))])
+def test_what_a_page_links_to_exists(page):
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text())
+    assert len(links) > 4 or page != README
     for link in links:
-        assert (ROOT / link).exists(), link
+        assert (page.parent / link).exists(), link

@@ -27,6 +27,8 @@ SMALL = [
     "--config.shadow.block_size=64",
     "--config.reconn.widths=(64,)",
     "--config.reconn.epochs=5",
+    "--config.inversion.targets=2",
+    "--config.inversion.attack.stages=(16,)",
 ]
 
 
@@ -70,6 +72,9 @@ def test_the_results_are_complete_and_consistent(finished):
     assert results["reconn_mse"] == pytest.approx(
         np.mean((guesses - truth.images) ** 2)
     )
+    assert results["inversion_targets"] == results["inversion_certified"] == 2
+    assert results["inversion_labels_right"] == 2
+    assert results["inversion_mse_median"] < 1e-10
     assert 0 < results["nn_oracle_mse"] < results["mean_image_mse"]
     assert results["configuration"]["data"]["num_fixed"] == 60
     for picture in ("reconstructions.png", "distances.png"):
@@ -87,13 +92,13 @@ def test_running_again_does_nothing(finished, capsys):
     before = stamps(finished)
     output = run(capsys, "run", *SMALL, f"--workdir={finished}", "--json")
     assert json.loads(output) == json.loads((finished / "results.json").read_text())
-    for stage in ("shadow", "train", "attack", "evaluate"):
+    for stage in pipeline.STAGES:
         run(capsys, stage, *SMALL, f"--workdir={finished}")
     assert stamps(finished) == before
 
 
 def test_stages_one_by_one_give_the_same(finished, tmp_path, capsys):
-    for stage in ("shadow", "train", "attack", "evaluate"):
+    for stage in pipeline.STAGES:
         run(capsys, stage, *SMALL, f"--workdir={tmp_path}", "--quiet")
     with (
         np.load(tmp_path / "reconstructions.npz") as ours,
@@ -148,14 +153,15 @@ def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
         rows = slice(*store.block_range(block))
         images = 1 - found.images[rows]
         store.write_block(block, found.weights[rows], images, found.labels[rows] * 0)
-    (tmp_path / "other" / "stages" / "attack.json").unlink()
-    (tmp_path / "other" / "reconstructions.npz").unlink()
-    run(capsys, "attack", *SMALL, f"--workdir={tmp_path / 'other'}")
-    guesses = [
-        np.load(folder / "reconstructions.npz")["images"]
-        for folder in (finished, tmp_path / "other")
-    ]
-    np.testing.assert_array_equal(*guesses)
+    for stage, file in (("attack", "reconstructions"), ("invert", "inversions")):
+        (tmp_path / "other" / "stages" / f"{stage}.json").unlink()
+        (tmp_path / "other" / f"{file}.npz").unlink()
+        run(capsys, stage, *SMALL, f"--workdir={tmp_path / 'other'}", "--quiet")
+        guesses = [
+            np.load(folder / f"{file}.npz")["images"]
+            for folder in (finished, tmp_path / "other")
+        ]
+        np.testing.assert_array_equal(*guesses)
 
 
 def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
@@ -194,6 +200,7 @@ def test_a_cnn_on_ones_own_arrays(tmp_path, capsys, digits):
         "--config.victim.architecture=cnn",
         "--config.training.epochs=3",
         "--config.shadow.count=40",
+        "--config.inversion.targets=0",
         f"--workdir={tmp_path / 'run'}",
         "--quiet",
     ]
@@ -209,7 +216,7 @@ def test_the_file_may_follow_a_space(finished, capsys):
 
 
 def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
-    for stage in ("train", "attack", "evaluate"):
+    for stage in pipeline.STAGES[1:]:
         message = refused(capsys, stage, *SMALL, f"--workdir={tmp_path}")
         assert "`informed shadow`" in message
     message = refused(capsys, "shadow", "verify", f"--workdir={tmp_path}")
@@ -224,6 +231,7 @@ def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
         (["--config.victim.activation=rleu"], ["victim.activation", "'relu'"]),
         (["--config.reconn.epochs=0"], ["reconn.epochs >= 1, got 0"]),
         (["--config.data.num_fixed=2000"], ["digits", "2000", "1797"]),
+        (["--config.inversion.targets=-1"], ["inversion.targets >= 0, got -1"]),
         (["--config.shadow.count=0"], ["shadow.count >= 1, got 0"]),
         (["--confg.shadow.count=5"], ["--confg.shadow.count=5"]),
     ],

@@ -1,0 +1,277 @@
+"""Training inversion against everything that might stop it, one JSON line a row.
+
+    python -m benchmarks.inversion_table --dataset=digits --targets=20 --reconn
+
+Each row changes one thing of the default (Table V; fixed set of 300, on MNIST 1,000;
+labels not told unless said). Rows are appended to --out; those that are there already
+are skipped, so an interrupted run goes on. `--only=releases` or `--only=relu` picks
+groups or rows. With --reconn a RecoNN attacks the same models, from as many shadow
+models as --shadow says.
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+import informed
+import reconn
+import shadow
+from shadow import devices
+
+FIXED = {"digits": 300, "mnist": 1000}
+SLOW = {"learning_rate": 0.05}
+TRAININGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "learning_rate=0.01": {"learning_rate": 0.01},
+    "learning_rate=0.5": {"learning_rate": 0.5},
+    "momentum=0": {"momentum": 0.0},
+    "epochs=250": {"epochs": 250},
+    "epochs=1000": {"epochs": 1000},
+    "activation=relu": {"activation": "relu"},
+    "activation=tanh": {"activation": "tanh"},
+    "activation=sigmoid": {"activation": "sigmoid"},
+    "width=100": {"widths": (100,)},
+    "widths=10,10": {"widths": (10, 10)},
+    "weight_decay=0.001": {"weight_decay": 0.001},
+    "adam, learning_rate=0.001": {"optimiser": "adam", "learning_rate": 0.001},
+    "batch=64, order known": {"batch_size": 64},
+    "batch=64, order known, learning_rate=0.05": {"batch_size": 64, **SLOW},
+    "batch=half, order unknown, learning_rate=0.05, momentum=0": {
+        "batch_size": -2,
+        "shuffling": "unknown",
+        "momentum": 0.0,
+        **SLOW,
+    },
+    "initialisation unknown": {"initialisation": "random"},
+}
+FORMATS = ("float16", "bfloat16", "int8")
+MISSING, NOISY = (1, 5), (5,)
+SEVERAL = (2, 5, 10)
+
+
+def main() -> None:
+    """Measure row after row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", default="digits", choices=sorted(FIXED))
+    parser.add_argument("--targets", type=int, default=20)
+    parser.add_argument("--shadow", type=int, default=1300)
+    parser.add_argument("--reconn", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path, default=None)
+    arguments = parser.parse_args()
+    devices.one_a_core()
+    out = arguments.out or Path(f"runs/inversion_{arguments.dataset}.jsonl")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    lines = out.read_text().splitlines() if out.exists() else []
+    done = {json.loads(line)["row"] for line in lines}
+    bench = Bench(arguments)
+    for name, measure in bench.rows():
+        if name in done or arguments.only not in name:
+            continue
+        start = time.perf_counter()
+        row = {"row": name, **measure()}
+        row["wall_s"] = round(time.perf_counter() - start, 1)
+        with out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+
+class Bench:
+    """Data, and one method a group of rows."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        pool = shadow.load(arguments.dataset)
+        self.split = shadow.split(
+            pool,
+            num_fixed=FIXED[arguments.dataset],
+            num_shadow=arguments.shadow,
+            num_test=arguments.targets,
+            seed=0,
+        )
+
+    def rows(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+        """(name, measurement) of every row."""
+        for name, fields in TRAININGS.items():
+            yield f"training: {name}", lambda fields=fields: self.training(fields)
+        for form in FORMATS:
+            yield f"releases: {form}", lambda form=form: self.release(form)
+        yield "releases: other arithmetic", lambda: self.release("plain")
+        for count in MISSING:
+            yield f"fixed set: {count} missing", lambda count=count: self.fixed(count)
+        for count in NOISY:
+            yield (
+                f"fixed set: {count} with noise of 0.1",
+                lambda count=count: self.fixed(count, noise=0.1),
+            )
+        for count in SEVERAL:
+            yield f"unknown points: {count}", lambda count=count: self.several(count)
+
+    def factory(self, fields: dict[str, Any], fixed: Any = None) -> shadow.Factory:
+        """The developer's factory with some fields changed."""
+        fields = dict(fields)
+        fixed = fixed or self.split.fixed
+        shape = {
+            name: fields.pop(name)
+            for name in ("activation", "widths")
+            if name in fields
+        }
+        if fields.get("batch_size", 1) < 0:  # a fraction of all points, rounded up
+            fields["batch_size"] = -(-(len(fixed) + 1) // -fields["batch_size"])
+        return shadow.Factory(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(**shape),
+                image_shape=fixed.image_shape,
+                num_classes=fixed.num_classes,
+            ),
+            training=shadow.TrainingConfig(**fields),
+            fixed=fixed,
+            key=jax.random.key(0),
+            role="released",
+        )
+
+    def training(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Another training algorithm; labels told where A is random."""
+        factory, targets = self.factory(fields), self.split.test
+        release = informed.Release(weights=factory.train(targets))
+        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        if told.initialisation is None or told.shuffling_key is None:
+            told = dataclasses.replace(told, labels=targets.labels)
+        row = self.attack(release, told)
+        if self.arguments.reconn:
+            row["reconn_mse"] = self.reconn(factory, release)
+        return row
+
+    def release(self, form: str) -> dict[str, Any]:
+        """Weights in fewer bits, or from training summed in another order."""
+        factory = self.factory({})
+        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        if form == "plain":
+            other = dataclasses.replace(factory.victim, first=None)
+            weights = dataclasses.replace(factory, victim=other).train(self.split.test)
+            return self.attack(informed.Release(weights=weights), told)
+        weights = factory.train(self.split.test)
+        return self.attack(informed.rounded(weights, form, factory.victim), told)
+
+    def fixed(self, count: int, noise: float = 0.0) -> dict[str, Any]:
+        """A fixed set of which the adversary knows some points wrongly, or not."""
+        factory, fixed = self.factory({}), self.split.fixed
+        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        if noise:
+            images = fixed.images.copy()
+            rng = np.random.default_rng(0)
+            images[:count] += noise * rng.standard_normal(images[:count].shape)
+            known = dataclasses.replace(fixed, images=np.clip(images, 0, 1))
+        else:
+            known = fixed.take(slice(count, None))
+        release = informed.Release(weights=factory.train(self.split.test))
+        return self.attack(release, dataclasses.replace(told, fixed=known))
+
+    def several(self, count: int) -> dict[str, Any]:
+        """Several unknown points at once, their labels told."""
+        factory, test = self.factory({}), self.split.test
+        games = min(5, len(test) // count)
+        weights, labels = [], []
+        for game in range(games):
+            points = test.take(slice(game * count, (game + 1) * count))
+            fixed = self.split.fixed
+            larger = dataclasses.replace(
+                fixed,
+                images=np.concatenate([fixed.images, points.images[:-1]]),
+                labels=np.concatenate([fixed.labels, points.labels[:-1]]),
+            )
+            weights.append(self.factory({}, larger).train(points.take(slice(-1, None))))
+            labels.append(points.labels)
+        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        start = time.perf_counter()
+        found = informed.TrainingInversion().several(
+            informed.Release(weights=np.concatenate(weights)),
+            told,
+            np.stack(labels),
+            key=jax.random.key(1),
+        )
+        seconds = (time.perf_counter() - start) / games
+        errors = np.concatenate(
+            [
+                matched(test.images[game * count :][:count], each.images)
+                for game, each in enumerate(found)
+            ]
+        )
+        certified = np.concatenate([each.certified for each in found])
+        return summary(errors, certified, seconds) | {"releases": games}
+
+    def attack(
+        self, release: informed.Release, told: informed.Knowledge
+    ) -> dict[str, Any]:
+        """Invert, and compare with the truth."""
+        test = self.split.test
+        start = time.perf_counter()
+        found = informed.TrainingInversion()(release, told, key=jax.random.key(1))
+        seconds = (time.perf_counter() - start) / len(test)
+        assert found.certified is not None
+        errors = informed.mse(test.images, found.images)
+        row = summary(errors, found.certified, seconds)
+        row["expected_mse"] = rounded(np.median(np.asarray(found.expected_mse)))
+        if told.labels is None:
+            row["labels_right"] = float(np.mean(found.labels == test.labels))
+        return row
+
+    def reconn(self, factory: shadow.Factory, release: informed.Release) -> float:
+        """Mean MSE of a RecoNN with the settings of configs/digits.py."""
+        shadows = dataclasses.replace(factory, role="shadow")
+        models = shadow.ShadowModels.of(
+            shadows.train(self.split.shadow), self.split.shadow
+        )
+        config = reconn.ReconnConfig(batch_size=32, epochs=60)
+        with tempfile.TemporaryDirectory() as workdir:
+            network = reconn.train(
+                models, config, key=jax.random.key(2), workdir=workdir, progress=False
+            )
+            guess = informed.ReconnAttack(network)(
+                release, informed.Knowledge(), key=jax.random.key(3)
+            )
+        return rounded(informed.mse(self.split.test.images, guess.images).mean())
+
+
+def summary(
+    errors: np.ndarray, certified: np.ndarray, seconds: float
+) -> dict[str, Any]:
+    """Quality and certificate; exact: an MSE of at most 1e-6."""
+    exact = errors <= 1e-6
+    return {
+        "targets": len(errors),
+        "median_mse": rounded(np.median(errors)),
+        "mean_mse": rounded(errors.mean()),
+        "exact": float(exact.mean()),
+        "certified": float(certified.mean()),
+        "certified_exact": float(exact[certified].mean()) if certified.any() else None,
+        "seconds_per_release": round(seconds, 1),
+    }
+
+
+def matched(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
+    """MSE of several points in the order that makes it least."""
+    costs = np.stack(
+        [informed.mse(targets, np.repeat(g[None], len(targets), 0)) for g in guesses],
+        axis=1,
+    )
+    rows, columns = linear_sum_assignment(costs)
+    return costs[rows, columns]
+
+
+def rounded(value: Any) -> float:
+    """Two digits."""
+    return float(f"{value:.2g}")
+
+
+if __name__ == "__main__":
+    main()
