@@ -33,86 +33,19 @@ Source: ours. The key draws the randomness of A that isn't told, and further sta
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterator
-from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Array, Int
 from tqdm import tqdm
 
-from informed.attacks import coordinates, gauss_newton
-from informed.attacks import noise as noises
-from informed.attacks.gauss_newton import Linearised
-from informed.attacks.retraining import Retraining
+from informed.attacks.inversion_solver import (
+    Candidate,
+    InversionConfig,
+    Solver,
+    Target,
+)
 from informed.threat import Attack, Knowledge, Reconstruction, Release
-from shadow import checks
-
-_LAST_DIGITS = 1e-6
-_ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
-_FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
-_QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
-_LAST_STAGE = 2  # times `steps`
-_RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
-_TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
-_LIT = 0.1  # where a pixel that is certainly lit starts, at least
-_LARGE_JACOBIAN = 1 << 30  # bytes; beyond, the last stages are matrix-free
-_COORDINATES = {
-    "components": coordinates.principal_components,
-    "pixels": coordinates.pixels,
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InversionConfig:
-    """How hard to try.
-
-    Attributes:
-      coordinates: "components" or "pixels".
-      stages: numbers of components of the stages before the last; the last stage has
-        all of them. Those that are not fewer than the pixels are left out.
-      steps: Gauss-Newton steps a stage, at most.
-      label_components: of the linearised ranking of candidate labels.
-      labels_tried: labels that are tried to the end, best first, at most;
-      label_factor: and only those whose residual in the ranking is at most this many
-        times the best one's.
-      starts: of each label, until theta is explained: its mean image in a hurry, the
-        same with patience, the mean of all, then public images of that label at random.
-      rank: of the data in derivatives in span (`retraining`).
-      tangents: derivatives carried by one training run; a matter of speed and memory.
-      krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
-        would pass 1 GiB.
-      draws: of randomness of A that isn't told.
-      noise_factor: certified if the squared residual is at most this many times that
-        of the noise,
-      exact_mse: and `expected_mse` at most this.
-    """
-
-    coordinates: str = "components"
-    stages: tuple[int, ...] = (16, 60, 300)
-    steps: int = 8
-    label_components: int = 60
-    labels_tried: int = 4
-    label_factor: float = 2.0
-    starts: int = 3
-    rank: int = 100
-    tangents: int = 16
-    krylov: int = 50
-    draws: int = 32
-    noise_factor: float = 10.0
-    exact_mse: float = 1e-6
-
-    def __post_init__(self) -> None:
-        checks.choice("inversion.coordinates", self.coordinates, _COORDINATES)
-        for field in ("steps", "labels_tried", "starts", "tangents", "krylov", "rank"):
-            checks.at_least(f"inversion.{field}", getattr(self, field), 1)
-        checks.at_least("inversion.label_components", self.label_components, 1)
-        checks.at_least("inversion.draws", self.draws, 2)
-        checks.at_least("inversion.noise_factor", self.noise_factor, 1)
-        checks.at_least("inversion.label_factor", self.label_factor, 1)
-        for components in self.stages:
-            checks.at_least("inversion.stages", components, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,7 +79,7 @@ class TrainingInversion:
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
-        solver = _Solver(self.config, knowledge, key)
+        solver = Solver(self.config, knowledge, key)
         found, margins = [], []
         with tqdm(
             total=len(release.weights),
@@ -155,7 +88,7 @@ class TrainingInversion:
             disable=None if self.progress else True,
         ) as bar:
             for i in range(len(release.weights)):
-                target = _Target.of(release, i)
+                target = Target.of(release, i)
                 if knowledge.labels is None:
                     labels, margin = solver.rank_labels(target)
                 else:
@@ -193,10 +126,10 @@ class TrainingInversion:
         Returns: one a release; its rows are the unknown points. Points of one label may
           come in any order.
         """
-        solver = _Solver(self.config, knowledge, key)
+        solver = Solver(self.config, knowledge, key)
         results = []
         for i, row in enumerate(labels):
-            target = _Target.of(release, i)
+            target = Target.of(release, i)
             starts = solver.starts(row[None], None)
             best = _first_explained(solver.solve(target, s) for s in starts)
             results.append(
@@ -211,41 +144,9 @@ class TrainingInversion:
         return results
 
 
-@dataclasses.dataclass(frozen=True)
-class _Target:
-    """One release: theta, and the deviations of its published numbers."""
-
-    theta: np.ndarray
-    deviations: np.ndarray | None
-
-    @classmethod
-    def of(cls, release: Release, i: int) -> "_Target":
-        deviations = None if release.deviations is None else release.deviations[i]
-        return cls(release.weights[i].astype(np.float64), deviations)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Start:
-    """Where to begin: labels (unknown,), images (unknown, ...), and how patiently."""
-
-    labels: np.ndarray
-    images: np.ndarray
-    patient: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class _Candidate:
-    images: np.ndarray
-    labels: np.ndarray
-    residual: float
-    explained: bool
-    certified: bool
-    expected_mse: float
-
-
-def _first_explained(candidates: Iterator[_Candidate]) -> _Candidate:
+def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
     """The first candidate that explains theta, or else the one of least residual."""
-    best: _Candidate | None = None
+    best: Candidate | None = None
     for candidate in candidates:
         if candidate.explained:
             return candidate
@@ -253,369 +154,3 @@ def _first_explained(candidates: Iterator[_Candidate]) -> _Candidate:
             best = candidate
     assert best is not None
     return best
-
-
-class _Solver:
-    """Everything that the releases of one call share."""
-
-    def __init__(
-        self, config: InversionConfig, knowledge: Knowledge, key: Array
-    ) -> None:
-        draw_key, self._key = jax.random.split(key)
-        self.config = config
-        self.runs = Retraining(
-            knowledge,
-            tangents=config.tangents,
-            rank=config.rank,
-            width=len(gauss_newton.DAMPINGS),
-            draws=config.draws,
-            key=draw_key,
-        )
-        assert knowledge.fixed is not None
-        self._public = (knowledge.fixed.images, knowledge.fixed.labels)
-        if knowledge.public is not None:
-            own, given = self._public, knowledge.public
-            self._public = (
-                np.concatenate([own[0], given.images]),
-                np.concatenate([own[1], given.labels]),
-            )
-        self.coordinates = _COORDINATES[config.coordinates](self._public[0])
-        self._dark = self.runs.never_lit()
-        self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    # Starts
-
-    def mean_image(self, label: int) -> np.ndarray:
-        """Mean of the public images of a class, or of all where it has none.
-
-        Black where all of D_- is.
-        """
-        images, labels = self._public
-        members = images[labels == label]
-        mean = (members if len(members) else images).mean(axis=0)
-        return np.where(self._dark.reshape(mean.shape), 0, mean)
-
-    def starts(self, labels: np.ndarray, guess: np.ndarray | None) -> Iterator[_Start]:
-        """The guess, then start after start, all candidates.
-
-        Args:
-          labels: (candidates, unknown).
-          guess: (unknown, height, width, channels), or None.
-        """
-        if guess is not None:
-            for row in labels:
-                yield _Start(row, guess, patient=False)
-        for number in range(self.config.starts):
-            for row in labels:
-                images = np.stack([self._start(int(label), number) for label in row])
-                if len(row) > 1:
-                    images = self._apart(images, number)
-                yield _Start(row, images, patient=number > 0)
-
-    def _start(self, label: int, number: int) -> np.ndarray:
-        images, labels = self._public
-        if number <= 1:
-            return self.mean_image(label)
-        if number == 2:
-            return images.mean(axis=0)
-        members = np.flatnonzero(labels == label)
-        members = members if len(members) else np.arange(len(images))
-        return images[self._rng(number).choice(members)]
-
-    def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
-        """Move points of one label apart, or they would stay together."""
-        u = self.coordinates.of(images)
-        few = u[:, : min(self.config.stages, default=u.shape[1])]
-        few += 0.1 * self._rng(number).standard_normal(few.shape)
-        return self.coordinates.images(u)
-
-    def _rng(self, number: int) -> np.random.Generator:
-        key = jax.random.fold_in(self._key, number)
-        return np.random.default_rng(np.asarray(jax.random.key_data(key)))
-
-    # Labels
-
-    def rank_labels(self, target: _Target) -> tuple[np.ndarray, float]:
-        """Labels worth trying, best first.
-
-        By the residual of the map linearised at the mean image of each class.
-
-        Returns: labels; residual of the second over that of the first.
-        """
-        telling = ~self.runs.weights_of(self._dark)
-        costs = []
-        for label in range(self.runs.victim.num_classes):
-            value, jacobian = self._at_mean(label)
-            residual = (value - target.theta)[telling]
-            matrix = jacobian[telling].T
-            spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
-            along = rotation.T @ (matrix @ residual)
-            whole = residual @ residual
-            damped = np.maximum(spectrum, 0) + _RANKING_DAMPING * whole
-            costs.append(whole - np.sum(along**2 / damped))
-        order = np.argsort(costs)
-        quotients = np.array(costs)[order] / costs[order[0]]
-        worth = order[quotients <= self.config.label_factor]
-        margin = float(quotients[1]) if len(order) > 1 else np.inf
-        return worth[: self.config.labels_tried], margin
-
-    def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
-        """Theta and its Jacobian in the first components at a class's mean image."""
-        if label not in self._at_means:
-            image = self.mean_image(label)[None]
-            labels = np.array([label])
-            value = self.runs.thetas(image[None], labels[None])[0]
-            basis = self.coordinates.without(self._dark).basis
-            basis = basis[: self.config.label_components]
-            self._at_means[label] = value, self.runs.slopes(image, labels, basis)
-        return self._at_means[label]
-
-    # Noise
-
-    def _noise(
-        self, target: _Target, images: np.ndarray, labels: np.ndarray
-    ) -> noises.Independent:
-        """Rounding of A around images, and what is told of publishing."""
-        params = len(target.theta)
-        floor = np.sqrt(self.rounding(images, labels) / params)
-        deviations = np.full(params, max(floor, np.finfo(float).tiny))
-        if target.deviations is not None:
-            deviations = np.hypot(deviations, target.deviations)
-        return noises.Independent(deviations)
-
-    def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
-        """Squared rounding noise of A: trained with the images' last digits changed."""
-        rng = np.random.default_rng(0)
-        near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
-        near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
-        values = self.runs.thetas(near, np.tile(labels, (len(near), 1)))
-        # The median: at a kink some of the runs jump.
-        return float(np.median(np.sum((values[1:] - values[0]) ** 2, axis=1)))
-
-    # The solution
-
-    def _black_or_lit(
-        self, target: _Target, labels: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
-        if target.deviations is not None or not self._dark.any():
-            return np.zeros_like(self._dark), np.zeros_like(self._dark)
-        blank = np.zeros((1, len(labels), *self.coordinates.image_shape))
-        untouched = self.runs.thetas(blank, labels[None])[0]
-        touched = np.abs(untouched - target.theta) > _TOUCHED
-        lit = self._dark & self.runs.pixels_of(touched)
-        return self._dark & ~lit, lit
-
-    def solve(self, target: _Target, start: _Start) -> _Candidate:
-        """Stage after stage; where A is random, the maximum a posteriori."""
-        if self.runs.random:
-            return self._most_probable(target, start)
-        labels = start.labels
-        black, lit = self._black_or_lit(target, labels)
-        flat = start.images.reshape(len(labels), -1).astype(np.float64)
-        begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
-        space = self._space(labels, black)
-        noise = self._noise(target, begin.reshape(start.images.shape), labels)
-        exact = target.deviations is None
-        enough = _FLOOR_FACTOR * len(target.theta) if exact else 0.0
-        u = space.of(begin.reshape(start.images.shape))
-        known = None if lit.any() else self._known(noise, start)
-        give_up, times = _PATIENT if start.patient else _QUICK
-        slopes: gauss_newton.Slopes | None = None
-        size = len(self.coordinates)
-        for components in [m for m in self.config.stages if m < size] + [size]:
-            # Far from the truth, what is not yet explained hides in all weights alike.
-            weighting = noise if components == size else noise.levelled()
-            u, slopes = self._minimise(
-                target,
-                space,
-                weighting,
-                u,
-                components,
-                steps=self.config.steps * (times if components < size else _LAST_STAGE),
-                enough=enough,
-                give_up=give_up,
-                prior=0.0 if exact else 1.0,
-                slopes=known if slopes is None else None,
-            )
-        assert slopes is not None
-        return self._candidate(target, space, u, noise, slopes)
-
-    def _most_probable(self, target: _Target, start: _Start) -> _Candidate:
-        """The maximum a posteriori in as many components as the draws can tell apart.
-
-        The noise is estimated at the start, and again at the first answer.
-        """
-        labels = start.labels
-        space = self._space(labels, np.zeros_like(self._dark))
-        components = max(1, self.config.draws // (2 * len(labels)))
-        components = min(components, len(self.coordinates))
-        u = space.of(start.images)
-        slopes: gauss_newton.Slopes | None = None
-        for _ in range(2):
-            images = space.images(u)
-            basis = space.basis[:components]
-            jacobian = self.runs.slopes(images, labels, basis)
-            noise = noises.estimate(self.runs.draws(images, labels), jacobian)
-            kept = space.kept(components)
-            u, slopes = self._minimise(
-                target,
-                space,
-                noise,
-                u,
-                components,
-                steps=self.config.steps,
-                enough=0.0,
-                give_up=_PATIENT[0],
-                prior=1.0,
-                slopes=Linearised(noise.whiten(jacobian.T).T, kept),
-            )
-        assert slopes is not None
-        images = space.images(u)
-        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
-        return _Candidate(
-            images=images.astype(np.float32),
-            labels=labels,
-            residual=float(residual @ residual),
-            explained=True,  # no start can be told to be better than another
-            certified=False,
-            expected_mse=space.spread(slopes),
-        )
-
-    def _minimise(
-        self,
-        target: _Target,
-        space: "_Space",
-        noise: noises.Independent | noises.Projected,
-        u: np.ndarray,
-        components: int,
-        **settings: Any,
-    ) -> tuple[np.ndarray, gauss_newton.Slopes]:
-        """One stage."""
-        labels = space.labels
-
-        def residuals(us: np.ndarray) -> np.ndarray:
-            found = self.runs.thetas(space.images(us), np.tile(labels, (len(us), 1)))
-            return noise.whiten(found - target.theta)
-
-        def dense(u: np.ndarray) -> Linearised:
-            basis = space.basis[:components]
-            slopes = self.runs.slopes(space.images(u), labels, basis)
-            return Linearised(noise.whiten(slopes.T).T, space.kept(components))
-
-        def pull(u: np.ndarray, whitened: np.ndarray) -> np.ndarray:
-            # Whitening by independent noise is its own transpose.
-            pulled = self.runs.pulls(space.images(u), labels, noise.whiten(whitened))
-            return (pulled.reshape(len(labels), -1) @ space.basis.T).ravel()
-
-        def krylov(u: np.ndarray) -> Linearised:
-            images = space.images(u)
-            return gauss_newton.krylov(
-                push=lambda v: noise.whiten(
-                    self.runs.pushes(images, labels, space.images(u + v) - images)
-                ),
-                pull=functools.partial(pull, u),
-                slope=pull(u, residuals(u[None])[0]),
-                dimensions=self.config.krylov,
-            )
-
-        columns = len(labels) * components
-        large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
-        matrix_free = large and columns > self.config.krylov
-        start = gauss_newton.evaluate(residuals, u[None], settings["prior"])[0]
-        here, slopes = gauss_newton.minimise(
-            residuals, krylov if matrix_free else dense, start, **settings
-        )
-        return here.u, slopes
-
-    def _space(self, labels: np.ndarray, black: np.ndarray) -> "_Space":
-        """Coordinates of these points, around the mean images of their labels."""
-        means = np.stack([self.mean_image(int(label)) for label in labels])
-        return _Space(self.coordinates, labels, means, black)
-
-    def _known(self, noise: noises.Independent, start: _Start) -> Linearised | None:
-        """The first stage's derivatives, where the ranking of labels left them."""
-        components = min((*self.config.stages, len(self.coordinates)))
-        label = int(start.labels[0])
-        if (
-            len(start.labels) > 1
-            or label not in self._at_means
-            or components > self.config.label_components
-            or not np.array_equal(start.images[0], self.mean_image(label))
-        ):
-            return None
-        jacobian = self._at_means[label][1][:, :components]
-        return Linearised(
-            noise.levelled().whiten(jacobian.T).T,
-            np.eye(components, len(self.coordinates)),
-        )
-
-    def _candidate(
-        self,
-        target: _Target,
-        space: "_Space",
-        u: np.ndarray,
-        noise: noises.Independent,
-        slopes: gauss_newton.Slopes,
-    ) -> _Candidate:
-        """The result, with its certificate."""
-        config, params = self.config, len(target.theta)
-        images, labels = space.images(u), space.labels
-        at_end = self._noise(target, images, labels)
-        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
-        cost = np.sum(at_end.whiten(residual) ** 2)
-        explained = bool(cost <= config.noise_factor * params)
-        # The slopes are in units of the noise at the start.
-        grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
-        slopes.gram /= max(grown, 1.0)
-        expected = space.spread(slopes)
-        return _Candidate(
-            images=images.astype(np.float32),
-            labels=labels,
-            residual=float(residual @ residual),
-            explained=explained,
-            certified=explained and expected <= config.exact_mse,
-            expected_mse=expected,
-        )
-
-
-class _Space:
-    """Coordinates of all unknown points together, one after the other in u."""
-
-    def __init__(
-        self,
-        of_one: coordinates.Coordinates,
-        labels: np.ndarray,
-        means: np.ndarray,
-        black: np.ndarray,
-    ) -> None:
-        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
-        self.labels = labels
-        self._whole, self._without = of_one, of_one.without(black)
-        self._centre = of_one.of(means)
-        self.basis = self._without.basis
-
-    def images(self, u: np.ndarray) -> np.ndarray:
-        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
-        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
-        return self._without.images(self._centre + apart)
-
-    def of(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of images (unknown, ...)."""
-        return (self._whole.of(images) - self._centre).ravel()
-
-    def kept(self, components: int) -> np.ndarray:
-        """The directions of the first components of every point."""
-        size, unknown = len(self._whole), len(self.labels)
-        rows = [i * size + np.arange(components) for i in range(unknown)]
-        return np.eye(unknown * size)[np.concatenate(rows)]
-
-    def spread(self, slopes: gauss_newton.Slopes) -> float:
-        """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
-        unknown, size = len(self.labels), len(self._whole)
-        total = 0.0
-        for point in range(unknown):
-            outputs = np.zeros((unknown * size, self.basis.shape[1]))
-            outputs[point * size : (point + 1) * size] = self.basis
-            total += slopes.posterior_spread(outputs)
-        return total / (unknown * self.basis.shape[1])
