@@ -221,7 +221,7 @@ class Bench:
         assert found.certified is not None
         errors = informed.mse(test.images, found.images)
         row = summary(errors, found.certified, seconds)
-        row["expected_mse"] = rounded(np.median(np.asarray(found.expected_mse)))
+        row["expected_mse"] = two_digits(np.median(np.asarray(found.expected_mse)))
         if told.labels is None:
             row["labels_right"] = float(np.mean(found.labels == test.labels))
         return row
@@ -240,7 +240,7 @@ class Bench:
             guess = informed.ReconnAttack(network)(
                 release, informed.Knowledge(), key=jax.random.key(3)
             )
-        return rounded(informed.mse(self.split.test.images, guess.images).mean())
+        return two_digits(informed.mse(self.split.test.images, guess.images).mean())
 
 
 def summary(
@@ -250,8 +250,8 @@ def summary(
     exact = errors <= 1e-6
     return {
         "targets": len(errors),
-        "median_mse": rounded(np.median(errors)),
-        "mean_mse": rounded(errors.mean()),
+        "median_mse": two_digits(np.median(errors)),
+        "mean_mse": two_digits(errors.mean()),
         "exact": float(exact.mean()),
         "certified": float(certified.mean()),
         "certified_exact": float(exact[certified].mean()) if certified.any() else None,
@@ -269,7 +269,7 @@ def matched(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
     return costs[rows, columns]
 
 
-def rounded(value: Any) -> float:
+def two_digits(value: Any) -> float:
     """Two digits."""
     return float(f"{value:.2g}")
 

@@ -11,13 +11,10 @@ configuration is refused, and the message names the fields that differ. `<shadow
 the same folder as `<workdir>` unless another run's shadow models are to be attacked.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import io
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +25,12 @@ from informed import metrics, report
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
+from informed.stages import Stage
 from informed.threat import Knowledge, Release
 from reconn import trainer
-from shadow import checks, data, files, victims
+from shadow import data, files, victims
 from shadow.factory import Factory
-from shadow.store import ConfigurationMismatchError, ShadowStore, versions
+from shadow.store import ShadowStore, versions
 
 STAGES = ("shadow", "train", "attack", "invert", "evaluate")
 _ACCURACY_MODELS = 16
@@ -65,7 +63,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
 
 def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
     """Train the shadow models and the released models of the test targets."""
-    stage = _Stage(
+    stage = Stage(
         paths.shadow,
         "shadow",
         _shadow_configuration(experiment),
@@ -130,7 +128,7 @@ def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
             store.drop_block(block)
         corrupt[store.path.name] = blocks
     if any(corrupt.values()):
-        configuration = _Stage.read(paths.shadow, "shadow")["configuration"]
+        configuration = Stage.read(paths.shadow, "shadow")["configuration"]
         del configuration["files"]
         shadow(Experiment.from_mapping(configuration), paths, progress=progress)
     return corrupt
@@ -139,7 +137,7 @@ def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
 def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
     """Train the RecoNN on the shadow models. The released ones are not opened."""
     store = ShadowStore(paths.shadow / "shadow")
-    stage = _Stage(
+    stage = Stage(
         paths.workdir,
         "train",
         _train_configuration(experiment, store),
@@ -162,7 +160,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
     """Reconstruct the test targets from the weights of the released models alone."""
     store = ShadowStore(paths.shadow / "shadow")
     released = ShadowStore(paths.shadow / "released")
-    stage = _Stage(
+    stage = Stage(
         paths.workdir,
         "attack",
         _attack_configuration(experiment, store, released),
@@ -180,9 +178,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         )
         release = Release(weights=released.read().weights)
         guess = attacker(release, Knowledge(), key=experiment.reconn_key)
-        buffer = io.BytesIO()
-        np.savez(buffer, images=guess.images)
-        files.write_bytes(paths.workdir / "reconstructions.npz", buffer.getvalue())
+        _write(paths.workdir / "reconstructions.npz", images=guess.images)
 
 
 def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -192,7 +188,7 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
         return
     store = ShadowStore(paths.shadow / "shadow")
     released = ShadowStore(paths.shadow / "released")
-    stage = _Stage(
+    stage = Stage(
         paths.workdir,
         "invert",
         _invert_configuration(experiment, store, released),
@@ -204,12 +200,7 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
         fixed = _examples(
             store, store.array("fixed_images"), store.array("fixed_labels")
         )
-        blocks = list(store.blocks())
-        public = _examples(
-            store,
-            np.concatenate([block.images for block in blocks]),
-            np.concatenate([block.labels for block in blocks]),
-        )
+        public = _examples(store, *_targets(store))
         factory = Factory(
             victim=_victim(experiment, store),
             training=experiment.training,
@@ -226,16 +217,14 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             Knowledge.informed(factory, public=public),
             key=experiment.inversion_key,
         )
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
+        _write(
+            paths.workdir / "inversions.npz",
             images=found.images,
             labels=np.asarray(found.labels),
             residuals=np.asarray(found.residuals),
             certified=np.asarray(found.certified),
             expected_mse=np.asarray(found.expected_mse),
         )
-        files.write_bytes(paths.workdir / "inversions.npz", buffer.getvalue())
 
 
 def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
@@ -247,7 +236,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     file = paths.workdir / "results.json"
     shadows = ShadowStore(paths.shadow / "shadow")
     released = ShadowStore(paths.shadow / "released")
-    stage = _Stage(
+    stage = Stage(
         paths.workdir,
         "evaluate",
         _attack_configuration(experiment, shadows, released)
@@ -267,10 +256,12 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     with stage.running():
         guesses = _read(paths.workdir / "reconstructions.npz")["images"]
         truth = released.read()
-        inverted = None
+        inverted, inversion_errors = None, np.empty(0)
         if experiment.inversion.targets:
             inverted = _read(paths.workdir / "inversions.npz")
-        pool = np.concatenate([shadows.array("fixed_images"), _images(shadows)])
+            count = len(inverted["images"])
+            inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
+        pool = np.concatenate([shadows.array("fixed_images"), _targets(shadows)[0]])
         errors = metrics.mse(truth.images, guesses)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
@@ -283,6 +274,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             errors=errors[shown],
             neighbour_errors=neighbours.mse[shown],
             inversions=None if inverted is None else inverted["images"][shown],
+            inversion_errors=inversion_errors[shown],
         )
         report.distance_histogram(
             paths.workdir / "distances.png", neighbours, float(errors.mean())
@@ -290,7 +282,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     percentiles = neighbours.percentiles.mean(axis=0)
     stages = [name for name in STAGES if name != "invert" or inverted is not None]
     seconds = {
-        name: _Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
+        name: Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
             "wall_s"
         ]
         for name in stages
@@ -310,7 +302,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         "closer_than_oracle": dataclasses.asdict(
             metrics.success_rate(errors < neighbours.mse)
         ),
-        **_inversion_results(truth, inverted),
+        **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
         "shadow_models": len(shadows),
         "num_targets": len(released),
@@ -324,76 +316,6 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     }
     files.write_json(file, results)
     return results
-
-
-class _Stage:
-    """A stage's record: its configuration, whether it is done, how long it took."""
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        configuration: Mapping[str, Any],
-        *,
-        outputs: Sequence[str],
-    ) -> None:
-        self.file = folder / "stages" / f"{name}.json"
-        self.configuration = json.loads(json.dumps(configuration))
-        self.done, self.progress, self.wall_s = False, False, 0.0
-        if self.file.exists():
-            record = json.loads(self.file.read_text())
-            if not record["progress"]:
-                return  # begun, but nothing came of it
-            differing = checks.differences(record["configuration"], self.configuration)
-            if differing:
-                raise ConfigurationMismatchError(
-                    f"The stage {name!r} in {folder} was begun with another"
-                    f" configuration: {'; '.join(differing)}. Use another --workdir"
-                    " (with --shadow to attack the same models), or that configuration."
-                )
-            self.done = record["done"] and all(
-                (folder / output).exists() for output in outputs
-            )
-            self.progress, self.wall_s = True, record["wall_s"]
-
-    @staticmethod
-    def read(folder: Path, name: str) -> dict[str, Any]:
-        """The record of a stage that was begun.
-
-        Raises: FileNotFoundError: it wasn't.
-        """
-        file = folder / "stages" / f"{name}.json"
-        if not file.exists():
-            raise FileNotFoundError(
-                f"The stage {name!r} was never run in {folder}. Run `informed {name}`."
-            )
-        return json.loads(file.read_text())
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Record the beginning, the time, and, without an error, the end."""
-        self._clock = time.monotonic()
-        self._write(done=False)
-        yield
-        self.note()
-        self._write(done=True)
-
-    def note(self) -> None:
-        """Record the time until now, so that an interruption doesn't lose it."""
-        self.progress = True
-        now = time.monotonic()
-        self.wall_s, self._clock = self.wall_s + now - self._clock, now
-        self._write(done=False)
-
-    def _write(self, *, done: bool) -> None:
-        self.done = done
-        record = {
-            "configuration": self.configuration,
-            "done": done,
-            "progress": self.progress,
-            "wall_s": round(self.wall_s, 3),
-        }
-        files.write_json(self.file, record)
 
 
 def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
@@ -443,13 +365,12 @@ def _invert_configuration(
 
 
 def _inversion_results(
-    truth: Any, inverted: dict[str, np.ndarray] | None
+    truth: Any, inverted: dict[str, np.ndarray] | None, errors: np.ndarray
 ) -> dict[str, Any]:
     """What results.json says of the inversions; None where there are none."""
     if inverted is None:
         return {"inversion_targets": 0, "inversion_mse_median": None}
-    count = len(inverted["images"])
-    errors = metrics.mse(truth.images[:count], inverted["images"])
+    count = len(errors)
     return {
         "inversion_targets": count,
         "inversion_mse_median": float(np.median(errors)),
@@ -459,6 +380,13 @@ def _inversion_results(
             (inverted["labels"] == truth.labels[:count]).sum()
         ),
     }
+
+
+def _write(file: Path, **arrays: np.ndarray) -> None:
+    """Write an .npz file in one step."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    files.write_bytes(file, buffer.getvalue())
 
 
 def _read(file: Path) -> dict[str, np.ndarray]:
@@ -493,9 +421,11 @@ def _stores(paths: Paths) -> list[ShadowStore]:
     return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]
 
 
-def _images(store: ShadowStore) -> np.ndarray:
-    """All targets of a store, without its weights."""
-    return np.concatenate([block.images for block in store.blocks()])
+def _targets(store: ShadowStore) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of all targets of a store, without keeping its weights."""
+    pairs = [(block.images, block.labels) for block in store.blocks()]
+    images, labels = zip(*pairs, strict=True)
+    return np.concatenate(images), np.concatenate(labels)
 
 
 def _released_accuracy(

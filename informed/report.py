@@ -20,7 +20,8 @@ def reconstruction_grid(
     neighbours: np.ndarray,
     errors: np.ndarray,
     neighbour_errors: np.ndarray,
-    inversions: np.ndarray | None = None,
+    inversions: np.ndarray | None,
+    inversion_errors: np.ndarray,
 ) -> None:
     """Draw targets, reconstructions and nearest neighbours in rows.
 
@@ -28,7 +29,7 @@ def reconstruction_grid(
       path: PNG file.
       targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
       errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
-      inversions: of the first targets, a row of its own.
+      inversions, inversion_errors: of the first targets, a row of its own; or None.
     """
     columns = len(targets)
     rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
@@ -37,8 +38,7 @@ def reconstruction_grid(
         ("nearest\nneighbour", neighbours, neighbour_errors),
     ]
     if inversions is not None:
-        exact = np.mean((targets[: len(inversions)] - inversions) ** 2, axis=(1, 2, 3))
-        rows.insert(1, ("training\ninversion", inversions, exact))
+        rows.insert(1, ("training\ninversion", inversions, inversion_errors))
     figure = matplotlib.figure.Figure(
         figsize=(1.05 * columns + 1.3, 1.0 + 1.05 * len(rows)), dpi=120
     )

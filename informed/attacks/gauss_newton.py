@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 DAMPINGS = 10.0 ** np.arange(-7, 3)
 _USEFUL = 2.0  # a step must divide the cost by this, or the Jacobian is made anew
-_SMALLEST_STEP = 1e-9  # relative; what changes u less changes float32 images not at all
+_SMALLEST_STEP = 1e-9  # of u; shorter ones don't change float32 images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,16 +117,22 @@ class Slopes:
         steps = -((rotation.T @ slope)[None] / damped) @ rotation.T
         return steps @ self.directions
 
-    def posterior_spread(self, outputs: Float[np.ndarray, "unknowns outputs"]) -> float:
-        """Summed variances of u @ outputs, if residuals have unit noise.
+    def posterior_spread(self, outputs: Float[np.ndarray, "part outputs"]) -> float:
+        """Summed variances of v @ outputs over the parts v that u consists of.
 
-        u has a standard normal prior; Laplace's approximation: its covariance is
-        (J^T J + I)^-1.
+        Residuals have unit noise, u a standard normal prior; Laplace's approximation:
+        its covariance is (J^T J + I)^-1.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         shrunk = 1 / (1 + np.maximum(spectrum, 0)) - 1
-        along = rotation.T @ (self.directions @ outputs)
-        return float(np.sum(outputs**2) + shrunk @ np.sum(along**2, axis=1))
+        along = rotation.T @ self.directions
+        parts = np.split(along, along.shape[1] // len(outputs), axis=1)
+        return float(
+            sum(
+                np.sum(outputs**2) + shrunk @ np.sum((part @ outputs) ** 2, axis=1)
+                for part in parts
+            )
+        )
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
         """Broyden: the smallest change of the Jacobian that explains a step."""

@@ -268,24 +268,26 @@ class Solver:
 
     # The solution
 
-    def _black_or_lit(
-        self, target: Target, labels: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _black_or_lit(self, target: Target) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
         if target.deviations is not None or not self._dark.any():
             return np.zeros_like(self._dark), np.zeros_like(self._dark)
-        blank = np.zeros((1, len(labels), *self.coordinates.image_shape))
-        untouched = self.runs.thetas(blank, labels[None])[0]
-        touched = np.abs(untouched - target.theta) > _TOUCHED
+        touched = np.abs(self._untouched - target.theta) > _TOUCHED
         lit = self._dark & self.runs.pixels_of(touched)
         return self._dark & ~lit, lit
+
+    @functools.cached_property
+    def _untouched(self) -> np.ndarray:
+        """Theta after a black target; what never-lit pixels' weights become unlit."""
+        blank = np.zeros((1, 1, *self.coordinates.image_shape))
+        return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
 
     def solve(self, target: Target, start: Start) -> Candidate:
         """Stage after stage; where A is random, the maximum a posteriori."""
         if self.runs.random:
             return self._most_probable(target, start)
         labels = start.labels
-        black, lit = self._black_or_lit(target, labels)
+        black, lit = self._black_or_lit(target)
         flat = start.images.reshape(len(labels), -1).astype(np.float64)
         begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
         space = self._space(labels, black)
@@ -486,10 +488,5 @@ class Space:
 
     def spread(self, slopes: gauss_newton.Slopes) -> float:
         """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
-        unknown, size = len(self.labels), len(self._whole)
-        total = 0.0
-        for point in range(unknown):
-            outputs = np.zeros((unknown * size, self.basis.shape[1]))
-            outputs[point * size : (point + 1) * size] = self.basis
-            total += slopes.posterior_spread(outputs)
-        return total / (unknown * self.basis.shape[1])
+        pixels = len(self.labels) * self.basis.shape[1]
+        return slopes.posterior_spread(self.basis) / pixels

@@ -12,7 +12,6 @@ Source: Balle et al. 2022, Section II-C.
 
 import dataclasses
 
-import jax
 import numpy as np
 from jaxtyping import Array, Int
 
@@ -79,6 +78,6 @@ class ReconstructionMembership:
         key: Array,
     ) -> Int[np.ndarray, "releases"]:
         """See `informed.threat.MembershipAttack`; what the attack needs."""
-        guess = self.attack(release, knowledge, key=jax.random.fold_in(key, 0)).images
+        guess = self.attack(release, knowledge, key=key).images
         first, second = (mse(each.images, guess) for each in candidates)
         return (second < first).astype(np.int64)

@@ -9,13 +9,11 @@ slopes, in span   for full-batch gradient descent with a dense first layer. Ther
                   X z varies in few directions, so `rank + units + 1` tangents give all
                   columns of the Jacobian: 111 instead of 784 on MNIST, each with a
                   product of rank `rank` in place of the Gram matrix. What is neglected
-                  is second order in the neglected standard deviations
-                  of the data; on MNIST at a fixed set of 1,000 and rank 100 the largest
-                  eigenvalue of the Jacobian's relative error is 0.2.
-krylov            neither columns nor memory for them: the subspace that Golub-Kahan
-                  bidiagonalisation reaches in a given number of products with the
-                  Jacobian and its transpose; reverse mode keeps one optimiser state an
-                  epoch. For large victims and images
+                  is second order in the neglected standard deviations of the data; on
+                  MNIST at a fixed set of 1,000 and rank 100 the largest eigenvalue of
+                  the Jacobian's relative error is 0.2.
+pushes, pulls     single products with the Jacobian and its transpose, for large victims
+                  and images; reverse mode keeps one optimiser state an epoch
 
 Randomness of A that the adversary isn't told is drawn by themselves, `draws` times, and
 theta is the mean over the draws.
@@ -66,8 +64,8 @@ class Retraining:
         missing = [name for name in needed if getattr(knowledge, name) is None]
         if missing:
             raise ValueError(
-                f"Training inversion needs to be told {', '.join(missing)}; this"
-                " adversary isn't."
+                f"Retraining needs to be told {', '.join(missing)}; this adversary"
+                " isn't."
             )
         assert knowledge.fixed is not None
         assert knowledge.victim is not None
@@ -106,11 +104,14 @@ class Retraining:
                 train(start, fixed, (images[-1], labels[-1]), shuffle)
             )
 
-        def theta(data: tuple, images: Array, labels: Array) -> Array:
-            if len(keys) == 1:
-                return one(data, images, labels, keys[0])
+        def draws_of(data: tuple, images: Array, labels: Array) -> Array:
             runs = jax.vmap(one, in_axes=(None, None, None, 0))
-            return runs(data, images, labels, keys).mean(axis=0)
+            return runs(data, images, labels, keys)
+
+        def theta(data: tuple, images: Array, labels: Array) -> Array:
+            if self.random:
+                return draws_of(data, images, labels).mean(axis=0)
+            return one(data, images, labels, keys[0])
 
         def columns(
             data: tuple, images: Array, labels: Array, tangents: Array
@@ -119,10 +120,6 @@ class Retraining:
                 lambda t: jax.jvp(lambda z: theta(data, z, labels), (images,), (t,)),
                 out_axes=(None, 0),
             )(tangents)
-
-        def draws_of(data: tuple, images: Array, labels: Array) -> Array:
-            runs = jax.vmap(one, in_axes=(None, None, None, 0))
-            return runs(data, images, labels, keys)
 
         def pull(data: tuple, images: Array, labels: Array, slope: Array) -> Array:
             return jax.vjp(lambda z: theta(data, z, labels), images)[1](slope)[0]
@@ -272,7 +269,7 @@ class Retraining:
 
 @jax.custom_jvp
 def _multiply(fixed: Array, images: Array, thin: Array) -> Array:
-    """A^T X X^T from X, or from X X^T; its derivative is taken with a thin X."""
+    """A^T X X^T from X X^T, or from an X of more rows; its derivative from a thin X."""
     del thin
     if images.shape[0] == images.shape[1]:
         return fixed @ images

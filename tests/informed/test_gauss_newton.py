@@ -91,6 +91,15 @@ def test_posterior_spread_on_a_subspace(rng):
     covariance = np.linalg.inv(jacobian.T @ jacobian + np.eye(7))
     expected = np.trace(outputs.T @ covariance @ outputs)
     assert slopes.posterior_spread(outputs) == pytest.approx(expected)
+    # Two parts with outputs of their own.
+    both = np.kron(np.eye(2), rng.normal(size=(3, 4)))
+    directions = np.linalg.qr(rng.normal(size=(6, 3)))[0].T
+    jacobian = matrix @ directions
+    covariance = np.linalg.inv(jacobian.T @ jacobian + np.eye(6))
+    slopes = gauss_newton.Slopes(Linearised(matrix, directions))
+    assert slopes.posterior_spread(both[:3, :4]) == pytest.approx(
+        np.trace(both.T @ covariance @ both)
+    )
 
 
 @pytest.mark.parametrize("dimensions", [3, 6, 20])
