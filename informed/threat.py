@@ -8,8 +8,8 @@ Source: Balle et al. 2022, Definition 1, Algorithms 1 and 2.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -104,6 +104,18 @@ class Reconstruction:
     certified: Bool[np.ndarray, "releases"] | None = None
     expected_mse: Float[np.ndarray, "releases"] | None = None
     label_margins: Float[np.ndarray, "releases"] | None = None
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Reconstruction]") -> "Reconstruction":
+        """One after the other. All of them know the same about themselves."""
+        if not parts:
+            raise ValueError("parts: got no reconstruction; at least one is needed.")
+        fields: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            values = [getattr(part, field.name) for part in parts]
+            known = values[0] is not None
+            fields[field.name] = np.concatenate(values) if known else None
+        return cls(**fields)
 
 
 @runtime_checkable

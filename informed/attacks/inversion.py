@@ -76,37 +76,36 @@ class TrainingInversion:
           certified; expected_mse.
         Raises: ValueError: a fact that it needs is None.
         """
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """The same, each target as soon as it is there: for runs that may be cut off.
+
+        What is found for a release doesn't depend on the others.
+        """
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
         solver = Solver(self.config, knowledge, key)
-        found, margins = [], []
-        with tqdm(
-            total=len(release.weights),
+        for i in tqdm(
+            range(len(release.weights)),
             desc="inversion",
             unit=" targets",
             disable=None if self.progress else True,
-        ) as bar:
-            for i in range(len(release.weights)):
-                target = Target.of(release, i)
-                if knowledge.labels is None:
-                    labels, margin = solver.rank_labels(target)
-                else:
-                    labels, margin = knowledge.labels[i : i + 1], np.inf
-                starts = solver.starts(
-                    labels[:, None], None if guesses is None else guesses[i][None]
-                )
-                found.append(_first_explained(solver.solve(target, s) for s in starts))
-                margins.append(margin)
-                bar.update()
-        return Reconstruction(
-            images=np.stack([each.images[0] for each in found]),
-            labels=np.array([each.labels[0] for each in found]),
-            residuals=np.array([each.residual for each in found]),
-            certified=np.array([each.certified for each in found]),
-            expected_mse=np.array([each.expected_mse for each in found]),
-            label_margins=None if knowledge.labels is not None else np.array(margins),
-        )
+        ):
+            target, margins = Target.of(release, i), None
+            if knowledge.labels is None:
+                labels, margin = solver.rank_labels(target)
+                margins = np.array([margin])
+            else:
+                labels = knowledge.labels[i : i + 1]
+            starts = solver.starts(
+                labels[:, None], None if guesses is None else guesses[i][None]
+            )
+            best = _first_explained(solver.solve(target, start) for start in starts)
+            yield dataclasses.replace(_reconstruction(best), label_margins=margins)
 
     def several(
         self,
@@ -132,16 +131,20 @@ class TrainingInversion:
             target = Target.of(release, i)
             starts = solver.starts(row[None], None)
             best = _first_explained(solver.solve(target, s) for s in starts)
-            results.append(
-                Reconstruction(
-                    images=best.images,
-                    labels=best.labels,
-                    residuals=np.full(len(row), best.residual),
-                    certified=np.full(len(row), best.certified),
-                    expected_mse=np.full(len(row), best.expected_mse),
-                )
-            )
+            results.append(_reconstruction(best))
         return results
+
+
+def _reconstruction(best: Candidate) -> Reconstruction:
+    """The unknown points of one release, one a row."""
+    rows = len(best.labels)
+    return Reconstruction(
+        images=best.images,
+        labels=best.labels,
+        residuals=np.full(rows, best.residual),
+        certified=np.full(rows, best.certified),
+        expected_mse=np.full(rows, best.expected_mse),
+    )
 
 
 def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
