@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from shadow.victims import ACTIVATIONS, Params
+from shadow.activations import ACTIVATIONS
+from shadow.victims import Params
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,8 +28,9 @@ from tqdm import tqdm
 
 from reconn import features, losses, networks
 from shadow import checks, files
+from shadow.activations import ACTIVATIONS
 from shadow.store import ConfigurationMismatchError, ShadowModels, ShadowStore
-from shadow.victims import ACTIVATIONS, Params
+from shadow.victims import Params
 
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")

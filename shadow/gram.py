@@ -14,7 +14,7 @@ the weights end 6e-8 (root mean square) from a float64 run, those of the plain f
 
 It also says in what a target matters to training: only through its inner products with
 the fixed set, the initial weights and itself (`Products`). The derivatives of A rest on
-this (`informed.attacks.sensitivity`).
+this (`informed.attacks.retraining`).
 """
 
 import dataclasses

@@ -23,19 +23,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.activations import ACTIVATIONS
 
 Params = Any  # a PyTree of float32 arrays
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "elu": jax.nn.elu,
-    "gelu": jax.nn.gelu,
-    "leaky_relu": jax.nn.leaky_relu,
-    "relu": jax.nn.relu,
-    "sigmoid": jax.nn.sigmoid,
-    "silu": jax.nn.silu,
-    "softplus": jax.nn.softplus,
-    "tanh": jnp.tanh,
-}
 ARCHITECTURES = ("mlp", "cnn", "affine")
 _SMALLEST_FOR_CNN = 10
 

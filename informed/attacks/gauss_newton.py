@@ -63,6 +63,7 @@ def minimise(
     steps: int,
     enough: float,
     give_up: float,
+    reach: float = np.inf,
     prior: float = 0.0,
     slopes: Linearised | None = None,
 ) -> tuple[Point, "Slopes"]:
@@ -75,17 +76,22 @@ def minimise(
       steps: at most.
       enough: a cost that needs no further step.
       give_up: ends when a step with a new Jacobian divides the cost by less than this.
+      reach: points with a larger |u| than this, or than the start's, are drawn in.
       prior: weight of |u|^2.
       slopes: derivatives at the start, where they are known already.
     Returns: the best point found, and the derivatives as last known.
     """
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
+    farthest = max(reach, np.linalg.norm(here.u))
     fresh = True
     for _ in range(steps):
         if here.cost <= enough:
             break
-        tried = evaluate(residuals, here.u + known.moves(here, prior), prior)
+        us = here.u + known.moves(here, prior)
+        lengths = np.linalg.norm(us, axis=1, keepdims=True)
+        # Farther ones are drawn in, not dropped: batches keep their size.
+        tried = evaluate(residuals, us * np.minimum(1, farthest / lengths), prior)
         best = min(tried, key=lambda point: point.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:

@@ -101,9 +101,8 @@ class TrainingInversion:
                 margins = np.array([margin])
             else:
                 labels = knowledge.labels[i : i + 1]
-            starts = solver.starts(
-                labels[:, None], None if guesses is None else guesses[i][None]
-            )
+            guess = None if guesses is None else guesses[i][None]
+            starts = solver.starts(target, labels[:, None], guess)
             best = _first_explained(solver.solve(target, start) for start in starts)
             yield dataclasses.replace(_reconstruction(best), label_margins=margins)
 
@@ -129,7 +128,7 @@ class TrainingInversion:
         results = []
         for i, row in enumerate(labels):
             target = Target.of(release, i)
-            starts = solver.starts(row[None], None)
+            starts = solver.starts(target, row[None], None)
             best = _first_explained(solver.solve(target, s) for s in starts)
             results.append(_reconstruction(best))
         return results

@@ -24,11 +24,22 @@ _LAST_DIGITS = 1e-6
 _ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
 _FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
 _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
+_REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _LAST_STAGE = 2  # times `steps`
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 1 << 30  # bytes; beyond, the last stages are matrix-free
+_COUNTS = (
+    "steps",
+    "label_components",
+    "labels_tried",
+    "neighbours",
+    "starts",
+    "tangents",
+    "krylov",
+    "rank",
+)
 _COORDINATES = {
     "components": coordinates.principal_components,
     "pixels": coordinates.pixels,
@@ -48,8 +59,9 @@ class InversionConfig:
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many
         times the best one's.
-      starts: of each label, until theta is explained: its mean image in a hurry, the
-        same with patience, the mean of all, then public images of that label at random.
+      neighbours: where no label's mean image leads to theta, so many public images of
+        each label are trained on,
+      starts: and those whose theta is nearest are the next starts, so many.
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
@@ -66,7 +78,8 @@ class InversionConfig:
     label_components: int = 60
     labels_tried: int = 4
     label_factor: float = 2.0
-    starts: int = 3
+    neighbours: int = 200
+    starts: int = 6
     rank: int = 100
     tangents: int = 16
     krylov: int = 50
@@ -76,9 +89,8 @@ class InversionConfig:
 
     def __post_init__(self) -> None:
         checks.choice("inversion.coordinates", self.coordinates, _COORDINATES)
-        for field in ("steps", "labels_tried", "starts", "tangents", "krylov", "rank"):
+        for field in _COUNTS:
             checks.at_least(f"inversion.{field}", getattr(self, field), 1)
-        checks.at_least("inversion.label_components", self.label_components, 1)
         checks.at_least("inversion.draws", self.draws, 2)
         checks.at_least("inversion.noise_factor", self.noise_factor, 1)
         checks.at_least("inversion.label_factor", self.label_factor, 1)
@@ -156,6 +168,7 @@ class Solver:
         self.coordinates = _COORDINATES[config.coordinates](self._public[0])
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._trained: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     # Starts
 
@@ -169,32 +182,62 @@ class Solver:
         mean = (members if len(members) else images).mean(axis=0)
         return np.where(self._dark.reshape(mean.shape), 0, mean)
 
-    def starts(self, labels: np.ndarray, guess: np.ndarray | None) -> Iterator[Start]:
-        """The guess, then start after start, all candidates.
+    def starts(
+        self, target: Target, labels: np.ndarray, guess: np.ndarray | None
+    ) -> Iterator[Start]:
+        """The guess; mean images; then public images, the most promising first.
 
         Args:
+          target: the release.
           labels: (candidates, unknown).
           guess: (unknown, height, width, channels), or None.
         """
         if guess is not None:
             for row in labels:
                 yield Start(row, guess, patient=False)
-        for number in range(self.config.starts):
+        for row in labels:
+            yield self._start(row, [self.mean_image(int(label)) for label in row], 0)
+        if labels.shape[1] == 1:
+            for label, image in self._neighbours(target, labels[:, 0]):
+                yield Start(np.array([label]), image[None], patient=True)
+            return
+        for number in range(1, 1 + self.config.starts):
             for row in labels:
-                images = np.stack([self._start(int(label), number) for label in row])
-                if len(row) > 1:
-                    images = self._apart(images, number)
-                yield Start(row, images, patient=number > 0)
+                images = [self._member(int(label), number) for label in row]
+                yield self._start(row, images, number)
 
-    def _start(self, label: int, number: int) -> np.ndarray:
+    def _start(self, labels: np.ndarray, images: list, number: int) -> Start:
+        """A start; the first one is hurried."""
+        stacked = np.stack(images)
+        if len(labels) > 1:
+            stacked = self._apart(stacked, number)
+        return Start(labels, stacked, patient=number > 0)
+
+    def _member(self, label: int, number: int) -> np.ndarray:
+        """A public image of a class, or of any where it has none."""
         images, labels = self._public
-        if number <= 1:
-            return self.mean_image(label)
-        if number == 2:
-            return images.mean(axis=0)
         members = np.flatnonzero(labels == label)
         members = members if len(members) else np.arange(len(images))
         return images[self._rng(number).choice(members)]
+
+    def _neighbours(
+        self, target: Target, labels: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Public images, and their labels, that train to about the same theta."""
+        images, of = self._public
+        found: list[tuple[float, int]] = []
+        for label in labels:
+            if int(label) not in self._trained:
+                members = np.flatnonzero(of == label)[-self.config.neighbours :]
+                thetas = self.runs.thetas(
+                    images[members][:, None], of[members][:, None]
+                )
+                self._trained[int(label)] = members, thetas.astype(np.float32)
+            members, thetas = self._trained[int(label)]
+            distances = np.sum((thetas - target.theta[None]) ** 2, axis=1)
+            found += zip(distances.tolist(), members.tolist(), strict=True)
+        for _, member in sorted(found)[: self.config.starts]:
+            yield int(of[member]), images[member]
 
     def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
         """Move points of one label apart, or they would stay together."""
@@ -311,6 +354,7 @@ class Solver:
                 steps=self.config.steps * (times if components < size else _LAST_STAGE),
                 enough=enough,
                 give_up=give_up,
+                reach=_REACH * np.sqrt(len(labels) * components),
                 prior=0.0 if exact else 1.0,
                 slopes=known if slopes is None else None,
             )
@@ -343,6 +387,7 @@ class Solver:
                 steps=self.config.steps,
                 enough=0.0,
                 give_up=_PATIENT[0],
+                reach=_REACH * np.sqrt(len(labels) * components),
                 prior=1.0,
                 slopes=Linearised(noise.whiten(jacobian.T).T, kept),
             )

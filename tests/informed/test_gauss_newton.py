@@ -71,6 +71,28 @@ def test_where_training_diverges_no_step_goes(rng):
     assert found.u[0] <= 0.5
 
 
+def test_no_point_beyond_reach(rng):
+    """Where the minimum lies outside, the best point lies on the boundary."""
+    seen = []
+
+    def residuals(us):
+        seen.append(np.linalg.norm(us, axis=1).max())
+        return us - 5.0
+
+    start = gauss_newton.evaluate(residuals, np.zeros((1, 3)), 0.0)[0]
+    found, _ = gauss_newton.minimise(
+        residuals,
+        lambda u: whole(np.eye(3)),
+        start,
+        steps=9,
+        enough=0.0,
+        give_up=1.0001,
+        reach=2.0,
+    )
+    assert max(seen) <= 2.0 + 1e-9
+    np.testing.assert_allclose(found.u, 2 / np.sqrt(3), rtol=1e-3)
+
+
 def test_broyden_explains_the_last_step_and_keeps_the_gram_matrix(rng):
     slopes = gauss_newton.Slopes(whole(rng.normal(size=(20, 5))))
     moved, change = rng.normal(size=5), rng.normal(size=20)

@@ -66,13 +66,30 @@ def test_the_target_is_read_back_exactly_and_the_attack_knows(fields, parts):
     assert ((quotients > 0.05) & (quotients < 20)).all()
 
 
+def test_a_run_that_was_cut_off_goes_on_with_the_rest(parts):
+    """What is found for a release doesn't depend on those before it."""
+    factory, targets = make(parts, epochs=20), parts.test.take(slice(0, 2))
+    release = Release(weights=factory.train(targets))
+    told = Knowledge.informed(factory, public=parts.shadow)
+    whole = QUICK(release, told, key=KEY)
+    first = next(QUICK.each(release, told, key=KEY))
+    rest = QUICK(Release(weights=release.weights[1:]), told, key=KEY)
+    joined = Reconstruction.joined([first, rest])
+    for field in dataclasses.fields(Reconstruction):
+        np.testing.assert_array_equal(
+            getattr(joined, field.name), getattr(whole, field.name)
+        )
+    with pytest.raises(ValueError, match="no reconstruction"):
+        Reconstruction.joined([])
+
+
 def test_kinks(parts):
     """ReLU: theta jumps as z moves. Near, seldom exact, and the attack knows."""
     targets = parts.test
     factory = make(parts, epochs=40, activation="relu")
     found = invert(factory, parts, targets, labels=targets.labels)
     errors = informed.mse(targets.images, found.images)
-    assert np.median(errors) < 0.01
+    assert np.median(errors) < 1e-3
     assert (errors[found.certified] < 1e-6).all()
     assert found.certified[errors < 1e-10].all()
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from shadow import victims
+from shadow.activations import ACTIVATIONS
 
 
 def build(**config):
@@ -97,8 +98,7 @@ def test_a_cnn_needs_room_for_its_convolutions():
 def test_every_activation_gives_another_model(key, rng):
     images = rng.random((3, 28, 28, 1), dtype=np.float32) * 4 - 2
     logits = [
-        build(activation=name).apply(build().init(key), images)
-        for name in victims.ACTIVATIONS
+        build(activation=name).apply(build().init(key), images) for name in ACTIVATIONS
     ]
     for i, left in enumerate(logits):
         for right in logits[:i]:
