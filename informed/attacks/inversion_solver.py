@@ -26,6 +26,7 @@ _FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
 _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _LAST_STAGE = 2  # times `steps`
+_MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
@@ -69,7 +70,7 @@ class InversionConfig:
       draws: of randomness of A that isn't told.
       noise_factor: certified if the squared residual is at most this many times that
         of the noise,
-      exact_mse: and `expected_mse` at most this.
+      exact_mse: and `expected_mse` at most a quarter of this.
     """
 
     coordinates: str = "components"
@@ -495,7 +496,7 @@ class Solver:
             labels=labels,
             residual=float(residual @ residual),
             explained=explained,
-            certified=explained and expected <= config.exact_mse,
+            certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,
         )
 
