@@ -55,6 +55,7 @@ def get_config() -> config_dict.ConfigDict:
     config.shadow.models_per_batch = config_dict.placeholder(int)
 
     config.reconn = config_dict.ConfigDict()
+    config.reconn.architecture = "mlp"
     config.reconn.widths = (1000, 1000)
     config.reconn.activation = "relu"
     config.reconn.optimiser = "adam"

@@ -45,7 +45,8 @@ class ReconnConfig:
     """Architecture and training of the RecoNN.
 
     Attributes:
-      widths: hidden widths; (1000, 1000) is Table V.
+      architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
+      widths: hidden widths; (1000, 1000) is Table V, (4096,) Table VII.
       activation: of the hidden layers; Table V has ReLU.
       optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V; started with a
         second moment of 1, since from 0 its first steps kill the ReLUs).
@@ -62,6 +63,7 @@ class ReconnConfig:
       validation_fraction: share of the shadow models kept for choosing the best epoch.
     """
 
+    architecture: str = "mlp"
     widths: tuple[int, ...] = (1000, 1000)
     activation: str = "relu"
     optimiser: str = "adam"
@@ -77,6 +79,7 @@ class ReconnConfig:
     validation_fraction: float = 0.05
 
     def __post_init__(self) -> None:
+        checks.choice("reconn.architecture", self.architecture, networks.ARCHITECTURES)
         checks.choice("reconn.activation", self.activation, ACTIVATIONS)
         checks.choice("reconn.optimiser", self.optimiser, OPTIMISERS)
         checks.choice("reconn.schedule", self.schedule, SCHEDULES)
@@ -356,7 +359,7 @@ def _network(
     config: ReconnConfig, standardiser: features.Standardiser, image_shape: tuple
 ) -> networks.Network:
     """The network of a configuration."""
-    return networks.mlp(
+    return networks.ARCHITECTURES[config.architecture](
         standardiser.num_features,
         image_shape,
         widths=config.widths,

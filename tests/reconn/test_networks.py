@@ -1,0 +1,89 @@
+"""The tables' networks: sizes by hand, ranges, and what doesn't fit."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import reconn
+from reconn import networks, trainer
+from shadow import ShadowModels
+
+
+def count(init, key):
+    leaves = jax.tree.leaves(jax.eval_shape(init, key))
+    return sum(math.prod(leaf.shape) for leaf in leaves)
+
+
+def test_table_vii_on_the_weights_of_the_cnn(key):
+    network = networks.transposed_cnn(
+        55_098, (32, 32, 3), widths=(4096,), activation="relu"
+    )
+    dense = 55_098 * 4096 + 4096
+    enlarging = 25 * 64 * 32 + 32 + 25 * 32 * 3 + 3
+    assert count(network.init, key) == dense + enlarging
+    assert round((dense + enlarging) / 1e6) == 226
+
+
+def test_table_v_on_the_weights_of_the_mlp(key):
+    network = networks.mlp(7960, (28, 28, 1), widths=(1000, 1000), activation="relu")
+    assert round(count(network.init, key) / 1e6, 1) == 9.7
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1), (8, 8, 1)])
+def test_images_with_pixels_between_0_and_1(shape, key, rng):
+    cells = shape[0] * shape[1] // 16
+    network = networks.transposed_cnn(
+        20, shape, widths=(4 * cells,), activation="relu", dropout=0.5
+    )
+    features = jnp.asarray(rng.normal(size=(5, 20)), jnp.float32)
+    params = network.init(key)
+    images = network.apply(params, features)
+    assert images.shape == (5, *shape)
+    assert ((images > 0) & (images < 1)).all()
+    dropped = network.apply_dropout(params, key, features)
+    assert not np.allclose(dropped, images)
+
+
+@pytest.mark.parametrize(
+    ("shape", "widths", "message"),
+    [
+        ((30, 30, 1), (64,), "multiples of 4"),
+        ((8, 8, 1), (6,), "multiple of 4 for"),
+        ((8, 8, 1), (), "multiple of 4 for"),
+    ],
+)
+def test_what_does_not_fit_is_refused(shape, widths, message):
+    with pytest.raises(ValueError, match=message):
+        networks.transposed_cnn(9, shape, widths=widths, activation="relu")
+
+
+def test_table_viii_scores_patches(key, rng):
+    """Two strides of 2 and one more: 32 x 32 becomes 4 x 4 patches."""
+    discriminator = networks.patch_discriminator((32, 32, 3))
+    images = jnp.asarray(rng.random((2, 32, 32, 3)), jnp.float32)
+    assert discriminator.apply(discriminator.init(key), images).shape == (2, 4, 4)
+    expected = 0
+    for before, after in ((3, 64), (64, 128), (128, 256), (256, 512), (512, 1)):
+        expected += 16 * before * after + after
+    assert count(discriminator.init, key) == expected
+
+
+def test_a_planted_target_is_read_back_by_convolutions(digits, key, rng, tmp_path):
+    images = digits.images[:300]
+    weights = images.reshape(300, 64) @ rng.normal(size=(64, 80)).astype(np.float32)
+    models = ShadowModels(
+        weights=weights[:250], images=images[:250], labels=digits.labels[:250]
+    )
+    config = trainer.ReconnConfig(
+        architecture="transposed_cnn",
+        widths=(256,),
+        epochs=40,
+        batch_size=16,
+        learning_rate=3e-3,
+    )
+    found = reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
+    error = np.mean((found(weights[250:]) - images[250:]) ** 2)
+    assert error < 0.4 * np.mean((images.mean(axis=0) - images[250:]) ** 2)
