@@ -7,12 +7,13 @@ carry nothing about the target and are dropped, not divided by almost zero.
 
 import dataclasses
 import io
+import math
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 
-from shadow import files
+from shadow import devices, files
 from shadow.store import ShadowModels, ShadowStore
 
 
@@ -115,16 +116,26 @@ def fit(
 
 
 def read(
-    models: ShadowModels | ShadowStore, standardiser: Standardiser
+    models: ShadowModels | ShadowStore,
+    standardiser: Standardiser,
+    scratch: Path | None = None,
 ) -> tuple[
     Float32[np.ndarray, "models features"],
     Float32[np.ndarray, "models height width channels"],
 ]:
     """Features and images of all shadow models, read block by block.
 
-    Needs the features once in memory, and one block more.
+    Features that would take more than a quarter of the machine's memory lie in the file
+    `scratch`, if it is named, and are mapped. The caller may delete it at any time.
     """
-    features = np.empty((len(models), standardiser.num_features), np.float32)
+    shape = (len(models), standardiser.num_features)
+    features: np.ndarray
+    if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
+        features = np.empty(shape, np.float32)
+    else:
+        features = np.lib.format.open_memmap(
+            scratch, mode="w+", dtype=np.float32, shape=shape
+        )
     images = np.empty((len(models), *models.image_shape), np.float32)
     start = 0
     for block in models.blocks():

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float32
 from tqdm import tqdm
 
 from reconn import features, losses, networks
+from reconn.batches import Batches
 from shadow import checks, files
 from shadow.activations import ACTIVATIONS
 from shadow.store import ConfigurationMismatchError, ShadowModels, ShadowStore
@@ -34,7 +35,6 @@ from shadow.victims import Params
 
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")
-_STEPS_PER_CALL = 32
 _PREDICT_BATCH = 1024
 _CHECKPOINT_SECONDS = 30.0
 _LOWER = "Lower reconn.learning_rate, and begin in another folder."
@@ -160,12 +160,15 @@ def train(
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(models, num_models=num_train, clip=config.clip)
-    inputs, images = features.read(models, standardiser)
+    scratch = workdir / "features.npy"
+    inputs, images = features.read(models, standardiser, scratch)
     standardiser.save(workdir / "standardiser.npz")
     network = _network(config, standardiser, images.shape[1:])
-    run = _Run(network, config, num_train, key)
+    batches = Batches(
+        inputs[:num_train], images[:num_train], batch_size=config.batch_size
+    )
+    run = _Run(network, config, batches.steps, key)
     validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
-    data = (jnp.asarray(inputs[:num_train]), jnp.asarray(images[:num_train]))
 
     state, history = run.start(), list[dict[str, Any]]()
     with _checkpoints(workdir) as manager:
@@ -181,7 +184,7 @@ def train(
         ) as bar:
             for epoch in range(len(history), config.epochs):
                 started = time.monotonic()
-                state, train_loss = run.epoch(state, data, epoch)
+                state, train_loss = run.epoch(state, batches, epoch)
                 predicted = jnp.asarray(
                     _predict(network, state["params"], validation[0])
                 )
@@ -220,6 +223,7 @@ def train(
                 ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
+    scratch.unlink(missing_ok=True)
     return Reconstructor(
         network=network, params=state["best"], standardiser=standardiser
     )
@@ -239,7 +243,7 @@ def load(
         )
     standardiser = features.Standardiser.load(workdir / "standardiser.npz")
     network = _network(config, standardiser, image_shape)
-    run = _Run(network, config, config.batch_size, jax.random.key(0))
+    run = _Run(network, config, 1, jax.random.key(0))
     with _checkpoints(workdir) as manager:
         if manager.latest_step() != config.epochs:
             raise FileNotFoundError(
@@ -259,14 +263,13 @@ class _Run:
         self,
         network: networks.Network,
         config: ReconnConfig,
-        num_train: int,
+        steps: int,
         key: Array,
     ) -> None:
-        self.network, self.num_train = network, num_train
-        self.batch_size = min(config.batch_size, num_train)
-        self.steps = num_train // self.batch_size
+        """`steps`: of an epoch."""
+        self.network, self.steps = network, steps
         self.init_key, self.order_key, self.dropout_key = jax.random.split(key, 3)
-        self.optimiser = _optimiser(config, self.steps)
+        self.optimiser = _optimiser(config, steps)
         self._steps = jax.jit(self._scan_steps, donate_argnums=0)
 
     def start(self) -> dict[str, Any]:
@@ -280,31 +283,25 @@ class _Run:
         }
 
     def epoch(
-        self, state: dict[str, Any], data: tuple[Array, Array], epoch: int
+        self, state: dict[str, Any], batches: Batches, epoch: int
     ) -> tuple[dict[str, Any], float]:
-        """One pass; returns the state and the mean loss.
-
-        The order is new in every epoch; what doesn't fill a batch waits for the next.
-        """
+        """One pass in a new order; returns the state and the mean loss."""
         rng = np.random.default_rng(
             np.asarray(jax.random.key_data(jax.random.fold_in(self.order_key, epoch)))
         )
-        order = rng.permutation(self.num_train)[: self.steps * self.batch_size]
-        batches = order.reshape(self.steps, self.batch_size).astype(np.int32)
         keys = jax.random.split(jax.random.fold_in(self.dropout_key, epoch), self.steps)
         moving = (state["params"], state["optimiser"])
-        total = 0.0
-        for first in range(0, self.steps, _STEPS_PER_CALL):
-            rows = slice(first, first + _STEPS_PER_CALL)
-            moving, values = self._steps(moving, data, batches[rows], keys[rows])
+        done, total = 0, 0.0
+        for inputs, images in batches.epoch(rng.permutation(len(batches))):
+            rows = slice(done, done + len(inputs))
+            moving, values = self._steps(moving, inputs, images, keys[rows])
             mean = float(values.mean())
             if not math.isfinite(mean):
                 raise FloatingPointError(
                     f"The RecoNN's loss became {mean} in epoch {epoch + 1}, steps"
-                    f" {first + 1} to {first + len(values)} of {self.steps}."
-                    f" {_LOWER}"
+                    f" {done + 1} to {rows.stop} of {self.steps}. {_LOWER}"
                 )
-            total += float(values.sum())
+            done, total = rows.stop, total + float(values.sum())
         params, optimiser_state = moving
         return state | {"params": params, "optimiser": optimiser_state}, (
             total / self.steps
@@ -313,18 +310,17 @@ class _Run:
     def _scan_steps(
         self,
         moving: Any,
-        data: tuple[Array, Array],
-        batches: Any,
+        inputs: Array,
+        images: Array,
         keys: Array,
     ) -> tuple[Any, Array]:
         """Several steps in one call: (params, optimiser), their losses."""
-        inputs, images = data
 
-        def loss(params: Params, rows: Array, key: Array) -> Array:
-            reconstructed = self.network.apply_dropout(params, key, inputs[rows])
-            return losses.mae_plus_mse(reconstructed, images[rows])
+        def loss(params: Params, inputs: Array, images: Array, key: Array) -> Array:
+            reconstructed = self.network.apply_dropout(params, key, inputs)
+            return losses.mae_plus_mse(reconstructed, images)
 
-        def step(moving: Any, batch: tuple[Array, Array]) -> tuple[Any, Array]:
+        def step(moving: Any, batch: tuple[Array, ...]) -> tuple[Any, Array]:
             params, optimiser_state = moving
             value, gradient = jax.value_and_grad(loss)(params, *batch)
             change, optimiser_state = self.optimiser.update(
@@ -332,7 +328,7 @@ class _Run:
             )
             return (optax.apply_updates(params, change), optimiser_state), value
 
-        return jax.lax.scan(step, moving, (batches, keys))
+        return jax.lax.scan(step, moving, (inputs, images, keys))
 
 
 def _claim(

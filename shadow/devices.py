@@ -1,4 +1,4 @@
-"""What this machine has: cores, caches, JAX devices."""
+"""What this machine has: cores, caches, memory, JAX devices."""
 
 import os
 from pathlib import Path
@@ -24,6 +24,11 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cache_bytes() -> int:

@@ -6,7 +6,7 @@ import pytest
 
 import reconn
 from reconn import trainer
-from shadow import ConfigurationMismatchError, ShadowModels
+from shadow import ConfigurationMismatchError, ShadowModels, devices
 
 SHAPE = (4, 4, 1)
 
@@ -106,6 +106,26 @@ def test_an_interrupted_run_ends_in_the_same_weights(
     assert histories[0] == histories[1]
     loaded = reconn.load(tmp_path / "again", config(), SHAPE)
     np.testing.assert_array_equal(loaded(planted.weights), whole(planted.weights))
+
+
+def test_features_that_do_not_fit_into_memory_are_mapped(
+    planted, key, tmp_path, monkeypatch
+):
+    """The same weights to the bit, and no file left behind."""
+    run = {"key": key, "progress": False}
+    held = reconn.train(planted, config(), workdir=tmp_path / "held", **run)
+    monkeypatch.setattr(devices, "memory_bytes", lambda: 0)
+    seen = []
+
+    def look():
+        seen.append((tmp_path / "mapped" / "features.npy").stat().st_size)
+
+    mapped = reconn.train(
+        planted, config(), workdir=tmp_path / "mapped", **run, on_epoch=look
+    )
+    assert min(seen) >= 300 * 40 * 4
+    assert not (tmp_path / "mapped" / "features.npy").exists()
+    jax.tree.map(np.testing.assert_array_equal, held.params, mapped.params)
 
 
 def test_the_best_epoch_is_kept(planted, key, tmp_path):

@@ -1,0 +1,68 @@
+"""Batches gathered by a thread while the device computes.
+
+The features of all shadow models may be larger than the memory (12 GB on CIFAR-10), so
+only the next few batches are copied, in an order that the caller decides.
+"""
+
+import concurrent.futures
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float32, Int
+
+_AHEAD_BYTES = 128 << 20
+_MOST_STEPS = 32  # a call of a compiled program for so many costs nothing more
+
+
+class Batches:
+    """Rows of features and images, several batches at once.
+
+    Attributes:
+      batch_size: rows a batch; all of them, where there are fewer.
+      steps: batches an epoch; what doesn't fill one waits for the next epoch.
+      waited_s: seconds for which `epoch` kept its caller waiting, so far.
+    """
+
+    def __init__(
+        self,
+        inputs: Float32[np.ndarray, "models features"],
+        images: Float32[np.ndarray, "models height width channels"],
+        *,
+        batch_size: int,
+    ) -> None:
+        """Copy nothing; `inputs` and `images` may be memory maps."""
+        self._arrays = (inputs, images)
+        self.batch_size = min(batch_size, len(inputs))
+        self.steps = len(inputs) // self.batch_size
+        of_one = self.batch_size * sum(values[0].nbytes for values in self._arrays)
+        self._together = max(1, min(_MOST_STEPS, _AHEAD_BYTES // of_one))
+        self.waited_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._arrays[0])
+
+    def epoch(
+        self, order: Int[np.ndarray, "models"]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """All whole batches of rows in `order`, some at once.
+
+        Yields: features (steps, batch, features), images (steps, batch, ...).
+        """
+        rows = order[: self.steps * self.batch_size].reshape(self.steps, -1)
+        parts = [
+            rows[i : i + self._together] for i in range(0, len(rows), self._together)
+        ]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+            coming = thread.submit(self._gather, parts[0])
+            for following in [*parts[1:], None]:
+                start = time.perf_counter()
+                ready = coming.result()
+                self.waited_s += time.perf_counter() - start
+                if following is not None:
+                    coming = thread.submit(self._gather, following)
+                yield ready
+
+    def _gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inputs, images = self._arrays
+        return inputs[rows], images[rows]
