@@ -12,7 +12,7 @@ import jax
 from jaxtyping import Array
 
 from informed.attacks.inversion import InversionConfig
-from reconn.trainer import ReconnConfig
+from reconn.config import ReconnConfig
 from shadow import checks
 from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig

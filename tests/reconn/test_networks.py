@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reconn
-from reconn import networks, trainer
+from reconn import networks
 from shadow import ShadowModels
 
 
@@ -77,7 +77,7 @@ def test_a_planted_target_is_read_back_by_convolutions(digits, key, rng, tmp_pat
     models = ShadowModels(
         weights=weights[:250], images=images[:250], labels=digits.labels[:250]
     )
-    config = trainer.ReconnConfig(
+    config = reconn.ReconnConfig(
         architecture="transposed_cnn",
         widths=(256,),
         epochs=40,

@@ -6,6 +6,7 @@ import pytest
 
 import reconn
 from reconn import trainer
+from reconn.config import OPTIMISERS, SCHEDULES, ReconnConfig
 from shadow import ConfigurationMismatchError, ShadowModels, devices
 
 SHAPE = (4, 4, 1)
@@ -31,7 +32,7 @@ def part(models, rows):
 
 def config(**fields):
     defaults = {"widths": (64,), "epochs": 12, "batch_size": 16, "learning_rate": 3e-3}
-    return trainer.ReconnConfig(**(defaults | fields))
+    return ReconnConfig(**(defaults | fields))
 
 
 def test_a_planted_target_is_read_back(planted, key, tmp_path):
@@ -52,8 +53,8 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
     assert error(shuffled, tmp_path / "control") > 0.8 * baseline
 
 
-@pytest.mark.parametrize("optimiser", trainer.OPTIMISERS)
-@pytest.mark.parametrize("schedule", trainer.SCHEDULES)
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_optimiser_and_schedule_learns(
     planted, key, tmp_path, optimiser, schedule
 ):
@@ -225,4 +226,4 @@ def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
 )
 def test_bad_configurations_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        trainer.ReconnConfig(**fields)
+        ReconnConfig(**fields)

@@ -1,0 +1,79 @@
+"""Architecture and training of the RecoNN, as one frozen dataclass."""
+
+import dataclasses
+
+from reconn import networks
+from shadow import checks
+from shadow.activations import ACTIVATIONS
+
+OPTIMISERS = ("adam", "rmsprop")
+SCHEDULES = ("constant", "cosine")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReconnConfig:
+    """Architecture and training of the RecoNN.
+
+    Attributes:
+      architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
+      widths: hidden widths; (1000, 1000) is Table V, (4096,) Table VII.
+      activation: of the hidden layers; Table V has ReLU.
+      optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V; started with a
+        second moment of 1, since from 0 its first steps kill the ReLUs).
+      learning_rate: the largest one.
+      schedule: "constant" or "cosine" (down to zero), after `warmup_epochs`.
+      warmup_epochs: linear rise from zero; may be a fraction.
+      weight_decay: of "adam".
+      batch_size: shadow models a step.
+      epochs: passes over the training part of the shadow models.
+      input_dropout, dropout: share of the inputs, and of each hidden layer, that is set
+        to zero in training, in [0, 1). Not in Table V; where shadow models are few they
+        are what keeps the network from learning them by heart.
+      clip: standardised weights are cut to [-clip, clip].
+      validation_fraction: share of the shadow models kept for choosing the best epoch.
+    """
+
+    architecture: str = "mlp"
+    widths: tuple[int, ...] = (1000, 1000)
+    activation: str = "relu"
+    optimiser: str = "adam"
+    learning_rate: float = 5e-4
+    schedule: str = "cosine"
+    warmup_epochs: float = 1.0
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    epochs: int = 40
+    input_dropout: float = 0.2
+    dropout: float = 0.2
+    clip: float = 10.0
+    validation_fraction: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.choice("reconn.architecture", self.architecture, networks.ARCHITECTURES)
+        checks.choice("reconn.activation", self.activation, ACTIVATIONS)
+        checks.choice("reconn.optimiser", self.optimiser, OPTIMISERS)
+        checks.choice("reconn.schedule", self.schedule, SCHEDULES)
+        checks.at_least("reconn.epochs", self.epochs, 1)
+        checks.at_least("reconn.batch_size", self.batch_size, 1)
+        checks.at_least("reconn.warmup_epochs", self.warmup_epochs, 0)
+        checks.at_least("reconn.weight_decay", self.weight_decay, 0)
+        for field in ("learning_rate", "clip"):
+            if not getattr(self, field) > 0:
+                raise ValueError(
+                    f"Expected reconn.{field} > 0, got {getattr(self, field)!r}."
+                )
+        for field in ("input_dropout", "dropout"):
+            if not 0 <= getattr(self, field) < 1:
+                raise ValueError(
+                    f"Expected reconn.{field} in [0, 1), got {getattr(self, field)!r}."
+                )
+        if self.weight_decay and self.optimiser != "adam":
+            raise ValueError(
+                "reconn.weight_decay is of the optimiser 'adam'; it would do nothing to"
+                f" {self.optimiser!r}. Set it to 0."
+            )
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                "Expected reconn.validation_fraction in (0, 1), got"
+                f" {self.validation_fraction!r}."
+            )
