@@ -92,8 +92,8 @@ class Reconstruction:
       residuals: (releases,), what the guess fails to explain of theta, squared, where
         the attack knows.
       certified: (releases,) bool, whether the attack itself takes the guess for exact.
-      expected_mse: (releases,), the error that the attack expects of a guess that
-        explains theta.
+      expected_mse: (releases,), the error that the attack expects; where the guess
+        leaves more of theta unexplained than noise does, that counts as noise.
       label_margins: (releases,), how much worse the second label explains theta than
         the first, as a quotient >= 1; where labels are recovered.
     """

@@ -489,7 +489,8 @@ class Solver:
         explained = bool(cost <= config.noise_factor * params)
         # The slopes are in units of the noise at the start.
         grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
-        slopes.gram /= max(grown, 1.0)
+        unexplained = 1.0 if explained else cost / params
+        slopes.gram /= max(grown, 1.0) * unexplained
         expected = space.spread(slopes)
         return Candidate(
             images=images.astype(np.float32),

@@ -230,6 +230,7 @@ def test_a_wrong_initialisation_is_not_certified(parts):
     found = invert(factory, parts, targets, initialisation=other, labels=targets.labels)
     assert not found.certified.any()
     assert informed.mse(targets.images, found.images).min() > 1e-3
+    assert found.expected_mse.min() > 1e-6  # what is not explained counts as noise
 
 
 def test_a_fixed_set_that_lacks_a_point_is_not_certified(parts):
