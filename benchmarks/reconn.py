@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import reconn
-from reconn import networks
 from reconn.batches import Batches
 from reconn.steps import Steps
 from shadow import devices
@@ -44,14 +43,7 @@ def main() -> None:
         rng.random((arguments.models, *SHAPE), np.float32),
         batch_size=config.batch_size,
     )
-    network = networks.mlp(
-        arguments.features,
-        SHAPE,
-        widths=config.widths,
-        activation=config.activation,
-        input_dropout=config.input_dropout,
-        dropout=config.dropout,
-    )
+    network = config.network(arguments.features, SHAPE)
     run = Steps(network, config, batches.steps, jax.random.key(0))
     state, _ = run.epoch(run.start(), batches, 0)
     batches.waited_s = 0.0
@@ -88,22 +80,26 @@ def _products(features: int, config: reconn.ReconnConfig, repeats: int = 50) -> 
         for i, size in enumerate(sizes)
     ]
 
-    def step(total: Any, _: None) -> tuple[Any, None]:
-        for i, w in enumerate(weights):
-            scaled = values[i] + total  # depends on the last step: nothing is hoisted
-            pairs = [(scaled, w), (scaled.T, values[i + 1])]
-            if i:
-                pairs.append((values[i + 1], w.T))
-            for left, right in pairs:
-                # Whole products, though only one number of each is used.
-                product = jax.lax.optimization_barrier(left @ right)
-                total = total + 1e-9 * product[0, 0]
-        return total, None
+    @jax.jit
+    def run(total: Any, weights: list, values: list) -> Any:
+        def step(total: Any, _: None) -> tuple[Any, None]:
+            # Everything depends on the last step, so that nothing is hoisted.
+            moving = [value + total for value in values]
+            for i, w in enumerate(weights):
+                pairs = [(moving[i], w), (moving[i].T, moving[i + 1])]
+                if i:
+                    pairs.append((moving[i + 1], w.T))
+                for left, right in pairs:
+                    # Whole products, though only one number of each is used.
+                    product = jax.lax.optimization_barrier(left @ right)
+                    total = total + 1e-9 * product[0, 0]
+            return total, None
 
-    run = jax.jit(lambda total: jax.lax.scan(step, total, length=repeats)[0])
-    run(jnp.zeros(())).block_until_ready()
+        return jax.lax.scan(step, total, length=repeats)[0]
+
+    run(jnp.zeros(()), weights, values).block_until_ready()
     start = time.perf_counter()
-    run(jnp.zeros(())).block_until_ready()
+    run(jnp.zeros(()), weights, values).block_until_ready()
     return (time.perf_counter() - start) / repeats
 
 

@@ -77,3 +77,16 @@ class ReconnConfig:
                 "Expected reconn.validation_fraction in (0, 1), got"
                 f" {self.validation_fraction!r}."
             )
+
+    def network(
+        self, num_features: int, image_shape: tuple[int, ...]
+    ) -> networks.Network:
+        """The network of this configuration."""
+        return networks.ARCHITECTURES[self.architecture](
+            num_features,
+            image_shape,
+            widths=self.widths,
+            activation=self.activation,
+            input_dropout=self.input_dropout,
+            dropout=self.dropout,
+        )

@@ -91,7 +91,7 @@ def train(
     scratch = workdir / "features.npy"
     inputs, images = features.read(models, standardiser, scratch)
     standardiser.save(workdir / "standardiser.npz")
-    network = _network(config, standardiser, images.shape[1:])
+    network = config.network(standardiser.num_features, images.shape[1:])
     batches = Batches(
         inputs[:num_train], images[:num_train], batch_size=config.batch_size
     )
@@ -170,7 +170,7 @@ def load(
             f"No RecoNN in {workdir}. Train one with `informed train`."
         )
     standardiser = features.Standardiser.load(workdir / "standardiser.npz")
-    network = _network(config, standardiser, image_shape)
+    network = config.network(standardiser.num_features, image_shape)
     run = Steps(network, config, 1, jax.random.key(0))
     with _checkpoints(workdir) as manager:
         if manager.latest_step() != config.epochs:
@@ -202,20 +202,6 @@ def _claim(
                 " another folder, or the same arguments."
             )
     files.write_json(file, run)
-
-
-def _network(
-    config: ReconnConfig, standardiser: features.Standardiser, image_shape: tuple
-) -> networks.Network:
-    """The network of a configuration."""
-    return networks.ARCHITECTURES[config.architecture](
-        standardiser.num_features,
-        image_shape,
-        widths=config.widths,
-        activation=config.activation,
-        input_dropout=config.input_dropout,
-        dropout=config.dropout,
-    )
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -9,6 +9,8 @@ import dataclasses
 import numpy as np
 from jaxtyping import Bool, Float
 
+from informed.attacks.gauss_newton import Slopes
+
 _SMALLEST_DEVIATION = 1e-3
 
 
@@ -49,6 +51,43 @@ class Coordinates:
         flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
         # The basis is orthogonal: a transpose inverts it.
         return (flat - self.mean) @ (self.basis / lengths[:, None] ** 2).T
+
+
+class Space:
+    """Coordinates of all unknown points together, one after the other in u."""
+
+    def __init__(
+        self,
+        of_one: Coordinates,
+        labels: np.ndarray,
+        means: np.ndarray,
+        black: np.ndarray,
+    ) -> None:
+        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
+        self.labels = labels
+        self._whole, self._without = of_one, of_one.without(black)
+        self._centre = of_one.of(means)
+        self.basis = self._without.basis
+
+    def images(self, u: np.ndarray) -> np.ndarray:
+        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
+        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
+        return self._without.images(self._centre + apart)
+
+    def of(self, images: np.ndarray) -> np.ndarray:
+        """The coordinates of images (unknown, ...)."""
+        return (self._whole.of(images) - self._centre).ravel()
+
+    def kept(self, components: int) -> np.ndarray:
+        """The directions of the first components of every point."""
+        size, unknown = len(self._whole), len(self.labels)
+        rows = [i * size + np.arange(components) for i in range(unknown)]
+        return np.eye(unknown * size)[np.concatenate(rows)]
+
+    def spread(self, slopes: Slopes) -> float:
+        """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
+        pixels = len(self.labels) * self.basis.shape[1]
+        return slopes.posterior_spread(self.basis) / pixels
 
 
 def principal_components(

@@ -91,7 +91,7 @@ def minimise(
         us = here.u + known.moves(here, prior)
         lengths = np.linalg.norm(us, axis=1, keepdims=True)
         # Farther ones are drawn in, not dropped: batches keep their size.
-        tried = evaluate(residuals, us * np.minimum(1, farthest / lengths), prior)
+        tried = evaluate(residuals, us / np.maximum(1, lengths / farthest), prior)
         best = min(tried, key=lambda point: point.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:

@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from informed.attacks import coordinates, gauss_newton
 from informed.attacks import noise as noises
+from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
 from informed.attacks.retraining import Retraining
 from informed.threat import Knowledge, Release
@@ -407,7 +408,7 @@ class Solver:
     def _minimise(
         self,
         target: Target,
-        space: "Space",
+        space: Space,
         noise: noises.Independent | noises.Projected,
         u: np.ndarray,
         components: int,
@@ -450,7 +451,7 @@ class Solver:
         )
         return here.u, slopes
 
-    def _space(self, labels: np.ndarray, black: np.ndarray) -> "Space":
+    def _space(self, labels: np.ndarray, black: np.ndarray) -> Space:
         """Coordinates of these points, around the mean images of their labels."""
         means = np.stack([self.mean_image(int(label)) for label in labels])
         return Space(self.coordinates, labels, means, black)
@@ -475,7 +476,7 @@ class Solver:
     def _candidate(
         self,
         target: Target,
-        space: "Space",
+        space: Space,
         u: np.ndarray,
         noise: noises.Independent,
         slopes: gauss_newton.Slopes,
@@ -500,40 +501,3 @@ class Solver:
             certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,
         )
-
-
-class Space:
-    """Coordinates of all unknown points together, one after the other in u."""
-
-    def __init__(
-        self,
-        of_one: coordinates.Coordinates,
-        labels: np.ndarray,
-        means: np.ndarray,
-        black: np.ndarray,
-    ) -> None:
-        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
-        self.labels = labels
-        self._whole, self._without = of_one, of_one.without(black)
-        self._centre = of_one.of(means)
-        self.basis = self._without.basis
-
-    def images(self, u: np.ndarray) -> np.ndarray:
-        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
-        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
-        return self._without.images(self._centre + apart)
-
-    def of(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of images (unknown, ...)."""
-        return (self._whole.of(images) - self._centre).ravel()
-
-    def kept(self, components: int) -> np.ndarray:
-        """The directions of the first components of every point."""
-        size, unknown = len(self._whole), len(self.labels)
-        rows = [i * size + np.arange(components) for i in range(unknown)]
-        return np.eye(unknown * size)[np.concatenate(rows)]
-
-    def spread(self, slopes: gauss_newton.Slopes) -> float:
-        """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
-        pixels = len(self.labels) * self.basis.shape[1]
-        return slopes.posterior_spread(self.basis) / pixels
