@@ -44,10 +44,23 @@ def get_config() -> config_dict.ConfigDict:
     config.shadow.block_size = 256
     config.shadow.models_per_batch = config_dict.placeholder(int)
 
+    config.view = config_dict.ConfigDict()
+    config.view.kind = "weights"
+    config.view.layers = ()
+    config.view.probes = 200
+
     config.reconn = config_dict.ConfigDict()
+    config.reconn.models = config_dict.placeholder(int)
+    config.reconn.standardise = True
     config.reconn.architecture = "mlp"
     config.reconn.widths = (1000, 1000)
     config.reconn.activation = "relu"
+    config.reconn.loss = config_dict.ConfigDict()
+    config.reconn.loss.mae = 1.0
+    config.reconn.loss.mse = 1.0
+    config.reconn.loss.lpips = 0.0
+    config.reconn.loss.adversarial = 0.0
+    config.reconn.loss.discriminator_learning_rate = 1e-5
     config.reconn.optimiser = "adam"
     config.reconn.learning_rate = 5e-4
     config.reconn.schedule = "cosine"

@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from informed.attacks.inversion import InversionConfig
 from reconn.config import ReconnConfig
+from reconn.views import ViewConfig
 from shadow import checks
 from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig
@@ -83,6 +84,7 @@ class Experiment:
     victim: VictimConfig = dataclasses.field(default_factory=VictimConfig)
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
     shadow: ShadowConfig = dataclasses.field(default_factory=ShadowConfig)
+    view: ViewConfig = dataclasses.field(default_factory=ViewConfig)
     reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
     inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
 

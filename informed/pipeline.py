@@ -14,6 +14,7 @@ the same folder as `<workdir>` unless another run's shadow models are to be atta
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from informed.experiment import Experiment
 from informed.stages import Stage
 from informed.threat import Knowledge, Release
 from reconn import trainer
+from reconn.views import View
 from shadow import data, files, victims
 from shadow.factory import Factory
 from shadow.store import ShadowStore, versions
@@ -151,6 +153,7 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
             experiment.reconn,
             key=experiment.reconn_key,
             workdir=paths.workdir / "reconn",
+            view=_view(experiment, store),
             progress=progress,
             on_epoch=stage.note,
         )
@@ -174,6 +177,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
                 paths.workdir / "reconn",
                 experiment.reconn,
                 store.image_shape,
+                _view(experiment, store),
             )
         )
         release = Release(weights=released.read().weights)
@@ -337,6 +341,7 @@ def _train_configuration(experiment: Experiment, store: ShadowStore) -> dict[str
     """What decides the RecoNN."""
     return {
         "seed": experiment.seed,
+        "view": dataclasses.asdict(experiment.view),
         "reconn": dataclasses.asdict(experiment.reconn),
         "shadow_models": len(store),
         "shadow_fingerprint": store.fingerprint(),
@@ -402,6 +407,14 @@ def _victim(experiment: Experiment, store: ShadowStore) -> victims.Victim:
         image_shape=store.image_shape,
         num_classes=store.manifest["num_classes"],
     )
+
+
+def _view(experiment: Experiment, store: ShadowStore) -> View:
+    """What the RecoNN sees; the first shadow targets are the probes."""
+    blocks = -(-experiment.view.probes // store.manifest["block_size"])
+    first = itertools.islice(store.blocks(), blocks)
+    public = np.concatenate([block.images for block in first])
+    return experiment.view.view(_victim(experiment, store), public)
 
 
 def _examples(

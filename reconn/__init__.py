@@ -1,17 +1,30 @@
 """The learned attack: a reconstructor network from weights to images.
 
-features    theta to the network's input
+views       what is seen of theta: weights, layers, black-box logits
+features    a view to the network's input
 networks    the reconstructors
 losses      what they minimise
 perceptual  LPIPS
 config      architecture and training
 batches     rows gathered while the device computes
+placement   several devices
 steps       the compiled steps of an epoch
 trainer     training with checkpoints, and the trained reconstructor
 """
 
 from reconn.config import ReconnConfig
 from reconn.features import Standardiser
+from reconn.losses import LossConfig
 from reconn.trainer import Reconstructor, load, train
+from reconn.views import View, ViewConfig
 
-__all__ = ["ReconnConfig", "Reconstructor", "Standardiser", "load", "train"]
+__all__ = [
+    "LossConfig",
+    "ReconnConfig",
+    "Reconstructor",
+    "Standardiser",
+    "View",
+    "ViewConfig",
+    "load",
+    "train",
+]

@@ -3,6 +3,7 @@
 import dataclasses
 
 from reconn import networks
+from reconn.losses import LossConfig
 from shadow import checks
 from shadow.activations import ACTIVATIONS
 
@@ -15,9 +16,12 @@ class ReconnConfig:
     """Architecture and training of the RecoNN.
 
     Attributes:
+      models: how many of the shadow models are used, from the first on; None: all.
+      standardise: features to zero mean and unit variance (the paper's choice), or raw.
       architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
       widths: hidden widths; (1000, 1000) is Table V, (4096,) Table VII.
       activation: of the hidden layers; Table V has ReLU.
+      loss: the weights of its terms.
       optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V; started with a
         second moment of 1, since from 0 its first steps kill the ReLUs).
       learning_rate: the largest one.
@@ -33,9 +37,12 @@ class ReconnConfig:
       validation_fraction: share of the shadow models kept for choosing the best epoch.
     """
 
+    models: int | None = None
+    standardise: bool = True
     architecture: str = "mlp"
     widths: tuple[int, ...] = (1000, 1000)
     activation: str = "relu"
+    loss: LossConfig = dataclasses.field(default_factory=LossConfig)
     optimiser: str = "adam"
     learning_rate: float = 5e-4
     schedule: str = "cosine"
@@ -53,6 +60,8 @@ class ReconnConfig:
         checks.choice("reconn.activation", self.activation, ACTIVATIONS)
         checks.choice("reconn.optimiser", self.optimiser, OPTIMISERS)
         checks.choice("reconn.schedule", self.schedule, SCHEDULES)
+        if self.models is not None:
+            checks.at_least("reconn.models", self.models, 2)
         checks.at_least("reconn.epochs", self.epochs, 1)
         checks.at_least("reconn.batch_size", self.batch_size, 1)
         checks.at_least("reconn.warmup_epochs", self.warmup_epochs, 0)

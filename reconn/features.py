@@ -1,8 +1,8 @@
-"""From theta to the RecoNN's input: every weight to zero mean and unit variance.
+"""From a view of theta to the RecoNN's input: zero mean and unit variance.
 
 The statistics are those of the adversary's shadow models, never of released ones.
-Weights that don't vary beyond float32 rounding (always-black pixels: 14 % on MNIST)
-carry nothing about the target and are dropped, not divided by almost zero.
+Features that don't vary beyond float32 rounding (weights of always-black pixels: 14 %
+on MNIST) carry nothing about the target and are dropped, not divided by almost zero.
 """
 
 import dataclasses
@@ -13,16 +13,17 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
+from reconn.views import View
 from shadow import devices, files
 from shadow.store import ShadowModels, ShadowStore
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Standardiser:
-    """Per-coordinate affine map of theta, fitted on shadow models.
+    """Per-coordinate affine map of features, fitted on shadow models.
 
     Attributes:
-      mean, scale: (params,) float32; scale is the standard deviation, 0 where dropped.
+      mean, scale: (raw,) float32; scale is the standard deviation, 0 where dropped.
       clip: features are cut to [-clip, clip]; a pixel that hardly any shadow target
         lights has a tiny standard deviation and would otherwise shout in a release.
     """
@@ -37,19 +38,19 @@ class Standardiser:
         return int(np.count_nonzero(self.scale))
 
     def __call__(
-        self, weights: Float32[np.ndarray, "models params"]
+        self, raw: Float32[np.ndarray, "models raw"]
     ) -> Float32[np.ndarray, "models features"]:
-        """Standardised weights.
+        """Standardised features, or weights.
 
-        Raises: ValueError: weights of another length than the fitted ones.
+        Raises: ValueError: features of another length than the fitted ones.
         """
-        if weights.shape[1:] != self.mean.shape:
+        if raw.shape[1:] != self.mean.shape:
             raise ValueError(
-                f"Expected weights of {self.mean.size} parameters, the shadow models',"
-                f" got {weights.shape[1:]}."
+                f"Expected {self.mean.size} features or weights, as of the shadow"
+                f" models, got {raw.shape[1:]}."
             )
         kept = self.scale > 0
-        features = weights[:, kept] - self.mean[kept]
+        features = raw[:, kept] - self.mean[kept]
         features /= self.scale[kept]
         return np.clip(features, -self.clip, self.clip, out=features)
 
@@ -69,35 +70,43 @@ class Standardiser:
 
 
 def fit(
-    models: ShadowModels | ShadowStore, *, num_models: int, clip: float
+    models: ShadowModels | ShadowStore,
+    view: View,
+    *,
+    num_models: int,
+    clip: float,
+    standardise: bool = True,
 ) -> Standardiser:
-    """Mean and standard deviation of every weight, in one pass and float64.
+    """Mean and standard deviation of every feature, in one pass and float64.
 
     Args:
       models: shadow models.
+      view: what is seen of them.
       num_models: how many of them count, from the first on.
       clip: see `Standardiser`.
-    Raises: ValueError: no models, weights that are not finite, or none that varies.
+      standardise: if False, only drop what doesn't vary, and cut nothing off.
+    Raises: ValueError: no models, features that are not finite, or none that varies.
     """
     count = 0
     mean = squares = np.zeros(())
     largest = np.zeros(())
     for block in models.blocks():
-        weights = block.weights[: num_models - count].astype(np.float64)
+        weights = block.weights[: num_models - count]
         if not len(weights):
             break
-        if not np.isfinite(weights).all():
+        raw = view(weights).astype(np.float64)
+        if not np.isfinite(raw).all():
             raise ValueError(
                 "Expected finite weights of shadow models, found NaN or infinity among"
-                f" models {count} to {count + len(weights) - 1}."
+                f" models {count} to {count + len(raw) - 1}."
             )
         # Chan et al. 1983: merge the moments of two samples without cancellation.
-        size, centre = len(weights), weights.mean(axis=0)
+        size, centre = len(raw), raw.mean(axis=0)
         delta, total = centre - mean, count + size
-        squares = squares + ((weights - centre) ** 2).sum(axis=0)
+        squares = squares + ((raw - centre) ** 2).sum(axis=0)
         squares = squares + delta**2 * (count * size / total)
         mean = mean + delta * (size / total)
-        largest = np.maximum(largest, np.abs(weights).max(axis=0))
+        largest = np.maximum(largest, np.abs(raw).max(axis=0))
         count = total
     if count == 0:
         raise ValueError("Expected at least one shadow model to standardise by.")
@@ -105,8 +114,14 @@ def fit(
     varies = deviation > 4 * np.finfo(np.float32).eps * largest
     if not varies.any():
         raise ValueError(
-            f"No weight varies between the {count} shadow models: the target leaves no"
+            f"No feature varies between the {count} shadow models: the target leaves no"
             " trace in theta (training.epochs = 0?)."
+        )
+    if not standardise:
+        return Standardiser(
+            mean=np.zeros(len(varies), np.float32),
+            scale=varies.astype(np.float32),
+            clip=np.inf,
         )
     return Standardiser(
         mean=mean.astype(np.float32),
@@ -117,18 +132,21 @@ def fit(
 
 def read(
     models: ShadowModels | ShadowStore,
+    view: View,
     standardiser: Standardiser,
+    *,
+    num_models: int,
     scratch: Path | None = None,
 ) -> tuple[
     Float32[np.ndarray, "models features"],
     Float32[np.ndarray, "models height width channels"],
 ]:
-    """Features and images of all shadow models, read block by block.
+    """Features and images of the first shadow models, read block by block.
 
     Features that would take more than a quarter of the machine's memory lie in the file
     `scratch`, if it is named, and are mapped. The caller may delete it at any time.
     """
-    shape = (len(models), standardiser.num_features)
+    shape = (num_models, standardiser.num_features)
     features: np.ndarray
     if scratch is None or 4 * math.prod(shape) <= devices.memory_bytes() // 4:
         features = np.empty(shape, np.float32)
@@ -136,10 +154,14 @@ def read(
         features = np.lib.format.open_memmap(
             scratch, mode="w+", dtype=np.float32, shape=shape
         )
-    images = np.empty((len(models), *models.image_shape), np.float32)
+    images = np.empty((num_models, *models.image_shape), np.float32)
     start = 0
     for block in models.blocks():
-        rows = slice(start, start + len(block))
-        features[rows], images[rows] = standardiser(block.weights), block.images
-        start += len(block)
+        weights = block.weights[: num_models - start]
+        if not len(weights):
+            break
+        rows = slice(start, start + len(weights))
+        features[rows] = standardiser(view(weights))
+        images[rows] = block.images[: len(weights)]
+        start = rows.stop
     return features, images

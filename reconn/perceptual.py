@@ -39,6 +39,7 @@ _ADMITTED = {
 Images = Float[Array, "images height width channels"]
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lpips:
     """The distance, as a pure function.

@@ -9,10 +9,11 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from reconn import losses
+from reconn import losses, perceptual
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
-from reconn.networks import Network
+from reconn.networks import Discriminator, Network, patch_discriminator
+from reconn.placement import Placement
 from shadow.victims import Params
 
 LOWER = "Lower reconn.learning_rate, and begin in another folder."
@@ -27,22 +28,48 @@ class Steps:
         config: ReconnConfig,
         steps: int,
         key: Array,
+        *,
+        image_shape: tuple[int, ...],
+        placement: Placement,
     ) -> None:
-        """`steps`: of an epoch."""
-        self.network, self.steps = network, steps
+        """Compile nothing yet.
+
+        Args:
+          network: the RecoNN.
+          config: its training.
+          steps: of an epoch.
+          key: of initialisation, order and dropout.
+          image_shape: (height, width, channels).
+          placement: where everything lies.
+        Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
+        """
+        self.network, self.config, self.steps = network, config, steps
+        self.placement = placement
         self.init_key, self.order_key, self.dropout_key = jax.random.split(key, 3)
         self.optimiser = _optimiser(config, steps)
+        loss = config.loss
+        self._lpips = perceptual.load() if loss.lpips else None
+        self._discriminator: Discriminator | None = None
+        if loss.adversarial:
+            self._discriminator = patch_discriminator(image_shape)
+        self._judging = optax.adam(loss.discriminator_learning_rate)
         self._steps = jax.jit(self._scan_steps, donate_argnums=0)
 
     def start(self) -> dict[str, Any]:
         """The state before the first epoch."""
-        params = self.network.init(self.init_key)
-        return {
+        params = self.placement.tree(self.network.init(self.init_key))
+        state = {
             "params": params,
-            "optimiser": self.optimiser.init(params),
+            "optimiser": self.placement.tree(self.optimiser.init(params)),
             "best": jax.tree.map(jnp.copy, params),
             "best_mse": jnp.float32(jnp.inf),
         }
+        if self._discriminator is not None:
+            judge = self._discriminator.init(jax.random.fold_in(self.init_key, 1))
+            state["discriminator"] = self.placement.tree(
+                {"params": judge, "optimiser": self._judging.init(judge)}
+            )
+        return state
 
     def epoch(
         self, state: dict[str, Any], batches: Batches, epoch: int
@@ -52,11 +79,14 @@ class Steps:
             np.asarray(jax.random.key_data(jax.random.fold_in(self.order_key, epoch)))
         )
         keys = jax.random.split(jax.random.fold_in(self.dropout_key, epoch), self.steps)
-        moving = (state["params"], state["optimiser"])
+        still = {name: state[name] for name in ("best", "best_mse")}
+        moving = {name: state[name] for name in state.keys() - still.keys()}
         done, total = 0, 0.0
         for inputs, images in batches.epoch(rng.permutation(len(batches))):
             rows = slice(done, done + len(inputs))
-            moving, values = self._steps(moving, inputs, images, keys[rows])
+            moving, values = self._steps(
+                moving, *self.placement.batches(inputs, images), keys[rows], self._lpips
+            )
             mean = float(values.mean())
             if not math.isfinite(mean):
                 raise FloatingPointError(
@@ -64,33 +94,75 @@ class Steps:
                     f" {done + 1} to {rows.stop} of {self.steps}. {LOWER}"
                 )
             done, total = rows.stop, total + float(values.sum())
-        params, optimiser_state = moving
-        return state | {"params": params, "optimiser": optimiser_state}, (
-            total / self.steps
-        )
+        return still | moving, total / self.steps
 
     def _scan_steps(
         self,
-        moving: Any,
+        moving: dict[str, Any],
         inputs: Array,
         images: Array,
         keys: Array,
-    ) -> tuple[Any, Array]:
-        """Several steps in one call: (params, optimiser), their losses."""
+        lpips: perceptual.Lpips | None,
+    ) -> tuple[dict[str, Any], Array]:
+        """Several steps in one call: what moves, and the losses."""
 
-        def loss(params: Params, inputs: Array, images: Array, key: Array) -> Array:
-            reconstructed = self.network.apply_dropout(params, key, inputs)
-            return losses.mae_plus_mse(reconstructed, images)
+        def step(
+            moving: dict[str, Any], batch: tuple[Array, Array, Array]
+        ) -> tuple[dict[str, Any], Array]:
+            inputs, images, key = batch
 
-        def step(moving: Any, batch: tuple[Array, ...]) -> tuple[Any, Array]:
-            params, optimiser_state = moving
-            value, gradient = jax.value_and_grad(loss)(params, *batch)
-            change, optimiser_state = self.optimiser.update(
-                gradient, optimiser_state, params
+            def loss(params: Params) -> tuple[Array, Array]:
+                made = self.network.apply_dropout(params, key, inputs)
+                return self._loss(made, images, moving, lpips), made
+
+            (value, made), slope = jax.value_and_grad(loss, has_aux=True)(
+                moving["params"]
             )
-            return (optax.apply_updates(params, change), optimiser_state), value
+            new = _updated(self.optimiser, moving, slope)
+            if "discriminator" in moving:
+                new["discriminator"] = self._judge(
+                    moving["discriminator"], images, made
+                )
+            return self.placement.constrained(new), value
 
         return jax.lax.scan(step, moving, (inputs, images, keys))
+
+    def _loss(
+        self,
+        made: Array,
+        images: Array,
+        moving: dict[str, Any],
+        lpips: perceptual.Lpips | None,
+    ) -> Array:
+        """All terms of a batch of reconstructions."""
+        terms = self.config.loss
+        value = losses.pixels(made, images, terms)
+        if lpips is not None:
+            value += terms.lpips * lpips(made, images).mean()
+        if self._discriminator is not None:
+            judge = moving["discriminator"]["params"]
+            value += terms.adversarial * losses.fooled(
+                self._discriminator.apply(judge, made)
+            )
+        return value
+
+    def _judge(self, judge: dict[str, Any], images: Array, made: Array) -> Any:
+        """One step of the discriminator."""
+        assert self._discriminator is not None
+        scores = self._discriminator.apply
+
+        def loss(params: Params) -> Array:
+            return losses.judged(scores(params, images), scores(params, made))
+
+        return _updated(self._judging, judge, jax.grad(loss)(judge["params"]))
+
+
+def _updated(
+    optimiser: optax.GradientTransformation, moving: dict[str, Any], slope: Params
+) -> dict[str, Any]:
+    """params and optimiser after a step."""
+    change, state = optimiser.update(slope, moving["optimiser"], moving["params"])
+    return {"params": optax.apply_updates(moving["params"], change), "optimiser": state}
 
 
 def _optimiser(

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ from tqdm import tqdm
 from reconn import features, losses, networks
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
+from reconn.placement import Placement
 from reconn.steps import LOWER, Steps
+from reconn.views import EVERYTHING, View
 from shadow import checks, files
 from shadow.store import ConfigurationMismatchError, ShadowModels, ShadowStore
 from shadow.victims import Params
@@ -43,13 +45,15 @@ class Reconstructor:
 
     network: networks.Network
     params: Params
+    view: View
     standardiser: features.Standardiser
 
     def __call__(
         self, weights: Float32[np.ndarray, "models params"]
     ) -> Float32[np.ndarray, "models height width channels"]:
         """Reconstruct one image a model; pixels in [0, 1]."""
-        return _predict(self.network, self.params, self.standardiser(weights))
+        inputs = self.standardiser(self.view(weights))
+        return _predict(self.network, self.params, inputs)
 
 
 def train(
@@ -58,6 +62,8 @@ def train(
     *,
     key: Array,
     workdir: str | os.PathLike,
+    view: View = EVERYTHING,
+    devices: Sequence[jax.Device] | None = None,
     progress: bool = True,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> Reconstructor:
@@ -68,34 +74,59 @@ def train(
       config: architecture and optimisation.
       key: of the RecoNN's initialisation and of the order of batches.
       workdir: takes checkpoints/, metrics.jsonl (one line an epoch: epoch,
-        train_loss, validation_loss, validation_mse, seconds) and standardiser.npz. A
-        run that was begun there with the same arguments is continued; run.json
-        remembers them.
+        train_loss, validation_loss (of the pixels), validation_mse, seconds) and
+        standardiser.npz. A run that was begun there with the same arguments is
+        continued; run.json remembers them.
+      view: what the RecoNN sees of theta; default: all weights.
+      devices: among which batches and large arrays are divided; None: all accelerators,
+        or else one CPU device, which uses all cores. A run may go on on others.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the RecoNN of the epoch with the smallest validation MSE.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError: another run was begun in `workdir`.
-      ValueError: fewer than two shadow models.
+      ValueError: fewer than two shadow models, or than config.models.
     """
-    if len(models) < 2:
-        raise ValueError(f"Expected at least 2 shadow models, got {len(models)}.")
+    if len(models) < max(2, config.models or 0):
+        raise ValueError(
+            f"Expected at least {max(2, config.models or 0)} shadow models, got"
+            f" {len(models)}."
+        )
     workdir = Path(workdir)
-    _claim(workdir, models, config, key)
-    num_validation = max(1, math.floor(len(models) * config.validation_fraction))
-    num_train = len(models) - num_validation
+    _claim(workdir, models, config, key, view)
+    num_models = config.models or len(models)
+    num_validation = max(1, math.floor(num_models * config.validation_fraction))
+    num_train = num_models - num_validation
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
-    standardiser = features.fit(models, num_models=num_train, clip=config.clip)
-    scratch = workdir / "features.npy"
-    inputs, images = features.read(models, standardiser, scratch)
+    standardiser = features.fit(
+        models,
+        view,
+        num_models=num_train,
+        clip=config.clip,
+        standardise=config.standardise,
+    )
+    inputs, images = features.read(
+        models,
+        view,
+        standardiser,
+        num_models=num_models,
+        scratch=workdir / "features.npy",
+    )
     standardiser.save(workdir / "standardiser.npz")
     network = config.network(standardiser.num_features, images.shape[1:])
     batches = Batches(
         inputs[:num_train], images[:num_train], batch_size=config.batch_size
     )
-    run = Steps(network, config, batches.steps, key)
+    run = Steps(
+        network,
+        config,
+        batches.steps,
+        key,
+        image_shape=images.shape[1:],
+        placement=Placement.of(devices),
+    )
     validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
 
     state, history = run.start(), list[dict[str, Any]]()
@@ -120,7 +151,7 @@ def train(
                     "epoch": epoch + 1,
                     "train_loss": train_loss,
                     "validation_loss": float(
-                        losses.mae_plus_mse(predicted, validation[1])
+                        losses.pixels(predicted, validation[1], config.loss)
                     ),
                     "validation_mse": float(losses.mse(predicted, validation[1])),
                     "seconds": round(time.monotonic() - started, 3),
@@ -151,18 +182,23 @@ def train(
                 ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
-    scratch.unlink(missing_ok=True)
+    (workdir / "features.npy").unlink(missing_ok=True)
     return Reconstructor(
-        network=network, params=state["best"], standardiser=standardiser
+        network=network, params=state["best"], view=view, standardiser=standardiser
     )
 
 
 def load(
-    workdir: str | os.PathLike, config: ReconnConfig, image_shape: tuple[int, ...]
+    workdir: str | os.PathLike,
+    config: ReconnConfig,
+    image_shape: tuple[int, ...],
+    view: View = EVERYTHING,
 ) -> Reconstructor:
     """The RecoNN that a finished `train` left in `workdir`.
 
-    Raises: FileNotFoundError: there is none, or it isn't finished.
+    Raises:
+      FileNotFoundError: there is none, or it isn't finished.
+      ConfigurationMismatchError: it was trained on another view.
     """
     workdir = Path(workdir)
     if not (workdir / "standardiser.npz").exists():
@@ -170,8 +206,21 @@ def load(
             f"No RecoNN in {workdir}. Train one with `informed train`."
         )
     standardiser = features.Standardiser.load(workdir / "standardiser.npz")
+    trained = json.loads((workdir / "run.json").read_text()).get("view")
+    if trained != view.fingerprint():
+        raise ConfigurationMismatchError(
+            f"The RecoNN in {workdir} was trained on another view of theta. Pass the"
+            " view that it was trained on."
+        )
     network = config.network(standardiser.num_features, image_shape)
-    run = Steps(network, config, 1, jax.random.key(0))
+    run = Steps(
+        network,
+        config,
+        1,
+        jax.random.key(0),
+        image_shape=image_shape,
+        placement=Placement.of(None),
+    )
     with _checkpoints(workdir) as manager:
         if manager.latest_step() != config.epochs:
             raise FileNotFoundError(
@@ -180,18 +229,23 @@ def load(
             )
         state, _ = _restore(manager, run.start())
     return Reconstructor(
-        network=network, params=state["best"], standardiser=standardiser
+        network=network, params=state["best"], view=view, standardiser=standardiser
     )
 
 
 def _claim(
-    workdir: Path, models: ShadowModels | ShadowStore, config: ReconnConfig, key: Array
+    workdir: Path,
+    models: ShadowModels | ShadowStore,
+    config: ReconnConfig,
+    key: Array,
+    view: View,
 ) -> None:
     """Record what is trained in a folder, or check that it is the same."""
     run = {
         "config": json.loads(json.dumps(dataclasses.asdict(config))),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "models": models.fingerprint(),
+        "view": view.fingerprint(),
     }
     file = workdir / "run.json"
     if file.exists() and any((workdir / "checkpoints").glob("[0-9]*")):

@@ -3,6 +3,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from reconn import features
+from reconn.views import EVERYTHING
 from shadow import ShadowModels
 
 
@@ -27,7 +28,7 @@ class InBlocks(ShadowModels):
 
 def test_against_scikit_learns_scaler(rng):
     weights = rng.normal(5, rng.uniform(1e-3, 3, 30), (200, 30))
-    standardiser = features.fit(models(weights), num_models=200, clip=100.0)
+    standardiser = features.fit(models(weights), EVERYTHING, num_models=200, clip=100.0)
     expected = StandardScaler().fit_transform(weights.astype(np.float32))
     np.testing.assert_allclose(
         standardiser(weights.astype(np.float32)), expected, atol=2e-3
@@ -40,7 +41,7 @@ def test_blocks_do_not_matter(rng, size):
     expected = whole.weights[:150].astype(np.float64)
     blocks = InBlocks(weights=whole.weights, images=whole.images, labels=whole.labels)
     object.__setattr__(blocks, "size", size)
-    found = features.fit(blocks, num_models=150, clip=10.0)
+    found = features.fit(blocks, EVERYTHING, num_models=150, clip=10.0)
     np.testing.assert_allclose(found.mean, expected.mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(found.scale, expected.std(axis=0), rtol=1e-5)
 
@@ -49,35 +50,54 @@ def test_weights_that_do_not_vary_are_dropped(rng):
     weights = rng.normal(size=(50, 6)).astype(np.float32)
     weights[:, 2] = np.float32(0.1)
     weights[:, 4] = np.float32(0.3) + np.float32(3e-8) * rng.integers(0, 2, 50)
-    standardiser = features.fit(models(weights), num_models=50, clip=10.0)
+    standardiser = features.fit(models(weights), EVERYTHING, num_models=50, clip=10.0)
     np.testing.assert_array_equal(standardiser.scale > 0, [1, 1, 0, 1, 0, 1])
     assert standardiser.num_features == 4
     weights[:, 2] = 1e6
     assert np.abs(standardiser(weights)).max() <= 10
 
 
+def test_raw_features_are_left_as_they_are(rng):
+    weights = rng.normal(50, 9, (20, 3)).astype(np.float32)
+    weights[:, 1] = 2
+    found = features.fit(
+        models(weights), EVERYTHING, num_models=20, clip=1.0, standardise=False
+    )
+    np.testing.assert_array_equal(found(weights), weights[:, [0, 2]])
+
+
+def test_only_the_first_models_are_read(rng):
+    whole = models(rng.normal(size=(20, 3)))
+    blocks = InBlocks(weights=whole.weights, images=whole.images, labels=whole.labels)
+    object.__setattr__(blocks, "size", 7)
+    found = features.fit(blocks, EVERYTHING, num_models=10, clip=10.0)
+    inputs, images = features.read(blocks, EVERYTHING, found, num_models=12)
+    np.testing.assert_array_equal(inputs, found(whole.weights[:12]))
+    assert len(images) == 12
+
+
 def test_nothing_that_varies_is_an_error():
-    with pytest.raises(ValueError, match="No weight varies between the 9"):
-        features.fit(models(np.ones((9, 3))), num_models=9, clip=10.0)
+    with pytest.raises(ValueError, match="No feature varies between the 9"):
+        features.fit(models(np.ones((9, 3))), EVERYTHING, num_models=9, clip=10.0)
     broken = np.ones((9, 3))
     broken[4, 1] = np.nan
     with pytest.raises(ValueError, match="NaN or infinity among models 0 to 8"):
-        features.fit(models(broken), num_models=9, clip=10.0)
+        features.fit(models(broken), EVERYTHING, num_models=9, clip=10.0)
     with pytest.raises(ValueError, match="at least one shadow model"):
-        features.fit(models(np.ones((0, 3))), num_models=1, clip=10.0)
+        features.fit(models(np.ones((0, 3))), EVERYTHING, num_models=1, clip=10.0)
 
 
 def test_weights_of_another_victim_are_refused(rng):
     standardiser = features.fit(
-        models(rng.normal(size=(9, 3))), num_models=9, clip=10.0
+        models(rng.normal(size=(9, 3))), EVERYTHING, num_models=9, clip=10.0
     )
-    with pytest.raises(ValueError, match=r"3 parameters.*\(4,\)"):
+    with pytest.raises(ValueError, match=r"3 features.*\(4,\)"):
         standardiser(np.zeros((1, 4), np.float32))
 
 
 def test_save_and_load(rng, tmp_path):
     weights = rng.normal(size=(9, 3)).astype(np.float32)
-    standardiser = features.fit(models(weights), num_models=9, clip=1.5)
+    standardiser = features.fit(models(weights), EVERYTHING, num_models=9, clip=1.5)
     standardiser.save(tmp_path / "s.npz")
     loaded = features.Standardiser.load(tmp_path / "s.npz")
     np.testing.assert_array_equal(loaded(weights), standardiser(weights))

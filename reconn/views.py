@@ -1,0 +1,173 @@
+"""Views: what of a released model the RecoNN gets to see.
+
+weights   white-box: all of theta, or the layers that were released (Section VI-B)
+logits    black-box: the model's answers to public images (Section VI-C)
+
+A view is a function of theta alone, so a store of shadow models is read again, never
+made again, for another one.
+Source: Balle et al. 2022, Table II.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32
+
+from shadow import checks
+from shadow.victims import Slice, Victim
+
+KINDS = ("weights", "logits")
+_MODELS_AT_ONCE = 64
+
+Weights = Float32[np.ndarray, "models params"]
+Features = Float32[np.ndarray, "models features"]
+
+
+@runtime_checkable
+class View(Protocol):
+    """What the RecoNN sees of theta."""
+
+    def __call__(self, weights: Weights) -> Features:
+        """Features of some models; those of a model don't depend on the others."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the features."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ViewConfig:
+    """Which view.
+
+    Attributes:
+      kind: "weights" or "logits".
+      layers: of "weights": names or beginnings of names of the victim's arrays, such as
+        "output" or "hidden_0/w"; none means all of them.
+      probes: of "logits": number of public images; the paper has 200 on MNIST, 500 on
+        CIFAR-10.
+    """
+
+    kind: str = "weights"
+    layers: tuple[str, ...] = ()
+    probes: int = 200
+
+    def __post_init__(self) -> None:
+        checks.choice("view.kind", self.kind, KINDS)
+        checks.at_least("view.probes", self.probes, 1)
+        if self.layers and self.kind != "weights":
+            raise ValueError(
+                f"view.layers is of view.kind='weights', got {self.layers} for"
+                f" {self.kind!r}. Leave it empty."
+            )
+
+    def view(self, victim: Victim, public: np.ndarray) -> View:
+        """The view of this victim.
+
+        Args:
+          victim: whose theta it is.
+          public: (images, height, width, channels), of which the first are the probes.
+        Raises: ValueError: a layer the victim hasn't, or too few public images.
+        """
+        if self.kind == "weights":
+            return Layers.of(victim.layout, self.layers)
+        if len(public) < self.probes:
+            raise ValueError(
+                f"Expected view.probes <= {len(public)}, the public images, got"
+                f" {self.probes}."
+            )
+        return Logits(victim, public[: self.probes])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Layers:
+    """Some of the weights.
+
+    Attributes:
+      columns: of theta; None: all.
+    """
+
+    columns: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, layout: Sequence[Slice], names: Sequence[str]) -> "Layers":
+        """The arrays of a layout whose names begin so; all of them for no name.
+
+        Raises: ValueError: a name that none begins with.
+        """
+        if not names:
+            return cls()
+        columns = []
+        for name in names:
+            found = [part for part in layout if _begins(part.name, name)]
+            if not found:
+                known = [part.name for part in layout]
+                raise ValueError(
+                    f"Unknown layer {name!r} in view.layers; the victim has"
+                    f" {', '.join(known)}.{checks.nearest(name, known)}"
+                )
+            columns += [np.arange(part.start, part.stop) for part in found]
+        return cls(np.unique(np.concatenate(columns)))
+
+    def __call__(self, weights: Weights) -> Features:
+        """The chosen weights."""
+        return weights if self.columns is None else weights[:, self.columns]
+
+    def fingerprint(self) -> str:
+        """A hash of the columns."""
+        return checks.fingerprint(
+            None if self.columns is None else self.columns.tolist()
+        )
+
+
+EVERYTHING = Layers()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Logits:
+    """The model's logits on public images, one image after the other.
+
+    Attributes:
+      victim: the architecture; the adversary only queries it.
+      probes: (probes, height, width, channels).
+    """
+
+    victim: Victim
+    probes: np.ndarray
+
+    def __call__(self, weights: Weights) -> Features:
+        """Logits, (models, probes * classes)."""
+        parts = [
+            np.asarray(self._answers(jnp.asarray(weights[i : i + _MODELS_AT_ONCE])))
+            for i in range(0, len(weights), _MODELS_AT_ONCE)
+        ]
+        return np.concatenate(parts)
+
+    def fingerprint(self) -> str:
+        """A hash of the probes."""
+        return hashlib.sha256(self.probes.tobytes()).hexdigest()
+
+    @functools.cached_property
+    def _answers(self) -> jax.stages.Wrapped:
+        probes = jnp.asarray(self.probes)
+
+        def answers(theta: Array) -> Array:
+            return self.victim.apply(self.victim.unflatten(theta), probes).ravel()
+
+        def all_answers(thetas: Array) -> Array:
+            with jax.default_matmul_precision("highest"):
+                return jax.vmap(answers)(thetas)
+
+        return jax.jit(all_answers)
+
+
+def _begins(name: str, beginning: str) -> bool:
+    """Whether a path begins with whole parts of another."""
+    parts, wanted = name.split("/"), beginning.split("/")
+    return parts[: len(wanted)] == wanted

@@ -1,0 +1,70 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shadow
+from reconn.views import EVERYTHING, Layers, Logits, ViewConfig
+
+
+@pytest.fixture
+def thetas(victim, rng):
+    return rng.normal(size=(70, victim.num_params)).astype(np.float32)
+
+
+def test_layers_are_found_by_name(victim, thetas):
+    """Against the victim's own parameters, array by array."""
+    view = Layers.of(victim.layout, ["output"])
+    for row, theta in zip(view(thetas[:3]), thetas, strict=False):
+        params = victim.unflatten(jnp.asarray(theta))["output"]
+        expected = np.concatenate([np.ravel(params["b"]), np.ravel(params["w"])])
+        np.testing.assert_array_equal(row, expected)
+    one = Layers.of(victim.layout, ["hidden_0/b"])
+    np.testing.assert_array_equal(
+        one(thetas[:1])[0], victim.unflatten(jnp.asarray(thetas[0]))["hidden_0"]["b"]
+    )
+    np.testing.assert_array_equal(EVERYTHING(thetas), thetas)
+    assert view.fingerprint() != one.fingerprint() != EVERYTHING.fingerprint()
+
+
+def test_an_unknown_layer_is_refused(victim):
+    with pytest.raises(ValueError, match=r"'outptu'.*hidden_0/b.*output"):
+        Layers.of(victim.layout, ["outptu"])
+    with pytest.raises(ValueError, match="Unknown layer"):
+        Layers.of(victim.layout, ["out"])  # names are whole
+
+
+def test_logits_are_the_victims_answers(victim, thetas, digits):
+    """More models than fit into one call, against one model at a time."""
+    view = ViewConfig(kind="logits", probes=6).view(victim, digits.images)
+    found = view(thetas)
+    assert found.shape == (70, 60)
+    for i in (0, 63, 64, 69):
+        answers = victim.apply(
+            victim.unflatten(jnp.asarray(thetas[i])), digits.images[:6]
+        )
+        np.testing.assert_allclose(found[i], np.ravel(answers), rtol=1e-4, atol=1e-4)
+    assert view.fingerprint() != Logits(victim, digits.images[:5]).fingerprint()
+
+
+def test_of_a_convolutional_victim_too(rng):
+    config = shadow.VictimConfig(architecture="cnn")
+    victim = shadow.build_victim(config, image_shape=(16, 16, 3), num_classes=4)
+    params = victim.init(jax.random.key(0))
+    images = rng.random((3, 16, 16, 3)).astype(np.float32)
+    theta = np.asarray(victim.flatten(params))[None]
+    np.testing.assert_allclose(
+        Logits(victim, images)(theta)[0],
+        np.ravel(victim.apply(params, images)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_bad_input(victim, digits):
+    with pytest.raises(ValueError, match=r"view\.kind.*'logit'.*'logits'"):
+        ViewConfig(kind="logit")
+    with pytest.raises(ValueError, match=r"view\.layers is of view\.kind='weights'"):
+        ViewConfig(kind="logits", layers=("output",))
+    with pytest.raises(ValueError, match=r"view\.probes <= 5.*got 6"):
+        ViewConfig(kind="logits", probes=6).view(victim, digits.images[:5])
