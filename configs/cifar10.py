@@ -17,9 +17,9 @@ from ml_collections import config_dict
 from informed import InversionConfig
 
 
-def get_config(size: str = "full") -> config_dict.ConfigDict:
-    if size not in ("full", "smoke"):
-        raise ValueError(f"Expected cifar10.py:smoke or cifar10.py, got {size!r}.")
+def get_config(size: str = "paper") -> config_dict.ConfigDict:
+    if size not in ("paper", "cpu", "smoke"):
+        raise ValueError(f"Expected cifar10.py:paper, :cpu or :smoke, got {size!r}.")
     config = config_dict.ConfigDict()
     config.seed = 0
 
@@ -79,6 +79,14 @@ def get_config(size: str = "full") -> config_dict.ConfigDict:
     config.reconn.dropout = 0.2
     config.reconn.clip = 10.0
     config.reconn.validation_fraction = 0.05
+    if size == "cpu":
+        config.data.num_fixed = 500
+        config.data.num_test = 200
+        config.training.epochs = 50
+        config.shadow.count = 2000
+        config.shadow.block_size = 50
+        config.reconn.widths = (2048,)
+        config.reconn.epochs = 100
     if size == "smoke":
         config.data.num_fixed = 200
         config.data.num_test = 16
@@ -94,4 +102,12 @@ def get_config(size: str = "full") -> config_dict.ConfigDict:
     config.inversion.attack = config_dict.ConfigDict(
         dataclasses.asdict(InversionConfig())
     )
+
+    config.evaluation = config_dict.ConfigDict()
+    config.evaluation.lpips = False
+    config.evaluation.classifier = config_dict.ConfigDict()
+    config.evaluation.classifier.epochs = 0
+    config.evaluation.classifier.batch_size = 128
+    config.evaluation.classifier.learning_rate = 2e-3
+    config.evaluation.classifier.held_out = 0.1
     return config.lock()

@@ -78,4 +78,12 @@ def get_config() -> config_dict.ConfigDict:
     config.inversion.attack = config_dict.ConfigDict(
         dataclasses.asdict(InversionConfig())
     )
+
+    config.evaluation = config_dict.ConfigDict()
+    config.evaluation.lpips = False
+    config.evaluation.classifier = config_dict.ConfigDict()
+    config.evaluation.classifier.epochs = 0
+    config.evaluation.classifier.batch_size = 128
+    config.evaluation.classifier.learning_rate = 2e-3
+    config.evaluation.classifier.held_out = 0.1
     return config.lock()

@@ -5,11 +5,12 @@ Data:      TFDS_DATA_DIR with a prepared mnist
 Hardware:  two CPU cores: 315 s shadow models, 371 s RecoNN
 Expected:  seed 0: RecoNN 0.0118 (standard error 0.0004), NN oracle 0.0271
 
+Sizes:     mnist.py:cpu is the default; :paper has the paper's; :smoke is for tests
+
 Victim and training algorithm are Table V's. The RecoNN is Table V's network with the
 sigmoid of the authors' notebook; it is trained by Adam with dropout, which need fewer
-shadow models. The paper's own way to train it, and its sizes:
+shadow models. The paper's own way to train it:
 
-    --config.data.num_fixed=10000 --config.shadow.count=59000
     --config.reconn.optimiser=rmsprop --config.reconn.schedule=constant
     --config.reconn.warmup_epochs=0 --config.reconn.input_dropout=0
     --config.reconn.dropout=0 --config.reconn.epochs=100
@@ -22,7 +23,9 @@ from ml_collections import config_dict
 from informed import InversionConfig
 
 
-def get_config() -> config_dict.ConfigDict:
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    if size not in ("paper", "cpu", "smoke"):
+        raise ValueError(f"Expected mnist.py:paper, :cpu or :smoke, got {size!r}.")
     config = config_dict.ConfigDict()
     config.seed = 0
 
@@ -82,10 +85,28 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.dropout = 0.2
     config.reconn.clip = 10.0
     config.reconn.validation_fraction = 0.05
+    if size == "paper":
+        config.data.num_fixed = 10_000
+        config.shadow.count = 59_000
+    if size == "smoke":
+        config.data.num_fixed = 50
+        config.data.num_test = 20
+        config.training.epochs = 10
+        config.shadow.count = 200
+        config.reconn.widths = (50,)
+        config.reconn.epochs = 5
 
     config.inversion = config_dict.ConfigDict()
     config.inversion.targets = 0
     config.inversion.attack = config_dict.ConfigDict(
         dataclasses.asdict(InversionConfig())
     )
+
+    config.evaluation = config_dict.ConfigDict()
+    config.evaluation.lpips = False
+    config.evaluation.classifier = config_dict.ConfigDict()
+    config.evaluation.classifier.epochs = 0
+    config.evaluation.classifier.batch_size = 128
+    config.evaluation.classifier.learning_rate = 2e-3
+    config.evaluation.classifier.held_out = 0.1
     return config.lock()

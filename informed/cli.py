@@ -8,16 +8,18 @@ import contextlib
 import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import absl.logging
 from absl import flags
 from ml_collections import config_flags
 
-from informed import pipeline, report
+from informed import pipeline, report, sweep
 from informed.experiment import Experiment
-from shadow import devices
+from informed.sweep import SweepConfig
+from shadow import checks, devices
 
 _COMMANDS = {
     "run": "all stages: shadow, train, attack, evaluate",
@@ -26,6 +28,7 @@ _COMMANDS = {
     "attack": "reconstruct the test targets from the released models",
     "invert": "training inversion of the first config.inversion.targets models",
     "evaluate": "compare with the truth: table, pictures, results.json",
+    "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
 _EPILOG = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
@@ -57,19 +60,36 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
+    return Experiment.from_mapping(_values(overrides)[0])
+
+
+def load_sweep(overrides: Sequence[str]) -> tuple[SweepConfig, dict[str, Any]]:
+    """A sweep, and the values of its base configuration, from the same arguments.
+
+    Raises: ValueError: as `load_experiment`.
+    """
+    values, file = _values(overrides)
+    config = checks.build(SweepConfig, values, "sweep")
+    return config, _values([f"--config={file.parent / config.base}"])[0]
+
+
+def _values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
+    """What a configuration file holds after the overrides, and the file."""
     if "--config" in overrides[:-1]:  # `--config FILE`, with a space
         i = overrides.index("--config")
         joined = f"--config={overrides[i + 1]}"
-        return load_experiment([*overrides[:i], joined, *overrides[i + 2 :]])
-    argv = ["informed", *overrides]
+        return _values([*overrides[:i], joined, *overrides[i + 2 :]])
+    argv, file = ["informed", *overrides], None
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
     for argument in overrides:
         if not argument.startswith("--config"):
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
-        file = argument.removeprefix("--config=").partition(":")[0]
-        if argument.startswith("--config=") and not Path(file).is_file():
-            raise ValueError(f"Expected --config=FILE; there is no file {file!r}.")
+        if not argument.startswith("--config="):
+            continue
+        file = Path(argument.removeprefix("--config=").partition(":")[0])
+        if not file.is_file():
+            raise ValueError(f"Expected --config=FILE; there is no file {str(file)!r}.")
     try:
         left = values(argv)[1:]
     except AttributeError as error:  # what ml_collections raises for unknown fields
@@ -79,9 +99,9 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
         raise ValueError(str(error).strip().splitlines()[-1].strip()) from error
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
-    if values.config is None:
+    if values.config is None or file is None:
         raise ValueError("Expected --config=FILE, such as --config=configs/digits.py.")
-    return Experiment.from_mapping(values.config.to_dict())
+    return values.config.to_dict(), file
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,6 +157,9 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         )
         print(json.dumps({"corrupt": corrupt}) if arguments.json else text)
         return
+    if arguments.command == "sweep":
+        _sweep(arguments, rest)
+        return
     experiment = load_experiment(rest)
     if arguments.command == "shadow":
         pipeline.shadow(experiment, paths, progress=progress)
@@ -164,6 +187,35 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps({"stage": arguments.command, "done": True}))
     else:
         print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Run a grid and print a line a point."""
+    if arguments.shadow:
+        raise ValueError("A sweep keeps its shadow models itself; leave out --shadow.")
+    config, base = load_sweep(rest)
+
+    def report_point(row: Mapping[str, Any]) -> None:
+        if arguments.json:
+            print(json.dumps(row), flush=True)
+            return
+        paper = "" if row["paper"] is None else f"   paper {row['paper']}"
+        print(f"{row['point']:<32}{row[config.metric]:.5f}{paper}", flush=True)
+
+    sweep.run(
+        config,
+        base,
+        arguments.workdir,
+        data_dir=arguments.data_dir,
+        progress=not (arguments.quiet or arguments.json),
+        on_point=report_point,
+    )
+    if not arguments.json:
+        for name in ("sweep.csv", "sweep.png"):
+            print(
+                f"{'table' if name.endswith('csv') else 'picture':<32}"
+                f"{arguments.workdir / name}"
+            )
 
 
 if __name__ == "__main__":

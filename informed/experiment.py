@@ -12,6 +12,7 @@ import jax
 from jaxtyping import Array
 
 from informed.attacks.inversion import InversionConfig
+from informed.classifier import ClassifierConfig
 from reconn.config import ReconnConfig
 from reconn.views import ViewConfig
 from shadow import checks
@@ -76,6 +77,19 @@ class InversionStage:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Metrics besides the MSE.
+
+    Attributes:
+      lpips: perceptual distance; needs the extra "lpips".
+      classifier: the downstream classifier of the KL metric.
+    """
+
+    lpips: bool = False
+    classifier: ClassifierConfig = dataclasses.field(default_factory=ClassifierConfig)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
     """Everything that decides a run's result; all that is random comes from `seed`."""
 
@@ -87,6 +101,7 @@ class Experiment:
     view: ViewConfig = dataclasses.field(default_factory=ViewConfig)
     reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
     inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
+    evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":
@@ -110,6 +125,11 @@ class Experiment:
     def inversion_key(self) -> Array:
         """Root of the inversion's randomness."""
         return jax.random.fold_in(jax.random.key(self.seed), 3)
+
+    @property
+    def classifier_key(self) -> Array:
+        """Root of the downstream classifier's randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 4)
 
     @property
     def model_configuration(self) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """How good a reconstruction is: the only place where a target meets an attack's guess.
 
-MSE per pixel; the nearest-neighbour oracle and the order statistics of Figure 3 (Balle
-et al. 2022, Section V-B); success rates with exact confidence intervals.
+MSE per pixel; LPIPS; the nearest-neighbour oracle and the order statistics of Figure 3
+(Balle et al. 2022, Section V-B); success rates with exact confidence intervals.
 """
 
 import dataclasses
 
+import jax
 import numpy as np
 from jaxtyping import Float, Float32, Int
 from scipy import stats
 
+from reconn import perceptual
+
 PERCENTILES = (1, 10, 50)
+_AT_ONCE = 200
 
 
 def mse(
@@ -28,6 +32,37 @@ def mse(
         )
     errors = targets.astype(np.float64) - guesses
     return np.mean(np.square(errors), axis=(1, 2, 3))
+
+
+def lpips(
+    targets: Float32[np.ndarray, "targets height width channels"],
+    guesses: Float32[np.ndarray, "..."],
+) -> Float[np.ndarray, "targets"]:
+    """Perceptual distance of each guess; see `reconn.perceptual`.
+
+    Raises: ImportError: the extra "lpips" isn't installed.
+    """
+    distance = jax.jit(perceptual.load())
+    parts = [
+        np.asarray(distance(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
+        for i in range(0, len(targets), _AT_ONCE)
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def refuse_leaks(
+    targets: Float32[np.ndarray, "targets height width channels"],
+    known: Float32[np.ndarray, "known height width channels"],
+) -> None:
+    """Raise ValueError where a target is among the images that an attack trained on."""
+    seen = {image.tobytes() for image in known}
+    leaked = [i for i, image in enumerate(targets) if image.tobytes() in seen]
+    if leaked:
+        raise ValueError(
+            f"{len(leaked)} of {len(targets)} test targets are among the fixed set and"
+            f" the shadow targets, such as target {leaked[0]}: no metric of this attack"
+            " would mean anything. Make the shadow models again from disjoint parts."
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from informed import metrics, report
+from informed import classifier, metrics, report
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
@@ -30,7 +30,7 @@ from informed.stages import Stage
 from informed.threat import Knowledge, Release
 from reconn import trainer
 from reconn.views import View
-from shadow import data, files, victims
+from shadow import checks, data, files, victims
 from shadow.factory import Factory
 from shadow.store import ShadowStore, versions
 
@@ -244,7 +244,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         paths.workdir,
         "evaluate",
         _attack_configuration(experiment, shadows, released)
-        | _invert_configuration(experiment, shadows, released),
+        | _invert_configuration(experiment, shadows, released)
+        | {"evaluation": dataclasses.asdict(experiment.evaluation)},
         outputs=("results.json", "reconstructions.png", "distances.png"),
     )
     if stage.done:
@@ -266,6 +267,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             count = len(inverted["images"])
             inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
         pool = np.concatenate([shadows.array("fixed_images"), _targets(shadows)[0]])
+        metrics.refuse_leaks(truth.images, pool)
+        others = _other_metrics(experiment, paths, released, truth.images, guesses)
         errors = metrics.mse(truth.images, guesses)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
@@ -298,6 +301,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         else None,
         "reconn_mse_median": float(np.median(errors)),
         "nn_oracle_mse": float(neighbours.mse.mean()),
+        **others,
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
@@ -385,6 +389,56 @@ def _inversion_results(
             (inverted["labels"] == truth.labels[:count]).sum()
         ),
     }
+
+
+def _other_metrics(
+    experiment: Experiment,
+    paths: Paths,
+    released: ShadowStore,
+    targets: np.ndarray,
+    guesses: np.ndarray,
+) -> dict[str, Any]:
+    """LPIPS and KL, where they are asked for, else None."""
+    found: dict[str, Any] = {
+        "reconn_lpips": None,
+        "reconn_kl": None,
+        "classifier_accuracy": None,
+    }
+    if experiment.evaluation.lpips:
+        found["reconn_lpips"] = float(metrics.lpips(targets, guesses).mean())
+    if experiment.evaluation.classifier.epochs:
+        judge = _classifier(experiment, paths, released)
+        found["reconn_kl"] = float(judge.kl(targets, guesses).mean())
+        found["classifier_accuracy"] = judge.accuracy
+    return found
+
+
+def _classifier(
+    experiment: Experiment, paths: Paths, released: ShadowStore
+) -> classifier.Classifier:
+    """Trained on all images of the data set but the targets; kept with the models."""
+    configuration = {
+        "seed": experiment.seed,
+        "classifier": dataclasses.asdict(experiment.evaluation.classifier),
+        "released_fingerprint": released.fingerprint(),
+    }
+    name = f"classifier-{checks.fingerprint(configuration)[:8]}"
+    file = paths.shadow / f"{name}.npz"
+    stage = Stage(paths.shadow, name, configuration, outputs=(file.name,))
+    if not stage.done:
+        with stage.running():
+            pool = data.load(experiment.data.name, data_dir=paths.data_dir)
+            left = np.setdiff1d(np.arange(len(pool)), released.array("test_indices"))
+            left = np.random.default_rng(experiment.seed).permutation(left)
+            trained = classifier.train(
+                pool.take(left),
+                experiment.evaluation.classifier,
+                key=experiment.classifier_key,
+            )
+            trained.save(file)
+    return classifier.Classifier.load(
+        file, released.image_shape, released.manifest["num_classes"]
+    )
 
 
 def _write(file: Path, **arrays: np.ndarray) -> None:

@@ -112,6 +112,13 @@ def table(results: Mapping[str, Any]) -> str:
         rows.insert(0, (name, f"{results['inversion_mse_median']:.0e}"))
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     lines += [f"  {name:<26}{value:>8}" for name, value in rows]
+    if results["reconn_lpips"] is not None:
+        lines.append(f"RecoNN, LPIPS               {results['reconn_lpips']:.4f}")
+    if results["reconn_kl"] is not None:
+        lines.append(
+            f"RecoNN, KL                  {results['reconn_kl']:.4f} (classifier:"
+            f" {100 * results['classifier_accuracy']:.1f} %)"
+        )
     if results["inversion_targets"]:
         lines.append(
             f"certified as exact          {results['inversion_certified']} of"
@@ -127,8 +134,13 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _save(figure: matplotlib.figure.Figure, path: Path) -> None:
-    """Write a PNG in one step."""
+def png(figure: matplotlib.figure.Figure) -> bytes:
+    """A figure as a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
-    files.write_bytes(path, buffer.getvalue())
+    return buffer.getvalue()
+
+
+def _save(figure: matplotlib.figure.Figure, path: Path) -> None:
+    """Write a PNG in one step."""
+    files.write_bytes(path, png(figure))

@@ -249,6 +249,7 @@ def split(
 ) -> Split:
     """Draw the three parts at random, without replacement.
 
+    An image that the pool holds twice is drawn once, so no target is known by chance.
     Test targets are drawn first, the fixed set next, shadow targets last, so that the
     first k shadow targets of a longer draw are those of a shorter one.
 
@@ -346,17 +347,24 @@ def _unlike(pool: Examples, others: Examples) -> np.ndarray:
     )
 
 
+def _first_occurrences(images: np.ndarray) -> np.ndarray:
+    """Positions of images that don't occur before."""
+    seen = {image.tobytes(): i for i, image in reversed(list(enumerate(images)))}
+    return np.array(sorted(seen.values()), np.int64)
+
+
 def _draw(
     pool: Examples, sizes: list[int], rng: np.random.Generator, *, balanced: bool
 ) -> list[np.ndarray]:
-    """Disjoint random positions, one array a size."""
-    if sum(sizes) > len(pool):
+    """Disjoint random positions of different images, one array a size."""
+    order = rng.permutation(len(pool))
+    order = order[_first_occurrences(pool.images[order])]
+    if sum(sizes) > len(order):
         raise ValueError(
             f"Asked {pool.name} for {' + '.join(map(str, sizes))} = {sum(sizes)}"
-            f" examples, but it has {len(pool)}. Lower data.num_test, data.num_fixed"
+            f" examples, but it has {len(order)}. Lower data.num_test, data.num_fixed"
             " or shadow.count."
         )
-    order = rng.permutation(len(pool))
     if not balanced:
         return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
     # Rounds of one example a class; a part starts at a round of its own, so that it is

@@ -164,6 +164,39 @@ def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
         np.testing.assert_array_equal(*guesses)
 
 
+def test_a_leak_is_refused(finished, tmp_path, capsys):
+    """A shadow model of a test target is planted: no metric is computed."""
+    shutil.copytree(finished, tmp_path / "leaky")
+    store = ShadowStore(tmp_path / "leaky" / "shadow")
+    target = ShadowStore(finished / "released").read().images[3]
+    found = store.read_block(1)
+    images = found.images.copy()
+    images[5] = target
+    store.write_block(1, found.weights, images, found.labels)
+    (tmp_path / "leaky" / "results.json").unlink()
+    message = refused(capsys, "evaluate", *SMALL, f"--workdir={tmp_path / 'leaky'}")
+    assert "1 of 20 test targets" in message
+    assert "such as target 3" in message
+    assert not (tmp_path / "leaky" / "results.json").exists()
+
+
+def test_a_classifier_judges_too(finished, tmp_path, capsys):
+    """KL of a classifier that never saw a target; kept, and read again."""
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    arguments = [*SMALL, "--config.evaluation.classifier.epochs=3", "--quiet"]
+    arguments += [f"--workdir={tmp_path / 'attack'}", f"--shadow={other}", "--json"]
+    results = json.loads(run(capsys, "run", *arguments))
+    assert results["classifier_accuracy"] > 0.6
+    assert results["reconn_kl"] > 0
+    (kept,) = other.glob("classifier-*.npz")
+    before = kept.stat().st_mtime_ns
+    (tmp_path / "attack" / "results.json").unlink()
+    again = json.loads(run(capsys, "evaluate", *arguments))
+    assert again["reconn_kl"] == results["reconn_kl"]
+    assert kept.stat().st_mtime_ns == before
+
+
 def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
@@ -260,7 +293,14 @@ def get_config(path: Path, *arguments):
 
 @pytest.mark.parametrize(
     ("path", "size"),
-    [*((path, ()) for path in CONFIGS), (ROOT / "configs" / "cifar10.py", ("smoke",))],
+    [
+        *((path, ()) for path in CONFIGS),
+        *(
+            (ROOT / "configs" / name, (size,))
+            for name in ("cifar10.py", "mnist.py")
+            for size in ("cpu", "smoke", "paper")
+        ),
+    ],
     ids=lambda value: getattr(value, "stem", str(value)),
 )
 def test_every_configuration_names_every_field(path, size):

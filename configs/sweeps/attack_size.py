@@ -1,0 +1,33 @@
+"""Figures 5c and 5d: error against the number of shadow models.
+
+Command:   informed sweep --config=configs/sweeps/attack_size.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+"""
+
+from ml_collections import config_dict
+
+SIZES = {
+    "smoke": (50, 200),
+    "cpu": (500, 1000, 2000, 4000, 8000, 20_000),
+    "paper": (100, 1000, 2000, 4000, 8000, 16_000, 32_000, 59_000),
+}
+
+
+def _epochs(models: int) -> int:
+    """About as many steps for few shadow models as for many."""
+    return max(40, min(200, 800_000 // models)) if models > 200 else 5
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Fewer shadow models"
+    config.base = f"../mnist.py:{size}"
+    config.overrides = ()
+    config.points = tuple(
+        (f"k={k}", f"reconn.models={k}", f"reconn.epochs={_epochs(k)}")
+        for k in SIZES[size]
+    )
+    config.x = "reconn.models"
+    config.series = ()
+    config.metric = "reconn_mse"
+    return config.lock()

@@ -1,0 +1,27 @@
+"""Figure 20: epochs of the victim, on CIFAR-10.
+
+Command:   informed sweep --config=configs/sweeps/epochs.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+"""
+
+from ml_collections import config_dict
+
+EPOCHS = {
+    "smoke": (5, 10),
+    "cpu": (10, 20, 40, 80),
+    "paper": (100, 150, 200, 225, 240, 250, 275, 300),
+}
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Epochs of the victim"
+    config.base = f"../cifar10.py:{size}"
+    config.overrides = ()
+    config.points = tuple(
+        (f"{epochs} epochs", f"training.epochs={epochs}") for epochs in EPOCHS[size]
+    )
+    config.x = "training.epochs"
+    config.series = ()
+    config.metric = "reconn_mse"
+    return config.lock()

@@ -1,0 +1,26 @@
+"""Figure 18: size of the fixed set, on MNIST.
+
+Command:   informed sweep --config=configs/sweeps/fixed_set.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+"""
+
+from ml_collections import config_dict
+
+SIZES = {
+    "smoke": (20, 50),
+    "cpu": (100, 300, 1000, 3000),
+    "paper": (100, 1000, 10_000),
+}
+SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Size of the fixed set"
+    config.base = f"../mnist.py:{size}"
+    config.overrides = SMALLER if size == "cpu" else ()
+    config.points = tuple((f"n={n}", f"data.num_fixed={n}") for n in SIZES[size])
+    config.x = "data.num_fixed"
+    config.series = ()
+    config.metric = "reconn_mse"
+    return config.lock()

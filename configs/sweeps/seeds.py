@@ -1,0 +1,24 @@
+"""Figure 17: ten initialisations, fixed sets and sets of targets, on MNIST.
+
+Command:   informed sweep --config=configs/sweeps/seeds.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+"""
+
+from ml_collections import config_dict
+
+SEEDS = {"smoke": 2, "cpu": 10, "paper": 10}
+SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Ten seeds"
+    config.base = f"../mnist.py:{size}"
+    config.overrides = SMALLER if size == "cpu" else ()
+    config.points = tuple(
+        (f"seed {seed}", f"seed={seed}") for seed in range(SEEDS[size])
+    )
+    config.x = ""
+    config.series = ()
+    config.metric = "reconn_mse"
+    return config.lock()

@@ -1,0 +1,29 @@
+"""Table II, CIFAR-10: what makes a reconstruction easier or harder.
+
+Command:   informed sweep --config=configs/sweeps/table_2_cifar10.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+"""
+
+from ml_collections import config_dict
+
+POINTS = (
+    ("default", "paper=0.0049"),
+    ("output layer", 'view.layers=["output"]', "paper=0.0257"),
+    ("200 epochs", "training.epochs=200", "paper=0.0094"),
+    ("ReLU", "victim.activation=relu", "paper=0.0324"),
+    ("learning rate 0.001", "training.learning_rate=0.001", "paper=0.0055"),
+    ("random initialisation", "training.initialisation=random", "paper=0.0931"),
+    ("black-box logits", "view.kind=logits", "paper=0.0198"),
+)
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Table II, CIFAR-10"
+    config.base = f"../cifar10.py:{size}"
+    config.overrides = ()
+    config.points = POINTS
+    config.x = ""
+    config.series = ()
+    config.metric = "reconn_mse"
+    return config.lock()

@@ -1,0 +1,225 @@
+"""A downstream classifier, to judge reconstructions by what it sees in them (KL).
+
+Someone who reads a licence plate off a reconstruction cares less for pixels than for
+what a classifier makes of it. The paper compares the outputs of an accurate classifier
+on target and reconstruction; this one is trained on real images, never on a target.
+
+Networks: two convolutions after LeNet for greyscale images, a residual network of seven
+convolutions for colour. Haiku stays inside this file.
+Source: Balle et al. 2022, Section V-B c).
+"""
+
+import dataclasses
+import functools
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Float32
+from tqdm import tqdm
+
+from shadow import checks, files
+from shadow.data import Examples
+
+Images = Float32[np.ndarray, "images height width channels"]
+_PREDICT_BATCH = 500
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierConfig:
+    """Training of the classifier.
+
+    Attributes:
+      epochs: passes over the training images; 0: no classifier.
+      batch_size, learning_rate: of Adam, with a cosine down to zero.
+      held_out: share of the images that tell the accuracy.
+    """
+
+    epochs: int = 0
+    batch_size: int = 128
+    learning_rate: float = 2e-3
+    held_out: float = 0.1
+
+    def __post_init__(self) -> None:
+        checks.at_least("evaluation.classifier.epochs", self.epochs, 0)
+        checks.at_least("evaluation.classifier.batch_size", self.batch_size, 1)
+        for field in ("learning_rate", "held_out"):
+            value = getattr(self, field)
+            if not 0 < value < 1:
+                raise ValueError(
+                    f"Expected evaluation.classifier.{field} in (0, 1), got {value!r}."
+                )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Classifier:
+    """A trained classifier.
+
+    Attributes:
+      apply: (params, images) -> logits.
+      params: of the network.
+      accuracy: on images held out from its training.
+    """
+
+    apply: Callable[[Any, Array], Array]
+    params: Any
+    accuracy: float
+
+    def save(self, path: Path) -> None:
+        """Write to an .npz file."""
+        leaves = {f"{i:02d}": v for i, v in enumerate(jax.tree.leaves(self.params))}
+        buffer = io.BytesIO()
+        np.savez(buffer, accuracy=np.float64(self.accuracy), **leaves)
+        files.write_bytes(path, buffer.getvalue())
+
+    @classmethod
+    def load(
+        cls, path: Path, image_shape: tuple[int, ...], num_classes: int
+    ) -> "Classifier":
+        """Read what `save` wrote."""
+        network = _network(image_shape, num_classes)
+        treedef = jax.tree.structure(jax.eval_shape(network.init, jax.random.key(0)))
+        with np.load(path, allow_pickle=False) as arrays:
+            leaves = [arrays[f"{i:02d}"] for i in range(len(arrays) - 1)]
+            accuracy = float(arrays["accuracy"])
+        return cls(network.apply, jax.tree.unflatten(treedef, leaves), accuracy)
+
+    def log_probabilities(self, images: Images) -> Float[np.ndarray, "images classes"]:
+        """Log-probabilities of the classes."""
+        return np.concatenate(
+            [
+                np.asarray(
+                    _predict(self.apply, self.params, images[i:][:_PREDICT_BATCH])
+                )
+                for i in range(0, len(images), _PREDICT_BATCH)
+            ]
+        )
+
+    def kl(self, targets: Images, guesses: Images) -> Float[np.ndarray, "images"]:
+        """KL(p(target) | p(reconstruction)) of each pair, in nats."""
+        of_targets = self.log_probabilities(targets).astype(np.float64)
+        of_guesses = self.log_probabilities(guesses).astype(np.float64)
+        return np.sum(np.exp(of_targets) * (of_targets - of_guesses), axis=1)
+
+
+def train(
+    examples: Examples, config: ClassifierConfig, *, key: Array, progress: bool = True
+) -> Classifier:
+    """Train on some examples, holding the last of them out for the accuracy.
+
+    Args:
+      examples: real images, targets not among them, in random order; at least two.
+      config: how.
+      key: of initialisation, order and dropout.
+      progress: show a bar.
+    """
+    network = _network(examples.image_shape, examples.num_classes)
+    kept = max(1, int(len(examples) * config.held_out))
+    seen = examples.take(np.arange(len(examples) - kept))
+    held_out = examples.take(np.arange(len(examples) - kept, len(examples)))
+    init_key, order_key, dropout_key = jax.random.split(key, 3)
+    size = min(config.batch_size, len(seen))
+    steps = len(seen) // size
+    optimiser = optax.adam(
+        optax.cosine_decay_schedule(config.learning_rate, config.epochs * steps)
+    )
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def step(state: tuple, images: Array, labels: Array, key: Array) -> tuple:
+        params, moments = state
+
+        def loss(params: Any) -> Array:
+            logits = network.apply_dropout(params, key, images)
+            return optax.softmax_cross_entropy_with_integer_labels(
+                logits, labels
+            ).mean()
+
+        change, moments = optimiser.update(jax.grad(loss)(params), moments)
+        return optax.apply_updates(params, change), moments
+
+    params = network.init(init_key)
+    state = (params, optimiser.init(params))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(order_key)))
+    with tqdm(
+        total=config.epochs * steps,
+        desc="classifier",
+        unit=" steps",
+        disable=None if progress else True,
+    ) as bar:
+        for epoch in range(config.epochs):
+            order = rng.permutation(len(seen))[: steps * size].reshape(steps, size)
+            keys = jax.random.split(jax.random.fold_in(dropout_key, epoch), steps)
+            for rows, dropout in zip(order, keys, strict=True):
+                state = step(state, seen.images[rows], seen.labels[rows], dropout)
+                bar.update()
+    classifier = Classifier(network.apply, state[0], 0.0)
+    guessed = classifier.log_probabilities(held_out.images).argmax(axis=1)
+    return dataclasses.replace(
+        classifier, accuracy=float(np.mean(guessed == held_out.labels))
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict(apply: Callable[[Any, Array], Array], params: Any, images: Array) -> Array:
+    return jax.nn.log_softmax(apply(params, images))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Network:
+    """Pure functions of a network; see reconn.networks."""
+
+    init: Callable[[Array], Any]
+    apply: Callable[[Any, Array], Array]
+    apply_dropout: Callable[[Any, Array, Array], Array]
+
+
+@functools.cache
+def _network(image_shape: tuple[int, ...], num_classes: int) -> _Network:
+    """The classifier for images of a shape."""
+    body = _lenet if image_shape[2] == 1 else _resnet
+
+    def forward(images: Array, *, training: bool) -> Array:
+        values = body(2 * images - 1)
+        if training:
+            values = hk.dropout(hk.next_rng_key(), 0.3, values)
+        return hk.Linear(num_classes)(values)
+
+    network = hk.transform(forward)
+    example = jnp.zeros((1, *image_shape))
+    return _Network(
+        init=lambda key: network.init(key, example, training=False),
+        apply=lambda params, images: network.apply(
+            params, None, images, training=False
+        ),
+        apply_dropout=lambda params, key, images: network.apply(
+            params, key, images, training=True
+        ),
+    )
+
+
+def _lenet(values: Array) -> Array:
+    """Two convolutions with pooling, and a dense layer."""
+    for channels in (16, 32):
+        values = jax.nn.relu(hk.Conv2D(channels, 5)(values))
+        values = hk.max_pool(values, (1, 2, 2, 1), (1, 2, 2, 1), "SAME")
+    return jax.nn.relu(hk.Linear(128)(hk.Flatten()(values)))
+
+
+def _resnet(values: Array) -> Array:
+    """Three stages of a residual block each, normalised by groups."""
+    values = hk.Conv2D(32, 3)(values)
+    for channels, stride in ((32, 1), (64, 2), (128, 2)):
+        along = values
+        if stride > 1:
+            along = hk.Conv2D(channels, 1, stride)(values)
+        values = jax.nn.relu(hk.GroupNorm(8)(values))
+        values = hk.Conv2D(channels, 3, stride)(values)
+        values = jax.nn.relu(hk.GroupNorm(8)(values))
+        values = along + hk.Conv2D(channels, 3)(values)
+    return jax.nn.relu(hk.GroupNorm(8)(values)).mean(axis=(1, 2))
