@@ -28,6 +28,7 @@ _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _LAST_STAGE = 2  # times `steps`
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
+_RIDGE = 0.1  # of the regression of starts, in its largest eigenvalue
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
@@ -61,9 +62,10 @@ class InversionConfig:
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many
         times the best one's.
-      neighbours: where no label's mean image leads to theta, so many public images of
-        each label are trained on,
-      starts: and those whose theta is nearest are the next starts, so many.
+      neighbours: where the mean image doesn't lead to theta, so many public images of
+        each label are trained on;
+      starts: the images that a ridge regression then reads out of theta, one a label,
+        are the next starts; so many, those first whose own theta is nearest.
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
@@ -80,8 +82,8 @@ class InversionConfig:
     label_components: int = 60
     labels_tried: int = 4
     label_factor: float = 2.0
-    neighbours: int = 200
-    starts: int = 6
+    neighbours: int = 600
+    starts: int = 4
     rank: int = 100
     tangents: int = 16
     krylov: int = 50
@@ -187,7 +189,7 @@ class Solver:
     def starts(
         self, target: Target, labels: np.ndarray, guess: np.ndarray | None
     ) -> Iterator[Start]:
-        """The guess; mean images; then public images, the most promising first.
+        """The guess; the mean image; then what is read out of theta by regression.
 
         Args:
           target: the release.
@@ -197,10 +199,10 @@ class Solver:
         if guess is not None:
             for row in labels:
                 yield Start(row, guess, patient=False)
-        for row in labels:
-            yield self._start(row, [self.mean_image(int(label)) for label in row], 0)
+        means = [[self.mean_image(int(label)) for label in row] for row in labels]
+        yield self._start(labels[0], means[0], 0)
         if labels.shape[1] == 1:
-            for label, image in self._neighbours(target, labels[:, 0]):
+            for label, image in self._regressed(target, labels[:, 0]):
                 yield Start(np.array([label]), image[None], patient=True)
             return
         for number in range(1, 1 + self.config.starts):
@@ -222,24 +224,42 @@ class Solver:
         members = members if len(members) else np.arange(len(images))
         return images[self._rng(number).choice(members)]
 
-    def _neighbours(
+    def _regressed(
         self, target: Target, labels: np.ndarray
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Public images, and their labels, that train to about the same theta."""
-        images, of = self._public
-        found: list[tuple[float, int]] = []
+    ) -> list[tuple[int, np.ndarray]]:
+        """What theta suggests to a ridge regression for each label, best first.
+
+        A small shadow attack: some public images of each label are trained on, once for
+        all releases. Outliers, whom no mean image resembles, are found from here.
+        """
+        images, guesses = self._public[0], []
         for label in labels:
-            if int(label) not in self._trained:
-                members = np.flatnonzero(of == label)[-self.config.neighbours :]
-                thetas = self.runs.thetas(
-                    images[members][:, None], of[members][:, None]
-                )
-                self._trained[int(label)] = members, thetas.astype(np.float32)
-            members, thetas = self._trained[int(label)]
-            distances = np.sum((thetas - target.theta[None]) ** 2, axis=1)
-            found += zip(distances.tolist(), members.tolist(), strict=True)
-        for _, member in sorted(found)[: self.config.starts]:
-            yield int(of[member]), images[member]
+            members, thetas = self._shadows(int(label))
+            shown = images[members].astype(np.float64)
+            centre, mean = shown.mean(axis=0), thetas.mean(axis=0)
+            moved = (thetas - mean).astype(np.float64)
+            spectrum, rotation = np.linalg.eigh(moved @ moved.T)
+            along = rotation.T @ (moved @ (target.theta - mean))
+            ridge = _RIDGE * spectrum[-1] + np.finfo(float).tiny  # one image: its mean
+            weights = rotation @ (along / (np.maximum(spectrum, 0) + ridge))
+            guess = centre + np.tensordot(weights, shown - centre, 1)
+            guesses.append(np.clip(guess, 0, 1))
+        thetas = self.runs.thetas(np.stack(guesses)[:, None], labels[:, None])
+        distances = np.sum((thetas - target.theta[None]) ** 2, axis=1)
+        best = np.argsort(distances)[: self.config.starts]
+        return [(int(labels[i]), guesses[i]) for i in best]
+
+    def _shadows(self, label: int) -> tuple[np.ndarray, np.ndarray]:
+        """Public images of a label, or of any where it has none, and their thetas."""
+        if label not in self._trained:
+            images, of = self._public
+            members = np.flatnonzero(of == label)
+            members = members if len(members) else np.arange(len(of))
+            members = members[-self.config.neighbours :]
+            labels = np.full((len(members), 1), label)
+            thetas = self.runs.thetas(images[members][:, None], labels)
+            self._trained[label] = members, thetas.astype(np.float32)
+        return self._trained[label]
 
     def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
         """Move points of one label apart, or they would stay together."""
