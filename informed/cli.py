@@ -16,7 +16,7 @@ import absl.logging
 from absl import flags
 from ml_collections import config_flags
 
-from informed import pipeline, report, sweep
+from informed import diagnose, pipeline, report, sweep
 from informed.experiment import Experiment
 from informed.sweep import SweepConfig
 from shadow import checks, devices
@@ -28,6 +28,7 @@ _COMMANDS = {
     "attack": "reconstruct the test targets from the released models",
     "invert": "training inversion of the first config.inversion.targets models",
     "evaluate": "compare with the truth: table, pictures, results.json",
+    "diagnose": "why targets are easy or hard: diagnostics.json and pictures",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
 _EPILOG = """\
@@ -173,6 +174,11 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
                 "Expected config.inversion.targets >= 1, got 0: nothing to invert."
             )
         pipeline.invert(experiment, paths, progress=progress)
+    elif arguments.command == "diagnose":
+        quiet = arguments.quiet or arguments.json
+        results = diagnose.run(experiment, paths, progress=not quiet)
+        print(json.dumps(results) if arguments.json else diagnose.table(results))
+        return
     else:
         stage = pipeline.evaluate
         if arguments.command == "run":

@@ -201,24 +201,14 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
     if stage.done:
         return
     with stage.running():
-        fixed = _examples(
-            store, store.array("fixed_images"), store.array("fixed_labels")
-        )
-        public = _examples(store, *_targets(store))
-        factory = Factory(
-            victim=_victim(experiment, store),
-            training=experiment.training,
-            fixed=fixed,
-            key=experiment.training_key,
-            role="released",
-            width=1,
-        )
+        public = examples(store, *_targets(store))
+        developer = factory_of(experiment, store, role="released", width=1)
         attacker = TrainingInversion(
             config=experiment.inversion.attack, progress=progress
         )
         found = attacker(
             Release(weights=released.read().weights[:count]),
-            Knowledge.informed(factory, public=public),
+            Knowledge.informed(developer, public=public),
             key=experiment.inversion_key,
         )
         _write(
@@ -259,16 +249,19 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
                 f"No {name} in {paths.workdir}. Make it with `informed {command}`."
             )
     with stage.running():
-        guesses = _read(paths.workdir / "reconstructions.npz")["images"]
+        guesses = read_arrays(paths.workdir / "reconstructions.npz")["images"]
         truth = released.read()
         inverted, inversion_errors = None, np.empty(0)
         if experiment.inversion.targets:
-            inverted = _read(paths.workdir / "inversions.npz")
+            inverted = read_arrays(paths.workdir / "inversions.npz")
             count = len(inverted["images"])
             inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
         pool = np.concatenate([shadows.array("fixed_images"), _targets(shadows)[0]])
         metrics.refuse_leaks(truth.images, pool)
-        others = _other_metrics(experiment, paths, released, truth.images, guesses)
+        others = other_metrics(experiment, paths, released, truth.images, guesses)
+        accuracy = None
+        if "KL" in others:
+            accuracy = _classifier(experiment, paths, released).accuracy
         errors = metrics.mse(truth.images, guesses)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
@@ -301,7 +294,13 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         else None,
         "reconn_mse_median": float(np.median(errors)),
         "nn_oracle_mse": float(neighbours.mse.mean()),
-        **others,
+        **{
+            f"reconn_{name.lower()}": float(others[name].mean())
+            if name in others
+            else None
+            for name in ("LPIPS", "KL")
+        },
+        "classifier_accuracy": accuracy,
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
@@ -391,25 +390,20 @@ def _inversion_results(
     }
 
 
-def _other_metrics(
+def other_metrics(
     experiment: Experiment,
     paths: Paths,
     released: ShadowStore,
     targets: np.ndarray,
     guesses: np.ndarray,
-) -> dict[str, Any]:
-    """LPIPS and KL, where they are asked for, else None."""
-    found: dict[str, Any] = {
-        "reconn_lpips": None,
-        "reconn_kl": None,
-        "classifier_accuracy": None,
-    }
+) -> dict[str, np.ndarray]:
+    """LPIPS and KL of every target, where the configuration asks for them."""
+    found = {}
     if experiment.evaluation.lpips:
-        found["reconn_lpips"] = float(metrics.lpips(targets, guesses).mean())
+        found["LPIPS"] = metrics.lpips(targets, guesses)
     if experiment.evaluation.classifier.epochs:
         judge = _classifier(experiment, paths, released)
-        found["reconn_kl"] = float(judge.kl(targets, guesses).mean())
-        found["classifier_accuracy"] = judge.accuracy
+        found["KL"] = judge.kl(targets, guesses)
     return found
 
 
@@ -448,7 +442,7 @@ def _write(file: Path, **arrays: np.ndarray) -> None:
     files.write_bytes(file, buffer.getvalue())
 
 
-def _read(file: Path) -> dict[str, np.ndarray]:
+def read_arrays(file: Path) -> dict[str, np.ndarray]:
     """The arrays of an .npz file; never unpickled."""
     with np.load(file, allow_pickle=False) as arrays:
         return dict(arrays)
@@ -463,6 +457,20 @@ def _victim(experiment: Experiment, store: ShadowStore) -> victims.Victim:
     )
 
 
+def factory_of(
+    experiment: Experiment, store: ShadowStore, *, role: str, width: int | None = None
+) -> Factory:
+    """The factory that made a store, on the store's own fixed set."""
+    return Factory(
+        victim=_victim(experiment, store),
+        training=experiment.training,
+        fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
+        key=experiment.training_key,
+        role=role,
+        width=width,
+    )
+
+
 def _view(experiment: Experiment, store: ShadowStore) -> View:
     """What the RecoNN sees; the first shadow targets are the probes."""
     blocks = -(-experiment.view.probes // store.manifest["block_size"])
@@ -471,7 +479,7 @@ def _view(experiment: Experiment, store: ShadowStore) -> View:
     return experiment.view.view(_victim(experiment, store), public)
 
 
-def _examples(
+def examples(
     store: ShadowStore, images: np.ndarray, labels: np.ndarray
 ) -> data.Examples:
     """Images and labels of a store as examples."""

@@ -197,6 +197,32 @@ def test_a_classifier_judges_too(finished, tmp_path, capsys):
     assert kept.stat().st_mtime_ns == before
 
 
+def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    arguments = [*SMALL, "--config.evaluation.classifier.epochs=2", "--json"]
+    found = json.loads(run(capsys, "diagnose", *arguments, f"--workdir={other}"))
+    assert found == json.loads((other / "diagnostics.json").read_text())
+    with np.load(other / "reconstructions.npz") as arrays:
+        guesses = arrays["images"]
+    truth = ShadowStore(other / "released").read()
+    errors = np.mean((guesses - truth.images) ** 2, axis=(1, 2, 3))
+    assert found["easiest"][0] == errors.argmin()
+    assert found["hardest"][0] == errors.argmax()
+    assert set(found["spearman"]) == {"MSE, KL"}
+    assert 0.4 < found["membership_auc"] <= 1
+    pictures = {file.name for file in (other / "diagnostics").iterdir()}
+    assert pictures == {
+        "embedding.png",
+        "easy_and_hard.png",
+        "gradients.png",
+        "losses.png",
+        "metrics.png",
+    }
+    message = refused(capsys, "diagnose", *SMALL, f"--workdir={tmp_path / 'none'}")
+    assert "`informed run`" in message
+
+
 def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(finished, other)

@@ -1,0 +1,218 @@
+"""Why some reconstructions are good and others not: the paper's diagnostics as numbers.
+
+All of them look at finished attacks and know the targets; no attack uses them.
+
+embedding        t-SNE of released weights (Figure 8)
+membership_auc   how well losses tell members from others (Table IX)
+gradients        of a target's loss through training: norms, zeros (Figures 21, 22)
+losses           of a target under models with and without it (Figure 11)
+
+Source: Balle et al. 2022, Section VI-B and Appendices A, D, L, M.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float32
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
+from sklearn.metrics import roc_auc_score
+
+from shadow import checks
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.training import TrainingConfig, cross_entropy
+from shadow.victims import Victim
+
+Thetas = Float32[np.ndarray, "models params"]
+_COMPONENTS = 50  # before t-SNE, as its authors advise
+_MODELS_AT_ONCE = 16
+
+
+def embedding(
+    weights: Thetas, *, seed: int, perplexity: float = 30.0
+) -> Float[np.ndarray, "models 2"]:
+    """Where t-SNE puts models in the plane, each weight at unit variance first.
+
+    Args:
+      weights: theta of each model.
+      seed: of t-SNE.
+      perplexity: about the number of neighbours that count; lowered where there are
+        fewer models.
+    Raises: ValueError: fewer than three models, or weights that don't vary.
+    """
+    checks.at_least("number of models", len(weights), 3)
+    deviation = weights.std(axis=0)
+    varies = deviation > 4 * np.finfo(np.float32).eps * np.abs(weights).max(axis=0)
+    if not varies.any():
+        raise ValueError("No weight varies between the models: nothing to embed.")
+    scaled = (weights[:, varies] - weights[:, varies].mean(axis=0)) / deviation[varies]
+    count = min(_COMPONENTS, *scaled.shape)
+    reduced = PCA(count, random_state=seed).fit_transform(scaled)
+    perplexity = min(perplexity, (len(weights) - 1) / 3)
+    return TSNE(perplexity=perplexity, random_state=seed).fit_transform(reduced)
+
+
+def membership_auc(
+    victim: Victim, weights: Thetas, members: Examples, others: Examples
+) -> Float[np.ndarray, "models"]:
+    """Area under the ROC curve of the attack "low loss, hence a member".
+
+    The paper takes a stronger test of membership; this one is a lower bound for it.
+
+    Args:
+      victim: architecture.
+      weights: theta of each model.
+      members: training points of all models, such as D_-.
+      others: points of none of them.
+    """
+    of_members = target_losses(victim, weights, members)
+    of_others = target_losses(victim, weights, others)
+    truth = np.repeat([1, 0], [len(members), len(others)])
+    scores = -np.concatenate([of_members, of_others], axis=1)
+    return np.array([roc_auc_score(truth, row) for row in scores])
+
+
+def target_losses(
+    victim: Victim, weights: Thetas, examples: Examples
+) -> Float[np.ndarray, "models examples"]:
+    """Cross-entropy of each example under each model, in nats."""
+    images, labels = jnp.asarray(examples.images), jnp.asarray(examples.labels)
+    parts = []
+    for start in range(0, len(weights), _MODELS_AT_ONCE):
+        some = jnp.asarray(weights[start : start + _MODELS_AT_ONCE])
+        parts.append(np.asarray(_losses(victim, some, images, labels)))
+    return np.concatenate(parts).astype(np.float64)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Array:
+    def one(theta: Array) -> Array:
+        return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
+
+    return jax.vmap(one)(thetas)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gradients:
+    """Gradients of targets' losses at some epochs of their own models' training.
+
+    Attributes:
+      epochs: (epochs,), at which they are taken.
+      norms: (targets, epochs), Euclidean.
+      layers: names of the victim's arrays.
+      zeros: (layers, epochs), share of numbers that are exactly zero, over targets.
+    """
+
+    epochs: tuple[int, ...]
+    norms: Float[np.ndarray, "targets epochs"]
+    layers: tuple[str, ...]
+    zeros: Float[np.ndarray, "layers epochs"]
+
+
+def gradients(
+    factory: Factory, targets: Examples, *, epochs: tuple[int, ...]
+) -> Gradients:
+    """Train each target's model up to some epochs, and look at its gradient there.
+
+    Args:
+      factory: A, with the fixed set; only the number of epochs is changed.
+      targets: z of each model.
+      epochs: >= 1, increasing.
+    Raises: ValueError: no epochs.
+    """
+    if not epochs:
+        raise ValueError("Expected at least one epoch to take gradients at.")
+    victim, norms, zeros = factory.victim, [], []
+    for count in epochs:
+        checks.at_least("epochs", count, 1)
+        training = dataclasses.replace(factory.training, epochs=count)
+        weights = dataclasses.replace(factory, training=training).train(targets)
+        found = _slopes(victim, weights, targets)
+        norms.append(np.linalg.norm(found, axis=1))
+        zeros.append(
+            [np.mean(found[:, part.start : part.stop] == 0) for part in victim.layout]
+        )
+    return Gradients(
+        epochs=epochs,
+        norms=np.stack(norms, axis=1).astype(np.float64),
+        layers=tuple(part.name for part in victim.layout),
+        zeros=np.array(zeros).T,
+    )
+
+
+def _slopes(victim: Victim, weights: np.ndarray, targets: Examples) -> np.ndarray:
+    """(targets, params), gradient of each target's loss under its own model."""
+
+    def loss(theta: Array, image: Array, label: Array) -> Array:
+        logits = victim.apply(victim.unflatten(theta), image[None])
+        return cross_entropy(logits, label[None])[0]
+
+    slopes = jax.jit(jax.vmap(jax.grad(loss)))
+    parts = []
+    for start in range(0, len(weights), _MODELS_AT_ONCE):
+        rows = slice(start, start + _MODELS_AT_ONCE)
+        part = targets.take(np.arange(len(targets))[rows])
+        parts.append(np.asarray(slopes(weights[rows], part.images, part.labels)))
+    return np.concatenate(parts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WithAndWithout:
+    """Losses of one target; under `initialisation` of many models.
+
+    Attributes:
+      initialisation: "shared" or "random".
+      seen, unseen: (models,), under models that trained on it, or on another point.
+    """
+
+    initialisation: str
+    seen: Float[np.ndarray, "models"]
+    unseen: Float[np.ndarray, "models"]
+
+    @property
+    def auc(self) -> float:
+        """How well the loss tells the two apart; 0.5 is not at all."""
+        truth = np.repeat([1, 0], [len(self.seen), len(self.unseen)])
+        return float(roc_auc_score(truth, -np.concatenate([self.seen, self.unseen])))
+
+
+def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWithout:
+    """Train one model on the target and one without it, for each of some other points.
+
+    Without it, a model gets one of the others in its place; with it, the target takes
+    the place of the last point of D_-, and one of the others is there as well. So both
+    kinds scatter even where A is deterministic.
+
+    Args:
+      factory: A; its initialisation decides what is compared.
+      target: one example.
+      others: a model of each kind for each of them.
+    Raises: ValueError: not exactly one target.
+    """
+    if len(target) != 1:
+        raise ValueError(f"Expected one target, got {len(target)}.")
+    fixed = factory.fixed
+    seen = dataclasses.replace(
+        fixed,
+        images=np.concatenate([fixed.images[:-1], target.images]),
+        labels=np.concatenate([fixed.labels[:-1], target.labels]),
+    )
+    with_it = dataclasses.replace(factory, fixed=seen).train(others)
+    ids = np.arange(len(others), 2 * len(others))  # randomness of their own
+    without_it = factory.train(others, ids=ids)
+    of = functools.partial(target_losses, factory.victim, examples=target)
+    return WithAndWithout(
+        initialisation=factory.training.initialisation,
+        seen=of(with_it)[:, 0],
+        unseen=of(without_it)[:, 0],
+    )
+
+
+def spread_epochs(training: TrainingConfig, count: int) -> tuple[int, ...]:
+    """About `count` epochs from 1 to the last, evenly spread."""
+    spread = np.linspace(1, training.epochs, min(count, training.epochs))
+    return tuple(dict.fromkeys(int(epoch) for epoch in spread.round()))

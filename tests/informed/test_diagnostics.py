@@ -1,0 +1,148 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import shadow
+from informed import diagnostics
+
+
+@pytest.fixture(scope="module")
+def factory(digits):
+    split = shadow.split(digits, num_fixed=60, num_shadow=40, num_test=20, seed=0)
+    return shadow.Factory(
+        victim=shadow.build_victim(
+            shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
+        ),
+        training=shadow.TrainingConfig(epochs=30),
+        fixed=split.fixed,
+        key=jax.random.key(0),
+        role="released",
+    )
+
+
+@pytest.fixture(scope="module")
+def targets(digits):
+    split = shadow.split(digits, num_fixed=60, num_shadow=40, num_test=20, seed=0)
+    return split.test
+
+
+def test_the_embedding_keeps_groups_apart(rng):
+    """Two groups of models: everyone's nearest neighbour is of their own group."""
+    group = np.repeat([0, 1], 30)
+    weights = rng.normal(size=(60, 40)) + 8 * group[:, None] * rng.normal(size=40)
+    weights[:, 3] = 1.0  # doesn't vary
+    places = diagnostics.embedding(weights.astype(np.float32), seed=0)
+    distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    assert np.mean(group[distances.argmin(axis=1)] == group) == 1
+    with pytest.raises(ValueError, match="No weight varies"):
+        diagnostics.embedding(np.ones((5, 3), np.float32), seed=0)
+
+
+def test_membership_auc_against_a_loop(factory, targets):
+    """On few epochs a coin; an overfitted model gives its members away."""
+    overfitted = dataclasses.replace(
+        factory, training=shadow.TrainingConfig(epochs=400, learning_rate=0.3)
+    )
+    weights = overfitted.train(targets.take(np.arange(3)))
+    found = diagnostics.membership_auc(
+        factory.victim, weights, factory.fixed, targets.take(np.arange(3, 20))
+    )
+    losses = diagnostics.target_losses(factory.victim, weights, factory.fixed)[1]
+    others = diagnostics.target_losses(
+        factory.victim, weights, targets.take(np.arange(3, 20))
+    )[1]
+    wins = np.mean(losses[:, None] < others[None])
+    assert found[1] == pytest.approx(wins, abs=1e-6)
+    assert found.min() > 0.6
+
+
+def test_losses_are_optaxs(factory, targets):
+    weights = factory.train(targets.take(np.arange(2)))
+    found = diagnostics.target_losses(factory.victim, weights, targets)
+    for row, theta in zip(found, weights, strict=True):
+        logits = factory.victim.apply(
+            factory.victim.unflatten(jnp.asarray(theta)), targets.images
+        )
+        expected = optax.softmax_cross_entropy_with_integer_labels(
+            logits, targets.labels
+        )
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_against_finite_differences(factory, targets):
+    some = targets.take(np.arange(2))
+    found = diagnostics.gradients(factory, some, epochs=(3, 30))
+    assert found.norms.shape == (2, 2)
+    assert found.layers == ("hidden_0/b", "hidden_0/w", "output/b", "output/w")
+    weights = factory.train(some)
+    slopes = np.empty(weights.shape[1])
+    for i in range(len(slopes)):
+        ends = np.repeat(weights[:1], 2, axis=0)
+        ends[:, i] += (0.02, -0.02)
+        low_high = diagnostics.target_losses(
+            factory.victim, ends, some.take(np.arange(1))
+        )[:, 0]
+        slopes[i] = (low_high[0] - low_high[1]) / (ends[0, i] - ends[1, i])
+    assert found.norms[0, 1] == pytest.approx(np.linalg.norm(slopes), rel=0.01)
+
+
+def test_relus_have_zero_gradients(factory, targets):
+    """Black pixels aside, which have none with any activation."""
+    relu = dataclasses.replace(
+        factory,
+        victim=shadow.build_victim(
+            shadow.VictimConfig(widths=(6,), activation="relu"),
+            image_shape=(8, 8, 1),
+            num_classes=10,
+        ),
+    )
+    zeros = {
+        name: diagnostics.gradients(f, targets, epochs=(10,)).zeros[:, 0]
+        for name, f in (("elu", factory), ("relu", relu))
+    }
+    assert zeros["elu"][0] == 0  # hidden biases
+    assert zeros["relu"][0] > 0.1
+    assert zeros["relu"][1] > zeros["elu"][1]
+
+
+def test_a_random_initialisation_hides_the_target(factory, targets):
+    """Appendix A: with a shared one the loss tells, with a random one much less."""
+    found = {}
+    for kind in ("shared", "random"):
+        training = dataclasses.replace(
+            factory.training, initialisation=kind, learning_rate=0.02, epochs=60
+        )
+        found[kind] = diagnostics.losses(
+            dataclasses.replace(factory, training=training),
+            targets.take(np.arange(1)),
+            targets.take(np.arange(1, 20)),
+        )
+    assert found["shared"].auc > 0.99
+    assert found["random"].auc < 0.9
+    both = found["shared"]
+    truth = np.repeat([1, 0], 19)
+    scores = -np.concatenate([both.seen, both.unseen])
+    assert both.auc == roc_auc_score(truth, scores)
+
+
+def test_epochs_are_spread():
+    assert diagnostics.spread_epochs(shadow.TrainingConfig(epochs=100), 4) == (
+        1,
+        34,
+        67,
+        100,
+    )
+    assert diagnostics.spread_epochs(shadow.TrainingConfig(epochs=2), 9) == (1, 2)
+
+
+def test_bad_input(factory, targets):
+    with pytest.raises(ValueError, match="at least one epoch"):
+        diagnostics.gradients(factory, targets, epochs=())
+    with pytest.raises(ValueError, match="Expected one target, got 20"):
+        diagnostics.losses(factory, targets, targets)
