@@ -19,6 +19,7 @@ import numpy as np
 
 import reconn
 from reconn.batches import Batches
+from reconn.placement import Placement
 from reconn.steps import Steps
 from shadow import devices
 
@@ -44,7 +45,14 @@ def main() -> None:
         batch_size=config.batch_size,
     )
     network = config.network(arguments.features, SHAPE)
-    run = Steps(network, config, batches.steps, jax.random.key(0))
+    run = Steps(
+        network,
+        config,
+        batches.steps,
+        jax.random.key(0),
+        image_shape=SHAPE,
+        placement=Placement.of(None),
+    )
     state, _ = run.epoch(run.start(), batches, 0)
     batches.waited_s = 0.0
     start = time.perf_counter()

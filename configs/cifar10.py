@@ -57,6 +57,11 @@ def get_config(size: str = "paper") -> config_dict.ConfigDict:
     config.view.probes = 500
 
     config.reconn = config_dict.ConfigDict()
+    config.reconn.kind = "network"
+    config.reconn.kernel = config_dict.ConfigDict()
+    config.reconn.kernel.scale = 4.0
+    config.reconn.kernel.ridge = 1e-3
+    config.reconn.kernel.voters = 10_000
     config.reconn.models = config_dict.placeholder(int)
     config.reconn.standardise = True
     config.reconn.architecture = "transposed_cnn"

@@ -1,8 +1,9 @@
-"""The learned attack: a reconstructor network from weights to images.
+"""The learned attacks: reconstructors from weights to images.
 
 views       what is seen of theta: weights, layers, black-box logits
 features    a view to the network's input
-networks    the reconstructors
+kernel      the reconstructor in closed form
+networks    the reconstructor networks
 losses      what they minimise
 perceptual  LPIPS
 config      architecture and training
@@ -14,11 +15,13 @@ trainer     training with checkpoints, and the trained reconstructor
 
 from reconn.config import ReconnConfig
 from reconn.features import Standardiser
+from reconn.kernel import KernelConfig
 from reconn.losses import LossConfig
 from reconn.trainer import Reconstructor, load, train
 from reconn.views import View, ViewConfig
 
 __all__ = [
+    "KernelConfig",
     "LossConfig",
     "ReconnConfig",
     "Reconstructor",

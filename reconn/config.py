@@ -1,21 +1,26 @@
-"""Architecture and training of the RecoNN, as one frozen dataclass."""
+"""Architecture and training of the reconstructor, as one frozen dataclass."""
 
 import dataclasses
 
 from reconn import networks
+from reconn.kernel import KernelConfig
 from reconn.losses import LossConfig
 from shadow import checks
 from shadow.activations import ACTIVATIONS
 
+KINDS = ("network", "kernel")
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReconnConfig:
-    """Architecture and training of the RecoNN.
+    """Architecture and training of the reconstructor.
 
     Attributes:
+      kind: "network", the paper's RecoNN, or "kernel" (`reconn.kernel`), to which of
+        the other fields only models, standardise, clip and validation_fraction apply.
+      kernel: the kernel regression.
       models: how many of the shadow models are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
@@ -37,6 +42,8 @@ class ReconnConfig:
       validation_fraction: share of the shadow models kept for choosing the best epoch.
     """
 
+    kind: str = "network"
+    kernel: KernelConfig = dataclasses.field(default_factory=KernelConfig)
     models: int | None = None
     standardise: bool = True
     architecture: str = "mlp"
@@ -56,6 +63,7 @@ class ReconnConfig:
     validation_fraction: float = 0.05
 
     def __post_init__(self) -> None:
+        checks.choice("reconn.kind", self.kind, KINDS)
         checks.choice("reconn.architecture", self.architecture, networks.ARCHITECTURES)
         checks.choice("reconn.activation", self.activation, ACTIVATIONS)
         checks.choice("reconn.optimiser", self.optimiser, OPTIMISERS)

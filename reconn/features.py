@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int32
 
 from reconn.views import View
 from shadow import devices, files
@@ -140,8 +140,9 @@ def read(
 ) -> tuple[
     Float32[np.ndarray, "models features"],
     Float32[np.ndarray, "models height width channels"],
+    Int32[np.ndarray, "models"],
 ]:
-    """Features and images of the first shadow models, read block by block.
+    """Features, images and labels of the first shadow models, read block by block.
 
     Features that would take more than a quarter of the machine's memory lie in the file
     `scratch`, if it is named, and are mapped. The caller may delete it at any time.
@@ -155,6 +156,7 @@ def read(
             scratch, mode="w+", dtype=np.float32, shape=shape
         )
     images = np.empty((num_models, *models.image_shape), np.float32)
+    labels = np.empty(num_models, np.int32)
     start = 0
     for block in models.blocks():
         weights = block.weights[: num_models - start]
@@ -163,5 +165,6 @@ def read(
         rows = slice(start, start + len(weights))
         features[rows] = standardiser(view(weights))
         images[rows] = block.images[: len(weights)]
+        labels[rows] = block.labels[: len(weights)]
         start = rows.stop
-    return features, images
+    return features, images, labels

@@ -1,4 +1,4 @@
-"""Training the RecoNN on a shadow store, and using it.
+"""Training a reconstructor on a shadow store, and using it.
 
 Nothing here sees a released model or its target: statistics, training and the choice of
 the best epoch use shadow models only, a fixed part of them for validation.
@@ -10,6 +10,7 @@ goes on from its checkpoint and ends in the same weights as one that wasn't.
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import os
@@ -25,7 +26,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import Array, Float32
 from tqdm import tqdm
 
-from reconn import features, losses, networks
+from reconn import features, kernel, losses, networks
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
@@ -39,21 +40,45 @@ _PREDICT_BATCH = 1024
 _CHECKPOINT_SECONDS = 30.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Reconstructor:
-    """A trained RecoNN: weights of released models in, images out."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """Features in, images out."""
 
     network: networks.Network
     params: Params
+
+    def __call__(
+        self, inputs: Float32[np.ndarray, "models features"]
+    ) -> Float32[np.ndarray, "models height width channels"]:
+        """The network's images, in batches."""
+        parts = [
+            np.asarray(
+                _apply(self.network.apply, self.params, inputs[i : i + _PREDICT_BATCH])
+            )
+            for i in range(0, len(inputs), _PREDICT_BATCH)
+        ]
+        return np.concatenate(parts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstructor:
+    """A trained reconstructor: weights of released models in, images out.
+
+    Attributes:
+      view: what it sees of them.
+      standardiser: makes its input of that.
+      model: and this the images.
+    """
+
     view: View
     standardiser: features.Standardiser
+    model: TrainedNetwork | kernel.KernelRegression
 
     def __call__(
         self, weights: Float32[np.ndarray, "models params"]
     ) -> Float32[np.ndarray, "models height width channels"]:
         """Reconstruct one image a model; pixels in [0, 1]."""
-        inputs = self.standardiser(self.view(weights))
-        return _predict(self.network, self.params, inputs)
+        return self.model(self.standardiser(self.view(weights)))
 
 
 def train(
@@ -67,7 +92,7 @@ def train(
     progress: bool = True,
     on_epoch: Callable[[], None] = lambda: None,
 ) -> Reconstructor:
-    """Train a RecoNN on shadow models.
+    """Train a reconstructor on shadow models.
 
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
@@ -76,13 +101,15 @@ def train(
       workdir: takes checkpoints/, metrics.jsonl (one line an epoch: epoch,
         train_loss, validation_loss (of the pixels), validation_mse, seconds) and
         standardiser.npz. A run that was begun there with the same arguments is
-        continued; run.json remembers them.
+        continued; run.json remembers them. A kernel regression is kept in kernel/, and
+        has one line of metrics.
       view: what the RecoNN sees of theta; default: all weights.
       devices: among which batches and large arrays are divided; None: all accelerators,
         or else one CPU device, which uses all cores. A run may go on on others.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
-    Returns: the RecoNN of the epoch with the smallest validation MSE.
+    Returns: the kernel regression, or the RecoNN of the epoch with the smallest
+      validation MSE.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError: another run was begun in `workdir`.
@@ -107,7 +134,7 @@ def train(
         clip=config.clip,
         standardise=config.standardise,
     )
-    inputs, images = features.read(
+    inputs, images, labels = features.read(
         models,
         view,
         standardiser,
@@ -115,7 +142,94 @@ def train(
         scratch=workdir / "features.npy",
     )
     standardiser.save(workdir / "standardiser.npz")
-    network = config.network(standardiser.num_features, images.shape[1:])
+    model: TrainedNetwork | kernel.KernelRegression
+    if config.kind == "kernel":
+        model = _fit_kernel(
+            inputs,
+            images,
+            labels,
+            config,
+            num_train=num_train,
+            workdir=workdir,
+            progress=progress,
+        )
+    else:
+        model = _train_network(
+            inputs,
+            images,
+            config,
+            num_train=num_train,
+            key=key,
+            workdir=workdir,
+            placement=Placement.of(devices),
+            progress=progress,
+            on_epoch=on_epoch,
+        )
+    (workdir / "features.npy").unlink(missing_ok=True)
+    return Reconstructor(view=view, standardiser=standardiser, model=model)
+
+
+def load(
+    workdir: str | os.PathLike,
+    config: ReconnConfig,
+    image_shape: tuple[int, ...],
+    view: View = EVERYTHING,
+) -> Reconstructor:
+    """The RecoNN that a finished `train` left in `workdir`.
+
+    Raises:
+      FileNotFoundError: there is none, or it isn't finished.
+      ConfigurationMismatchError: it was trained on another view.
+    """
+    workdir = Path(workdir)
+    if not (workdir / "standardiser.npz").exists():
+        raise FileNotFoundError(
+            f"No RecoNN in {workdir}. Train one with `informed train`."
+        )
+    standardiser = features.Standardiser.load(workdir / "standardiser.npz")
+    trained = json.loads((workdir / "run.json").read_text()).get("view")
+    if trained != view.fingerprint():
+        raise ConfigurationMismatchError(
+            f"The RecoNN in {workdir} was trained on another view of theta. Pass the"
+            " view that it was trained on."
+        )
+    if config.kind == "kernel":
+        regression = kernel.load(workdir / "kernel", config.kernel, image_shape)
+        return Reconstructor(view=view, standardiser=standardiser, model=regression)
+    network = config.network(standardiser.num_features, image_shape)
+    run = Steps(
+        network,
+        config,
+        1,
+        jax.random.key(0),
+        image_shape=image_shape,
+        placement=Placement.of(None),
+    )
+    with _checkpoints(workdir) as manager:
+        if manager.latest_step() != config.epochs:
+            raise FileNotFoundError(
+                f"The RecoNN in {workdir} has {manager.latest_step() or 0} of"
+                f" {config.epochs} epochs. Go on with `informed train`."
+            )
+        state, _ = _restore(manager, run.start())
+    trained = TrainedNetwork(network, state["best"])
+    return Reconstructor(view=view, standardiser=standardiser, model=trained)
+
+
+def _train_network(
+    inputs: np.ndarray,
+    images: np.ndarray,
+    config: ReconnConfig,
+    *,
+    num_train: int,
+    key: Array,
+    workdir: Path,
+    placement: Placement,
+    progress: bool,
+    on_epoch: Callable[[], None],
+) -> TrainedNetwork:
+    """Epoch after epoch; see `train`."""
+    network = config.network(inputs.shape[1], images.shape[1:])
     batches = Batches(
         inputs[:num_train], images[:num_train], batch_size=config.batch_size
     )
@@ -125,7 +239,7 @@ def train(
         batches.steps,
         key,
         image_shape=images.shape[1:],
-        placement=Placement.of(devices),
+        placement=placement,
     )
     validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
 
@@ -144,9 +258,8 @@ def train(
             for epoch in range(len(history), config.epochs):
                 started = time.monotonic()
                 state, train_loss = run.epoch(state, batches, epoch)
-                predicted = jnp.asarray(
-                    _predict(network, state["params"], validation[0])
-                )
+                trained = TrainedNetwork(network, state["params"])
+                predicted = jnp.asarray(trained(validation[0]))
                 line = {
                     "epoch": epoch + 1,
                     "train_loss": train_loss,
@@ -182,55 +295,38 @@ def train(
                 ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
-    (workdir / "features.npy").unlink(missing_ok=True)
-    return Reconstructor(
-        network=network, params=state["best"], view=view, standardiser=standardiser
-    )
+    return TrainedNetwork(network, state["best"])
 
 
-def load(
-    workdir: str | os.PathLike,
+def _fit_kernel(
+    inputs: np.ndarray,
+    images: np.ndarray,
+    labels: np.ndarray,
     config: ReconnConfig,
-    image_shape: tuple[int, ...],
-    view: View = EVERYTHING,
-) -> Reconstructor:
-    """The RecoNN that a finished `train` left in `workdir`.
-
-    Raises:
-      FileNotFoundError: there is none, or it isn't finished.
-      ConfigurationMismatchError: it was trained on another view.
-    """
-    workdir = Path(workdir)
-    if not (workdir / "standardiser.npz").exists():
-        raise FileNotFoundError(
-            f"No RecoNN in {workdir}. Train one with `informed train`."
-        )
-    standardiser = features.Standardiser.load(workdir / "standardiser.npz")
-    trained = json.loads((workdir / "run.json").read_text()).get("view")
-    if trained != view.fingerprint():
-        raise ConfigurationMismatchError(
-            f"The RecoNN in {workdir} was trained on another view of theta. Pass the"
-            " view that it was trained on."
-        )
-    network = config.network(standardiser.num_features, image_shape)
-    run = Steps(
-        network,
-        config,
-        1,
-        jax.random.key(0),
-        image_shape=image_shape,
-        placement=Placement.of(None),
+    *,
+    num_train: int,
+    workdir: Path,
+    progress: bool,
+) -> kernel.KernelRegression:
+    """Fit, judge on the validation part, and save; or read what was saved."""
+    folder, started = workdir / "kernel", time.monotonic()
+    if (folder / "labels.npy").exists():
+        return kernel.load(folder, config.kernel, images.shape[1:])
+    seen, unseen = slice(0, num_train), slice(num_train, None)
+    model = kernel.fit(
+        inputs[seen], images[seen], labels[seen], config.kernel, progress=progress
     )
-    with _checkpoints(workdir) as manager:
-        if manager.latest_step() != config.epochs:
-            raise FileNotFoundError(
-                f"The RecoNN in {workdir} has {manager.latest_step() or 0} of"
-                f" {config.epochs} epochs. Go on with `informed train`."
-            )
-        state, _ = _restore(manager, run.start())
-    return Reconstructor(
-        network=network, params=state["best"], view=view, standardiser=standardiser
-    )
+    error = np.mean(np.square(model(inputs[unseen]) - images[unseen]), dtype=float)
+    line = {
+        "validation_mse": float(error),
+        "validation_labels_right": float(
+            np.mean(model.labels(inputs[unseen]) == labels[unseen])
+        ),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    files.write_bytes(workdir / "metrics.jsonl", (json.dumps(line) + "\n").encode())
+    kernel.save(model, folder)
+    return model
 
 
 def _claim(
@@ -248,7 +344,8 @@ def _claim(
         "view": view.fingerprint(),
     }
     file = workdir / "run.json"
-    if file.exists() and any((workdir / "checkpoints").glob("[0-9]*")):
+    begun = (workdir / "checkpoints").glob("[0-9]*"), (workdir / "kernel").glob("*.npy")
+    if file.exists() and any(itertools.chain(*begun)):
         differing = checks.differences(json.loads(file.read_text()), run)
         if differing:
             raise ConfigurationMismatchError(
@@ -261,17 +358,6 @@ def _claim(
 @functools.partial(jax.jit, static_argnums=0)
 def _apply(apply: Callable[[Params, Array], Array], params: Params, x: Array) -> Array:
     return apply(params, x)
-
-
-def _predict(
-    network: networks.Network, params: Params, inputs: np.ndarray
-) -> np.ndarray:
-    """The network's images, in batches."""
-    parts = [
-        np.asarray(_apply(network.apply, params, inputs[i : i + _PREDICT_BATCH]))
-        for i in range(0, len(inputs), _PREDICT_BATCH)
-    ]
-    return np.concatenate(parts)
 
 
 def _checkpoints(workdir: Path) -> ocp.CheckpointManager:

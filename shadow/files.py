@@ -1,27 +1,45 @@
 """Files that are either whole or absent: write beside, then rename."""
 
+import contextlib
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+import numpy as np
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` in one step; a crash leaves the old file or the new.
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to, that replaces `path` in one step when all went well.
 
-    The content reaches the disk before the name does.
+    A crash leaves the old file or the new; the content reaches the disk before the name
+    does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         with partial.open("wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace `path` by `content` in one step."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def write_array(path: Path, values: np.ndarray) -> None:
+    """Write an .npy file in one step, without a copy in memory."""
+    with replacing(path) as file:
+        np.save(file, values, allow_pickle=False)
 
 
 def write_json(path: Path, value: Any) -> None:

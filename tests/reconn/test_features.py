@@ -71,7 +71,7 @@ def test_only_the_first_models_are_read(rng):
     blocks = InBlocks(weights=whole.weights, images=whole.images, labels=whole.labels)
     object.__setattr__(blocks, "size", 7)
     found = features.fit(blocks, EVERYTHING, num_models=10, clip=10.0)
-    inputs, images = features.read(blocks, EVERYTHING, found, num_models=12)
+    inputs, images, _ = features.read(blocks, EVERYTHING, found, num_models=12)
     np.testing.assert_array_equal(inputs, found(whole.weights[:12]))
     assert len(images) == 12
 

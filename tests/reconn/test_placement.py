@@ -31,7 +31,7 @@ def train(workdir, epochs, devices, **fields):
 one = train(sys.argv[1] + "/one", 3, 1)
 four = train(sys.argv[1] + "/four", 3, 4)
 # The first layer is divided, and so is what it's multiplied by.
-parts = [leaf for leaf in jax.tree.leaves(four.params) if leaf.size == 128 * 512]
+parts = [leaf for leaf in jax.tree.leaves(four.model.params) if leaf.size == 128 * 512]
 assert len({shard.device for shard in parts[0].addressable_shards}) == 4
 assert parts[0].addressable_shards[0].data.size * 4 == parts[0].size
 expected = one(weights)

@@ -97,7 +97,9 @@ def test_an_interrupted_run_ends_in_the_same_weights(
         planted, config(), **again, on_epoch=lambda: epochs.append(1)
     )
     assert len(epochs) == 12 - 4, "four epochs had been saved"
-    jax.tree.map(np.testing.assert_array_equal, resumed.params, whole.params)
+    jax.tree.map(
+        np.testing.assert_array_equal, resumed.model.params, whole.model.params
+    )
     histories = [
         [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").open()]
         for run in ("whole", "again")
@@ -126,7 +128,7 @@ def test_features_that_do_not_fit_into_memory_are_mapped(
     )
     assert min(seen) >= 300 * 40 * 4
     assert not (tmp_path / "mapped" / "features.npy").exists()
-    jax.tree.map(np.testing.assert_array_equal, held.params, mapped.params)
+    jax.tree.map(np.testing.assert_array_equal, held.model.params, mapped.model.params)
 
 
 def test_the_best_epoch_is_kept(planted, key, tmp_path):
@@ -198,7 +200,7 @@ def test_another_run_in_the_same_folder_is_refused(planted, key, tmp_path):
     with pytest.raises(ConfigurationMismatchError, match=r"clip: 10\.0 there, 9\.0"):
         reconn.train(planted, config(clip=9.0), key=key, **arguments)
     again = reconn.train(planted, config(), key=key, **arguments)
-    jax.tree.map(np.testing.assert_array_equal, first.params, again.params)
+    jax.tree.map(np.testing.assert_array_equal, first.model.params, again.model.params)
 
 
 def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):

@@ -1,0 +1,125 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import pairwise_distances
+
+import reconn
+from reconn import kernel
+from reconn.kernel import KernelConfig
+from shadow import ConfigurationMismatchError, ShadowModels
+
+
+@pytest.fixture
+def planted(digits, rng):
+    """Weights that bend with the target, and differently for each label."""
+    images, labels = digits.images[:900], digits.labels[:900]
+    mixing = rng.normal(size=(10, 64, 90)).astype(np.float32)
+    bent = np.einsum("ni,nij->nj", images.reshape(900, 64), mixing[labels])
+    return ShadowModels(weights=np.tanh(bent / 8), images=images, labels=labels)
+
+
+def part(models, rows):
+    return ShadowModels(
+        weights=models.weights[rows],
+        images=models.images[rows],
+        labels=models.labels[rows],
+    )
+
+
+def test_against_scikit_learn(planted):
+    """One label: the same kernel, centred the same way, in another library."""
+    config = KernelConfig(scale=3.0, ridge=1e-2)
+    rows = planted.labels == 4
+    x, images = planted.weights[rows], planted.images[rows]
+    found = kernel.fit(x[:60], images[:60], np.full(60, 4), config, progress=False)
+    squared = pairwise_distances(x[:60].astype(float)) ** 2
+    scale = 3.0 * np.median(squared[np.triu_indices(60, 1)])
+
+    def values(distances):
+        return 1 / np.sqrt(1 + distances / scale)
+
+    flat = images.reshape(len(images), -1)
+    ridge = KernelRidge(alpha=1e-2, kernel="precomputed")
+    ridge.fit(values(squared), flat[:60] - flat[:60].mean(axis=0))
+    between = pairwise_distances(x[60:].astype(float), x[:60].astype(float)) ** 2
+    expected = ridge.predict(values(between)) + flat[:60].mean(axis=0)
+    np.testing.assert_allclose(
+        found(x[60:]).reshape(len(expected), -1), np.clip(expected, 0, 1), atol=2e-4
+    )
+
+
+def test_a_planted_target_is_read_back(planted, key, tmp_path):
+    """Unseen targets and their labels; shuffled weights teach nothing."""
+    seen, unseen = part(planted, slice(0, 800)), part(planted, slice(800, None))
+    config = reconn.ReconnConfig(kind="kernel")
+
+    def train(models, name):
+        return reconn.train(
+            models, config, key=key, workdir=tmp_path / name, progress=False
+        )
+
+    found = train(seen, "true")
+    errors = np.mean((found(unseen.weights) - unseen.images) ** 2)
+    baseline = np.mean((seen.images.mean(axis=0) - unseen.images) ** 2)
+    assert errors < 0.25 * baseline
+    inputs = found.standardiser(unseen.weights)
+    assert np.mean(found.model.labels(inputs) == unseen.labels) > 0.9
+    (line,) = (tmp_path / "true" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["validation_mse"] < 0.3 * baseline
+    shuffled = ShadowModels(
+        weights=seen.weights[::-1], images=seen.images, labels=seen.labels
+    )
+    control = train(shuffled, "control")
+    assert np.mean((control(unseen.weights) - unseen.images) ** 2) > 0.8 * baseline
+    # What was saved is what was trained, and another run isn't mixed up with it.
+    loaded = reconn.load(tmp_path / "true", config, seen.image_shape)
+    np.testing.assert_array_equal(loaded(unseen.weights), found(unseen.weights))
+    again = train(seen, "true")
+    np.testing.assert_array_equal(again(unseen.weights), found(unseen.weights))
+    other = reconn.ReconnConfig(kind="kernel", kernel=KernelConfig(ridge=0.1))
+    with pytest.raises(ConfigurationMismatchError, match="ridge"):
+        reconn.train(seen, other, key=key, workdir=tmp_path / "true", progress=False)
+
+
+def test_labels_with_one_model_or_few_votes(planted):
+    """A label that only one shadow model has is still a label."""
+    rows = np.flatnonzero(planted.labels < 3)[:80]
+    lonely = np.flatnonzero(planted.labels == 7)[:1]
+    some = part(planted, np.concatenate([rows, lonely]))
+    config = KernelConfig(voters=40)
+    found = kernel.fit(some.weights, some.images, some.labels, config, progress=False)
+    assert np.isfinite(found(planted.weights)).all()
+    np.testing.assert_allclose(
+        found.of_label[7](some.weights[-1:], config)[0],
+        some.images[-1].ravel(),
+        atol=1e-6,
+    )
+
+
+def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatch):
+    some = part(planted, slice(0, 60))
+    config = KernelConfig()
+    found = kernel.fit(some.weights, some.images, some.labels, config, progress=False)
+    written = []
+
+    def write(path, values):
+        if len(written) == 5:
+            raise OSError("no space left")
+        written.append(path)
+
+    monkeypatch.setattr(kernel.files, "write_array", write)
+    with pytest.raises(OSError, match="no space"):
+        kernel.save(found, tmp_path)
+    with pytest.raises(FileNotFoundError, match="informed train"):
+        kernel.load(tmp_path, config, some.image_shape)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match=r"reconn\.kernel\.ridge > 0, got 0"):
+        KernelConfig(ridge=0.0)
+    with pytest.raises(ValueError, match=r"reconn\.kernel\.voters >= 1"):
+        KernelConfig(voters=0)
+    with pytest.raises(ValueError, match=r"reconn\.kind.*'kernel'"):
+        reconn.ReconnConfig(kind="kernal")
