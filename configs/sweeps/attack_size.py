@@ -2,6 +2,9 @@
 
 Command:   informed sweep --config=configs/sweeps/attack_size.py --workdir=DIR
 Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+
+All points attack the same released models, with the first k models of one store; the
+paper's network, and the kernel regression.
 """
 
 from ml_collections import config_dict
@@ -15,7 +18,7 @@ SIZES = {
 
 def _epochs(models: int) -> int:
     """About as many steps for few shadow models as for many."""
-    return max(40, min(200, 800_000 // models)) if models > 200 else 5
+    return max(40, min(200, 400_000 // models)) if models > 200 else 5
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
@@ -24,10 +27,16 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.base = f"../mnist.py:{size}"
     config.overrides = ()
     config.points = tuple(
-        (f"k={k}", f"reconn.models={k}", f"reconn.epochs={_epochs(k)}")
+        (
+            f"{kind}, k={k}",
+            f"reconn.kind={kind}",
+            f"reconn.models={k}",
+            f"reconn.epochs={_epochs(k)}",
+        )
+        for kind in ("network", "kernel")
         for k in SIZES[size]
     )
     config.x = "reconn.models"
-    config.series = ()
+    config.series = ("reconn.kind",)
     config.metric = "reconn_mse"
     return config.lock()

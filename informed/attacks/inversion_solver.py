@@ -32,7 +32,7 @@ _RIDGE = 0.1  # of the regression of starts, in its largest eigenvalue
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
-_LARGE_JACOBIAN = 1 << 30  # bytes; beyond, the last stages are matrix-free
+_LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free
 _COUNTS = (
     "steps",
     "label_components",
@@ -69,7 +69,7 @@ class InversionConfig:
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
-        would pass 1 GiB.
+        would pass 2 GiB.
       draws: of randomness of A that isn't told.
       noise_factor: certified if the squared residual is at most this many times that
         of the noise,
