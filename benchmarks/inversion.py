@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--fixed", type=int, default=300)
     parser.add_argument("--targets", type=int, default=10)
     parser.add_argument("--public", type=int, default=6000, help="images, at most")
+    parser.add_argument("--neighbours", type=int, default=600, help="a label")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None, help="a file of JSON lines")
     arguments = parser.parse_args()
@@ -101,7 +102,9 @@ def _measure(
         return done
     release = informed.Release(weights=factory.train(left))
     knowledge = informed.Knowledge.informed(factory, public=split.shadow)
-    attack = informed.TrainingInversion(progress=True)
+    attack = informed.TrainingInversion(
+        config=informed.InversionConfig(neighbours=arguments.neighbours), progress=True
+    )
     start = time.perf_counter()
     found = attack.each(release, knowledge, key=jax.random.key(arguments.seed + 1))
     for image, label, each in zip(left.images, left.labels, found, strict=True):
