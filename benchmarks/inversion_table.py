@@ -5,8 +5,8 @@
 Each row changes one thing of the default: Table V and a fixed set of 300, on MNIST
 1,000, on CIFAR-10 the CNN, 50 and 10 epochs; labels not told unless said. Rows are
 appended to --out; those that are there already are skipped, so an interrupted run goes
-on. `--only=releases` or `--only=relu` picks groups or rows. With --reconn a RecoNN attacks
-the same models, from as many shadow models as --shadow says.
+on. `--only=releases` or `--only=relu` picks groups or rows. With --reconn a RecoNN
+attacks the same models, from as many shadow models as --shadow says.
 """
 
 import argparse
