@@ -57,8 +57,8 @@ class KernelConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Regression:
-    """One kernel ridge regression.
+class Regression:
+    """One kernel ridge regression, of outputs on features.
 
     Attributes:
       points: (models, features), minus `centre`.
@@ -77,7 +77,7 @@ class _Regression:
     @classmethod
     def fit(
         cls, features: np.ndarray, values: np.ndarray, config: KernelConfig
-    ) -> "_Regression":
+    ) -> "Regression":
         """In float64, but for the products of features."""
         centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
         points = features - centre
@@ -117,8 +117,8 @@ class KernelRegression:
 
     config: KernelConfig
     image_shape: tuple[int, ...]
-    of_label: dict[int, _Regression]
-    label: _Regression
+    of_label: dict[int, Regression]
+    label: Regression
 
     def labels(self, features: Features) -> Labels:
         """The label of each release's target, as far as theta tells."""
@@ -163,14 +163,14 @@ def fit(
         disable=None if progress else True,
     ):
         rows = np.flatnonzero(labels == label)
-        of_label[int(label)] = _Regression.fit(features[rows], flat[rows], config)
+        of_label[int(label)] = Regression.fit(features[rows], flat[rows], config)
     voters = slice(0, config.voters)
     votes = (labels[voters, None] == known[None]).astype(np.float32)
     return KernelRegression(
         config=config,
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
-        label=_Regression.fit(features[voters], votes, config),
+        label=Regression.fit(features[voters], votes, config),
     )
 
 
@@ -196,11 +196,11 @@ def load(
             f"No kernel regression in {folder}. Train one with `informed train`."
         )
 
-    def part(name: str) -> _Regression:
-        return _Regression(
+    def part(name: str) -> Regression:
+        return Regression(
             **{
                 field.name: _read(folder / f"{name}.{field.name}.npy")
-                for field in dataclasses.fields(_Regression)
+                for field in dataclasses.fields(Regression)
             }
         )
 

@@ -19,7 +19,7 @@ found by damped Gauss-Newton (`gauss_newton`) through the whole training run
   lit. (With Adam theta jumps between.)
 - The start is the mean image of a class. The derivatives there are shared by all
   releases: they rank the candidate labels, and are the first step's Jacobian. Where it
-  leads nowhere, as for outliers, the next starts are read out of theta by a ridge
+  leads nowhere, as for outliers, the next starts are read out of theta by a kernel
   regression on a few hundred public images that were trained on.
 
 The certificate: at a true target the residual is the rounding noise of A, which the

@@ -6,7 +6,7 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -19,7 +19,10 @@ from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
 from informed.attacks.retraining import Retraining
 from informed.threat import Knowledge, Release
+from reconn import features, kernel
+from reconn.views import EVERYTHING
 from shadow import checks
+from shadow.store import ShadowModels
 
 _LAST_DIGITS = 1e-6
 _ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
@@ -28,7 +31,8 @@ _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _LAST_STAGE = 2  # times `steps`
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
-_RIDGE = 0.1  # of the regression of starts, in its largest eigenvalue
+_OF_STARTS = kernel.KernelConfig(scale=16.0, ridge=1e-2)  # smooth, for outliers
+_CLIP = 10.0  # of standardised weights
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
@@ -64,7 +68,7 @@ class InversionConfig:
         times the best one's.
       neighbours: where the mean image doesn't lead to theta, so many public images of
         each label are trained on;
-      starts: the images that a ridge regression then reads out of theta, one a label,
+      starts: the images that a kernel regression then reads out of theta, one a label,
         are the next starts; so many, those first whose own theta is nearest.
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
@@ -145,6 +149,21 @@ class Candidate:
     expected_mse: float
 
 
+def _regression(models: ShadowModels) -> Callable[[Target], np.ndarray]:
+    """From a target's theta to its image, learnt from models of its label."""
+    if len(models) < 2:
+        return lambda target: models.images[0].astype(np.float64)
+    standardiser = features.fit(models, EVERYTHING, num_models=len(models), clip=_CLIP)
+    flat = models.images.reshape(len(models), -1)
+    fitted = kernel.Regression.fit(standardiser(models.weights), flat, _OF_STARTS)
+
+    def image(target: Target) -> np.ndarray:
+        seen = standardiser(target.theta[None].astype(np.float32))
+        return np.clip(fitted(seen, _OF_STARTS), 0, 1).reshape(models.image_shape)
+
+    return image
+
+
 class Solver:
     """Everything that the releases of one call share."""
 
@@ -172,7 +191,7 @@ class Solver:
         self.coordinates = _COORDINATES[config.coordinates](self._public[0])
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._trained: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._regressions: dict[int, Callable[[Target], np.ndarray]] = {}
 
     # Starts
 
@@ -227,39 +246,31 @@ class Solver:
     def _regressed(
         self, target: Target, labels: np.ndarray
     ) -> list[tuple[int, np.ndarray]]:
-        """What theta suggests to a ridge regression for each label, best first.
+        """What theta suggests to a kernel regression for each label, best first.
 
         A small shadow attack: some public images of each label are trained on, once for
         all releases. Outliers, whom no mean image resembles, are found from here.
         """
-        images, guesses = self._public[0], []
-        for label in labels:
-            members, thetas = self._shadows(int(label))
-            shown = images[members].astype(np.float64)
-            centre, mean = shown.mean(axis=0), thetas.mean(axis=0)
-            moved = (thetas - mean).astype(np.float64)
-            spectrum, rotation = np.linalg.eigh(moved @ moved.T)
-            along = rotation.T @ (moved @ (target.theta - mean))
-            ridge = _RIDGE * spectrum[-1] + np.finfo(float).tiny  # one image: its mean
-            weights = rotation @ (along / (np.maximum(spectrum, 0) + ridge))
-            guess = centre + np.tensordot(weights, shown - centre, 1)
-            guesses.append(np.clip(guess, 0, 1))
-        thetas = self.runs.thetas(np.stack(guesses)[:, None], labels[:, None])
+        guesses = np.stack([self._regression(int(label))(target) for label in labels])
+        thetas = self.runs.thetas(guesses[:, None], labels[:, None])
         distances = np.sum((thetas - target.theta[None]) ** 2, axis=1)
         best = np.argsort(distances)[: self.config.starts]
         return [(int(labels[i]), guesses[i]) for i in best]
 
-    def _shadows(self, label: int) -> tuple[np.ndarray, np.ndarray]:
-        """Public images of a label, or of any where it has none, and their thetas."""
-        if label not in self._trained:
+    def _regression(self, label: int) -> Callable[[Target], np.ndarray]:
+        """From theta to an image of a label, or of any where the public has none."""
+        if label not in self._regressions:
             images, of = self._public
             members = np.flatnonzero(of == label)
             members = members if len(members) else np.arange(len(of))
-            members = members[-self.config.neighbours :]
-            labels = np.full((len(members), 1), label)
-            thetas = self.runs.thetas(images[members][:, None], labels)
-            self._trained[label] = members, thetas.astype(np.float32)
-        return self._trained[label]
+            shown = images[members[-self.config.neighbours :]]
+            labels = np.full(len(shown), label, np.int32)
+            thetas = self.runs.thetas(shown[:, None], labels[:, None])
+            models = ShadowModels(
+                weights=thetas.astype(np.float32), images=shown, labels=labels
+            )
+            self._regressions[label] = _regression(models)
+        return self._regressions[label]
 
     def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
         """Move points of one label apart, or they would stay together."""
