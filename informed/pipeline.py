@@ -182,7 +182,10 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         )
         release = Release(weights=released.read().weights)
         guess = attacker(release, Knowledge(), key=experiment.reconn_key)
-        _write(paths.workdir / "reconstructions.npz", images=guess.images)
+        arrays = {"images": guess.images}
+        if guess.labels is not None:
+            arrays["labels"] = guess.labels
+        _write(paths.workdir / "reconstructions.npz", **arrays)
 
 
 def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -249,8 +252,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
                 f"No {name} in {paths.workdir}. Make it with `informed {command}`."
             )
     with stage.running():
-        guesses = read_arrays(paths.workdir / "reconstructions.npz")["images"]
-        truth = released.read()
+        guess = read_arrays(paths.workdir / "reconstructions.npz")
+        guesses, truth = guess["images"], released.read()
         inverted, inversion_errors = None, np.empty(0)
         if experiment.inversion.targets:
             inverted = read_arrays(paths.workdir / "inversions.npz")
@@ -294,6 +297,9 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         else None,
         "reconn_mse_median": float(np.median(errors)),
         "nn_oracle_mse": float(neighbours.mse.mean()),
+        "reconn_labels_right": float(np.mean(guess["labels"] == truth.labels))
+        if "labels" in guess
+        else None,
         **{
             f"reconn_{name.lower()}": float(others[name].mean())
             if name in others

@@ -112,6 +112,9 @@ def table(results: Mapping[str, Any]) -> str:
         rows.insert(0, (name, f"{results['inversion_mse_median']:.0e}"))
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     lines += [f"  {name:<26}{value:>8}" for name, value in rows]
+    if results["reconn_labels_right"] is not None:
+        right = 100 * results["reconn_labels_right"]
+        lines.append(f"labels recovered            {right:.1f} %")
     if results["reconn_lpips"] is not None:
         lines.append(f"RecoNN, LPIPS               {results['reconn_lpips']:.4f}")
     if results["reconn_kl"] is not None:

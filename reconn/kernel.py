@@ -128,13 +128,17 @@ class KernelRegression:
 
     def __call__(self, features: Features) -> Images:
         """One image a model, pixels in [0, 1]."""
+        return self.labelled(features)[0]
+
+    def labelled(self, features: Features) -> tuple[Images, Labels]:
+        """Images, and the labels that theta tells."""
         labels = self.labels(features)
         found = np.empty((len(features), int(np.prod(self.image_shape))), np.float32)
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
             part = self.of_label[int(label)](features[rows], self.config)
             found[rows] = np.clip(part, 0, 1)
-        return found.reshape(-1, *self.image_shape)
+        return found.reshape(-1, *self.image_shape), labels
 
 
 def fit(

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
-from jaxtyping import Array, Float32
+from jaxtyping import Array, Float32, Int
 from tqdm import tqdm
 
 from reconn import features, kernel, losses, networks
@@ -78,7 +78,19 @@ class Reconstructor:
         self, weights: Float32[np.ndarray, "models params"]
     ) -> Float32[np.ndarray, "models height width channels"]:
         """Reconstruct one image a model; pixels in [0, 1]."""
-        return self.model(self.standardiser(self.view(weights)))
+        return self.labelled(weights)[0]
+
+    def labelled(
+        self, weights: Float32[np.ndarray, "models params"]
+    ) -> tuple[
+        Float32[np.ndarray, "models height width channels"],
+        Int[np.ndarray, "models"] | None,
+    ]:
+        """Images, and labels where the model recovers them (a network doesn't)."""
+        inputs = self.standardiser(self.view(weights))
+        if isinstance(self.model, kernel.KernelRegression):
+            return self.model.labelled(inputs)
+        return self.model(inputs), None
 
 
 def train(

@@ -21,6 +21,7 @@ class ReconnAttack:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """Reconstruct the target of every release."""
+        """Reconstruct the target of every release, and its label where phi tells it."""
         del knowledge, key
-        return Reconstruction(images=self.reconstructor(release.weights))
+        images, labels = self.reconstructor.labelled(release.weights)
+        return Reconstruction(images=images, labels=labels)

@@ -223,6 +223,20 @@ def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
     assert "`informed run`" in message
 
 
+def test_the_kernel_regression_through_the_line(finished, tmp_path, capsys):
+    """On the same models, far better than five epochs of a small network."""
+    arguments = [*SMALL, "--config.reconn.kind=kernel", f"--shadow={finished}"]
+    arguments += [f"--workdir={tmp_path}", "--quiet", "--json"]
+    results = json.loads(run(capsys, "run", *arguments))
+    network = json.loads((finished / "results.json").read_text())
+    assert results["reconn_mse"] < 0.5 * network["reconn_mse"]
+    assert results["reconn_labels_right"] > 0.9
+    assert network["reconn_labels_right"] is None
+    before = stamps(tmp_path)
+    run(capsys, "run", *arguments)
+    assert stamps(tmp_path) == before
+
+
 def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
