@@ -31,6 +31,7 @@ _METRICS = (
     "reconn_mse_median",
     "reconn_lpips",
     "reconn_kl",
+    "reconn_labels_right",
     "nn_oracle_mse",
     "mean_image_mse",
     "inversion_mse_median",
