@@ -58,6 +58,7 @@ def test_membership_auc_against_a_loop(factory, targets):
         factory.victim, weights, targets.take(np.arange(3, 20))
     )[1]
     wins = np.mean(losses[:, None] < others[None])
+    wins += np.mean(losses[:, None] == others[None]) / 2
     assert found[1] == pytest.approx(wins, abs=1e-6)
     assert found.min() > 0.6
 
@@ -123,9 +124,10 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
             targets.take(np.arange(1)),
             targets.take(np.arange(1, 20)),
         )
-    assert found["shared"].auc > 0.99
-    assert found["random"].auc < 0.9
     both = found["shared"]
+    assert (both.seen < both.unseen).all(), "with the same other point, pair by pair"
+    assert both.auc > 0.95
+    assert found["random"].auc < 0.8
     truth = np.repeat([1, 0], 19)
     scores = -np.concatenate([both.seen, both.unseen])
     assert both.auc == roc_auc_score(truth, scores)

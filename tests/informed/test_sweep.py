@@ -86,7 +86,10 @@ def test_again_it_does_nothing_and_a_lost_point_is_made_again(finished, config, 
     cli.main(arguments)
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["point"] for row in printed] == [row["point"] for row in before]
-    assert table(finished) == before
+    after = table(finished)
+    for row in (*before, *after):
+        del row["wall_s"]  # evaluating again takes its own time
+    assert after == before
     assert {file: file.stat().st_mtime_ns for file in models} == stamps
 
 
