@@ -62,7 +62,10 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     places = diagnostics.embedding(truth.weights, seed=experiment.seed)
     files.write_bytes(folder / "embedding.png", _embedding(places, truth.labels))
     files.write_bytes(
-        folder / "easy_and_hard.png", _extremes(truth.images, guesses, errors)
+        folder / "easy_and_hard.png",
+        _extremes(
+            truth.images, guesses, errors, report.ATTACKS[experiment.reconn.kind]
+        ),
     )
     say("gradients through training")
     some = targets.take(np.arange(min(len(targets), _MODELS)))
@@ -155,7 +158,9 @@ def _embedding(places: np.ndarray, labels: np.ndarray) -> bytes:
     return report.png(figure)
 
 
-def _extremes(targets: np.ndarray, guesses: np.ndarray, errors: np.ndarray) -> bytes:
+def _extremes(
+    targets: np.ndarray, guesses: np.ndarray, errors: np.ndarray, attack: str
+) -> bytes:
     count = min(_EXTREMES, len(errors) // 2)
     order = np.argsort(errors)
     chosen = np.concatenate([order[:count], order[-count:]])
@@ -168,7 +173,7 @@ def _extremes(targets: np.ndarray, guesses: np.ndarray, errors: np.ndarray) -> b
             axis.set_yticks([])
         axes[1, column].set_xlabel(f"{errors[i]:.4f}", fontsize=8)
     axes[0, 0].set_ylabel("target")
-    axes[1, 0].set_ylabel("RecoNN")
+    axes[1, 0].set_ylabel(attack.replace(" ", "\n"))
     axes[0, 0].set_title("smallest errors", fontsize=9, loc="left")
     axes[0, count].set_title("largest errors", fontsize=9, loc="left")
     figure.tight_layout()

@@ -278,9 +278,13 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             neighbour_errors=neighbours.mse[shown],
             inversions=None if inverted is None else inverted["images"][shown],
             inversion_errors=inversion_errors[shown],
+            attack=report.ATTACKS[experiment.reconn.kind],
         )
         report.distance_histogram(
-            paths.workdir / "distances.png", neighbours, float(errors.mean())
+            paths.workdir / "distances.png",
+            neighbours,
+            float(errors.mean()),
+            report.ATTACKS[experiment.reconn.kind],
         )
     percentiles = neighbours.percentiles.mean(axis=0)
     stages = [name for name in STAGES if name != "invert" or inverted is not None]

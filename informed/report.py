@@ -11,6 +11,8 @@ import numpy as np
 from informed.metrics import PERCENTILES, Neighbours
 from shadow import files
 
+ATTACKS = {"network": "RecoNN", "kernel": "kernel regression"}  # reconn.kind, to read
+
 
 def reconstruction_grid(
     path: Path,
@@ -22,6 +24,7 @@ def reconstruction_grid(
     neighbour_errors: np.ndarray,
     inversions: np.ndarray | None,
     inversion_errors: np.ndarray,
+    attack: str = "RecoNN",
 ) -> None:
     """Draw targets, reconstructions and nearest neighbours in rows.
 
@@ -30,11 +33,12 @@ def reconstruction_grid(
       targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
       errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
       inversions, inversion_errors: of the first targets, a row of its own; or None.
+      attack: what the reconstructions are called.
     """
     columns = len(targets)
     rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
         ("target", targets, None),
-        ("RecoNN", reconstructions, errors),
+        (attack.replace(" ", "\n"), reconstructions, errors),
         ("nearest\nneighbour", neighbours, neighbour_errors),
     ]
     if inversions is not None:
@@ -66,13 +70,15 @@ def reconstruction_grid(
     _save(figure, path)
 
 
-def distance_histogram(path: Path, neighbours: Neighbours, reconn_mse: float) -> None:
+def distance_histogram(
+    path: Path, neighbours: Neighbours, attack_mse: float, attack: str = "RecoNN"
+) -> None:
     """Draw Figure 3 of the paper: distances between targets and the adversary's data.
 
     Args:
       path: PNG file.
       neighbours: of all targets.
-      reconn_mse: the attack's mean MSE, drawn for comparison.
+      attack_mse, attack: mean MSE and name of the attack, drawn for comparison.
     """
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)
     axis = figure.subplots()
@@ -84,7 +90,7 @@ def distance_histogram(path: Path, neighbours: Neighbours, reconn_mse: float) ->
         align="edge",
         color="0.8",
     )
-    lines = [("RecoNN", reconn_mse, "C3"), ("NN oracle", neighbours.mse.mean(), "C2")]
+    lines = [(attack, attack_mse, "C3"), ("NN oracle", neighbours.mse.mean(), "C2")]
     for number, percentile in enumerate(PERCENTILES):
         value = neighbours.percentiles[:, number].mean()
         lines.append((f"percentile {percentile}", value, f"C{4 + number}"))
@@ -100,9 +106,10 @@ def distance_histogram(path: Path, neighbours: Neighbours, reconn_mse: float) ->
 
 def table(results: Mapping[str, Any]) -> str:
     """The results as text, for people."""
+    attack = ATTACKS[results["configuration"]["reconn"]["kind"]]
     better = results["closer_than_oracle"]
     rows = [
-        ("RecoNN", f"{results['reconn_mse']:.5f}"),
+        (attack, f"{results['reconn_mse']:.5f}"),
         ("nearest-neighbour oracle", f"{results['nn_oracle_mse']:.5f}"),
         ("mean image", f"{results['mean_image_mse']:.5f}"),
     ]
@@ -116,10 +123,10 @@ def table(results: Mapping[str, Any]) -> str:
         right = 100 * results["reconn_labels_right"]
         lines.append(f"labels recovered            {right:.1f} %")
     if results["reconn_lpips"] is not None:
-        lines.append(f"RecoNN, LPIPS               {results['reconn_lpips']:.4f}")
+        lines.append(f"{attack + ', LPIPS':<28}{results['reconn_lpips']:.4f}")
     if results["reconn_kl"] is not None:
         lines.append(
-            f"RecoNN, KL                  {results['reconn_kl']:.4f} (classifier:"
+            f"{attack + ', KL':<28}{results['reconn_kl']:.4f} (classifier:"
             f" {100 * results['classifier_accuracy']:.1f} %)"
         )
     if results["inversion_targets"]:
