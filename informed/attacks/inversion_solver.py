@@ -6,7 +6,7 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -68,8 +68,9 @@ class InversionConfig:
         times the best one's.
       neighbours: where the mean image doesn't lead to theta, so many public images of
         each label are trained on;
-      starts: the images that a kernel regression then reads out of theta, one a label,
-        are the next starts; so many, those first whose own theta is nearest.
+      starts: what a kernel regression then reads out of theta, one image a label, and
+        where labels are few the public images nearest to it, are the next starts; so
+        many, those first whose own theta is nearest.
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
@@ -149,19 +150,35 @@ class Candidate:
     expected_mse: float
 
 
-def _regression(models: ShadowModels) -> Callable[[Target], np.ndarray]:
-    """From a target's theta to its image, learnt from models of its label."""
-    if len(models) < 2:
-        return lambda target: models.images[0].astype(np.float64)
-    standardiser = features.fit(models, EVERYTHING, num_models=len(models), clip=_CLIP)
-    flat = models.images.reshape(len(models), -1)
-    fitted = kernel.Regression.fit(standardiser(models.weights), flat, _OF_STARTS)
+class _Shadows:
+    """Models of one label, and what they say of a target's image."""
 
-    def image(target: Target) -> np.ndarray:
-        seen = standardiser(target.theta[None].astype(np.float32))
-        return np.clip(fitted(seen, _OF_STARTS), 0, 1).reshape(models.image_shape)
+    def __init__(self, models: ShadowModels) -> None:
+        self._models = models
+        if len(models) > 1:
+            self._standardiser = features.fit(
+                models, EVERYTHING, num_models=len(models), clip=_CLIP
+            )
+            self._fitted = kernel.Regression.fit(
+                self._standardiser(models.weights),
+                models.images.reshape(len(models), -1),
+                _OF_STARTS,
+            )
 
-    return image
+    def guess(self, target: Target) -> np.ndarray:
+        """The image that a kernel regression reads out of theta."""
+        if len(self._models) == 1:
+            return self._models.images[0].astype(np.float64)
+        seen = self._standardiser(target.theta[None].astype(np.float32))
+        image = np.clip(self._fitted(seen, _OF_STARTS), 0, 1)
+        return image.reshape(self._models.image_shape)
+
+    def nearest(self, target: Target, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances and images of the models whose theta is nearest."""
+        apart = self._models.weights - target.theta.astype(np.float32)[None]
+        distances = np.einsum("ij,ij->i", apart, apart)
+        rows = np.argsort(distances)[:count]
+        return distances[rows], self._models.images[rows].astype(np.float64)
 
 
 class Solver:
@@ -191,7 +208,7 @@ class Solver:
         self.coordinates = _COORDINATES[config.coordinates](self._public[0])
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._regressions: dict[int, Callable[[Target], np.ndarray]] = {}
+        self._shadows_of: dict[int, _Shadows] = {}
 
     # Starts
 
@@ -251,26 +268,34 @@ class Solver:
         A small shadow attack: some public images of each label are trained on, once for
         all releases. Outliers, whom no mean image resembles, are found from here.
         """
-        guesses = np.stack([self._regression(int(label))(target) for label in labels])
+        shadows = [self._shadows(int(label)) for label in labels]
+        guesses = np.stack([shadow.guess(target) for shadow in shadows])
         thetas = self.runs.thetas(guesses[:, None], labels[:, None])
-        distances = np.sum((thetas - target.theta[None]) ** 2, axis=1)
-        best = np.argsort(distances)[: self.config.starts]
-        return [(int(labels[i]), guesses[i]) for i in best]
+        best = np.argsort(np.sum((thetas - target.theta[None]) ** 2, axis=1))
+        found = [(int(labels[i]), guesses[i]) for i in best]
+        nearest = []  # where labels are few, the public images that come nearest
+        for label, shadow in zip(labels.tolist(), shadows, strict=True):
+            near, images = shadow.nearest(target, self.config.starts)
+            nearest += [(d, label, z) for d, z in zip(near, images, strict=True)]
+        nearest.sort(key=lambda each: each[0])
+        found += [(label, image) for _, label, image in nearest]
+        return found[: self.config.starts]
 
-    def _regression(self, label: int) -> Callable[[Target], np.ndarray]:
-        """From theta to an image of a label, or of any where the public has none."""
-        if label not in self._regressions:
+    def _shadows(self, label: int) -> "_Shadows":
+        """Of public images of a label, or of any where it has none."""
+        if label not in self._shadows_of:
             images, of = self._public
             members = np.flatnonzero(of == label)
             members = members if len(members) else np.arange(len(of))
             shown = images[members[-self.config.neighbours :]]
             labels = np.full(len(shown), label, np.int32)
             thetas = self.runs.thetas(shown[:, None], labels[:, None])
-            models = ShadowModels(
-                weights=thetas.astype(np.float32), images=shown, labels=labels
+            self._shadows_of[label] = _Shadows(
+                ShadowModels(
+                    weights=thetas.astype(np.float32), images=shown, labels=labels
+                )
             )
-            self._regressions[label] = _regression(models)
-        return self._regressions[label]
+        return self._shadows_of[label]
 
     def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
         """Move points of one label apart, or they would stay together."""
