@@ -321,7 +321,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         ),
         **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
-        "shadow_models": len(shadows),
+        "shadow_models": experiment.reconn.models or len(shadows),
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),
         "seed": experiment.seed,

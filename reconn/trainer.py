@@ -187,7 +187,7 @@ def load(
     image_shape: tuple[int, ...],
     view: View = EVERYTHING,
 ) -> Reconstructor:
-    """The RecoNN that a finished `train` left in `workdir`.
+    """The reconstructor that a finished `train` left in `workdir`.
 
     Raises:
       FileNotFoundError: there is none, or it isn't finished.
@@ -199,8 +199,8 @@ def load(
             f"No RecoNN in {workdir}. Train one with `informed train`."
         )
     standardiser = features.Standardiser.load(workdir / "standardiser.npz")
-    trained = json.loads((workdir / "run.json").read_text()).get("view")
-    if trained != view.fingerprint():
+    seen = json.loads((workdir / "run.json").read_text()).get("view")
+    if seen != view.fingerprint():
         raise ConfigurationMismatchError(
             f"The RecoNN in {workdir} was trained on another view of theta. Pass the"
             " view that it was trained on."

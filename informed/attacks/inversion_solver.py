@@ -17,10 +17,9 @@ from informed.attacks import coordinates, gauss_newton
 from informed.attacks import noise as noises
 from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
+from informed.attacks.label_shadows import LabelShadows
 from informed.attacks.retraining import Retraining
 from informed.threat import Knowledge, Release
-from reconn import features, kernel
-from reconn.views import EVERYTHING
 from shadow import checks
 from shadow.store import ShadowModels
 
@@ -31,8 +30,6 @@ _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _LAST_STAGE = 2  # times `steps`
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
-_OF_STARTS = kernel.KernelConfig(scale=16.0, ridge=1e-2)  # smooth, for outliers
-_CLIP = 10.0  # of standardised weights
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
@@ -150,37 +147,6 @@ class Candidate:
     expected_mse: float
 
 
-class _Shadows:
-    """Models of one label, and what they say of a target's image."""
-
-    def __init__(self, models: ShadowModels) -> None:
-        self._models = models
-        if len(models) > 1:
-            self._standardiser = features.fit(
-                models, EVERYTHING, num_models=len(models), clip=_CLIP
-            )
-            self._fitted = kernel.Regression.fit(
-                self._standardiser(models.weights),
-                models.images.reshape(len(models), -1),
-                _OF_STARTS,
-            )
-
-    def guess(self, target: Target) -> np.ndarray:
-        """The image that a kernel regression reads out of theta."""
-        if len(self._models) == 1:
-            return self._models.images[0].astype(np.float64)
-        seen = self._standardiser(target.theta[None].astype(np.float32))
-        image = np.clip(self._fitted(seen, _OF_STARTS), 0, 1)
-        return image.reshape(self._models.image_shape)
-
-    def nearest(self, target: Target, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Squared distances and images of the models whose theta is nearest."""
-        apart = self._models.weights - target.theta.astype(np.float32)[None]
-        distances = np.einsum("ij,ij->i", apart, apart)
-        rows = np.argsort(distances)[:count]
-        return distances[rows], self._models.images[rows].astype(np.float64)
-
-
 class Solver:
     """Everything that the releases of one call share."""
 
@@ -208,7 +174,7 @@ class Solver:
         self.coordinates = _COORDINATES[config.coordinates](self._public[0])
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._shadows_of: dict[int, _Shadows] = {}
+        self._shadows_of: dict[int, LabelShadows] = {}
 
     # Starts
 
@@ -269,19 +235,19 @@ class Solver:
         all releases. Outliers, whom no mean image resembles, are found from here.
         """
         shadows = [self._shadows(int(label)) for label in labels]
-        guesses = np.stack([shadow.guess(target) for shadow in shadows])
+        guesses = np.stack([shadow.guess(target.theta) for shadow in shadows])
         thetas = self.runs.thetas(guesses[:, None], labels[:, None])
         best = np.argsort(np.sum((thetas - target.theta[None]) ** 2, axis=1))
         found = [(int(labels[i]), guesses[i]) for i in best]
         nearest = []  # where labels are few, the public images that come nearest
         for label, shadow in zip(labels.tolist(), shadows, strict=True):
-            near, images = shadow.nearest(target, self.config.starts)
+            near, images = shadow.nearest(target.theta, self.config.starts)
             nearest += [(d, label, z) for d, z in zip(near, images, strict=True)]
         nearest.sort(key=lambda each: each[0])
         found += [(label, image) for _, label, image in nearest]
         return found[: self.config.starts]
 
-    def _shadows(self, label: int) -> "_Shadows":
+    def _shadows(self, label: int) -> LabelShadows:
         """Of public images of a label, or of any where it has none."""
         if label not in self._shadows_of:
             images, of = self._public
@@ -290,7 +256,7 @@ class Solver:
             shown = images[members[-self.config.neighbours :]]
             labels = np.full(len(shown), label, np.int32)
             thetas = self.runs.thetas(shown[:, None], labels[:, None])
-            self._shadows_of[label] = _Shadows(
+            self._shadows_of[label] = LabelShadows(
                 ShadowModels(
                     weights=thetas.astype(np.float32), images=shown, labels=labels
                 )
