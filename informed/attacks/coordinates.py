@@ -113,3 +113,6 @@ def pixels(images: Float[np.ndarray, "images height width channels"]) -> Coordin
     return Coordinates(
         flat.mean(axis=0), np.eye(flat.shape[1])[order], images.shape[1:]
     )
+
+
+KINDS = {"components": principal_components, "pixels": pixels}

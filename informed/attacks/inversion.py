@@ -41,12 +41,8 @@ import numpy as np
 from jaxtyping import Array, Int
 from tqdm import tqdm
 
-from informed.attacks.inversion_solver import (
-    Candidate,
-    InversionConfig,
-    Solver,
-    Target,
-)
+from informed.attacks.inversion_config import InversionConfig
+from informed.attacks.inversion_solver import Candidate, Solver, Target
 from informed.threat import Attack, Knowledge, Reconstruction, Release
 
 

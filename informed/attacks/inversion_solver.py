@@ -17,10 +17,10 @@ from informed.attacks import coordinates, gauss_newton
 from informed.attacks import noise as noises
 from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
+from informed.attacks.inversion_config import InversionConfig
 from informed.attacks.label_shadows import LabelShadows
 from informed.attacks.retraining import Retraining
 from informed.threat import Knowledge, Release
-from shadow import checks
 from shadow.store import ShadowModels
 
 _LAST_DIGITS = 1e-6
@@ -34,74 +34,6 @@ _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free
-_COUNTS = (
-    "steps",
-    "label_components",
-    "labels_tried",
-    "neighbours",
-    "starts",
-    "tangents",
-    "krylov",
-    "rank",
-)
-_COORDINATES = {
-    "components": coordinates.principal_components,
-    "pixels": coordinates.pixels,
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InversionConfig:
-    """How hard to try.
-
-    Attributes:
-      coordinates: "components" or "pixels".
-      stages: numbers of components of the stages before the last; the last stage has
-        all of them. Those that are not fewer than the pixels are left out.
-      steps: Gauss-Newton steps a stage, at most.
-      label_components: of the linearised ranking of candidate labels.
-      labels_tried: labels that are tried to the end, best first, at most;
-      label_factor: and only those whose residual in the ranking is at most this many
-        times the best one's.
-      neighbours: where the mean image doesn't lead to theta, so many public images of
-        each label are trained on;
-      starts: what a kernel regression then reads out of theta, one image a label, and
-        where labels are few the public images nearest to it, are the next starts; so
-        many, those first whose own theta is nearest.
-      rank: of the data in derivatives in span (`retraining`).
-      tangents: derivatives carried by one training run; a matter of speed and memory.
-      krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
-        would pass 2 GiB.
-      draws: of randomness of A that isn't told.
-      noise_factor: certified if the squared residual is at most this many times that
-        of the noise,
-      exact_mse: and `expected_mse` at most a quarter of this.
-    """
-
-    coordinates: str = "components"
-    stages: tuple[int, ...] = (16, 60, 300)
-    steps: int = 8
-    label_components: int = 60
-    labels_tried: int = 4
-    label_factor: float = 2.0
-    neighbours: int = 600
-    starts: int = 4
-    rank: int = 100
-    tangents: int = 16
-    krylov: int = 50
-    draws: int = 32
-    noise_factor: float = 10.0
-    exact_mse: float = 1e-6
-
-    def __post_init__(self) -> None:
-        checks.choice("inversion.coordinates", self.coordinates, _COORDINATES)
-        for field in _COUNTS:
-            checks.at_least(f"inversion.{field}", getattr(self, field), 1)
-        checks.at_least("inversion.draws", self.draws, 2)
-        checks.at_least("inversion.noise_factor", self.noise_factor, 1)
-        checks.at_least("inversion.label_factor", self.label_factor, 1)
-        for components in self.stages:
-            checks.at_least("inversion.stages", components, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +103,7 @@ class Solver:
                 np.concatenate([own[0], given.images]),
                 np.concatenate([own[1], given.labels]),
             )
-        self.coordinates = _COORDINATES[config.coordinates](self._public[0])
+        self.coordinates = coordinates.KINDS[config.coordinates](self._public[0])
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows_of: dict[int, LabelShadows] = {}
