@@ -84,10 +84,12 @@ class Space:
         rows = [i * size + np.arange(components) for i in range(unknown)]
         return np.eye(unknown * size)[np.concatenate(rows)]
 
-    def spread(self, slopes: Slopes) -> float:
-        """Expected squared error of a pixel; see `Slopes.posterior_spread`."""
-        pixels = len(self.labels) * self.basis.shape[1]
-        return slopes.posterior_spread(self.basis) / pixels
+    def variances(
+        self, slopes: Slopes
+    ) -> Float[np.ndarray, "unknown height width channels"]:
+        """Of every pixel; see `Slopes.posterior_variances`."""
+        variances = slopes.posterior_variances(self.basis)
+        return variances.reshape(-1, *self._whole.image_shape)
 
 
 def principal_components(

@@ -66,6 +66,7 @@ def minimise(
     reach: float = np.inf,
     prior: float = 0.0,
     slopes: Linearised | None = None,
+    settle: Callable[[Point], Point] = lambda point: point,
 ) -> tuple[Point, "Slopes"]:
     """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
 
@@ -79,6 +80,7 @@ def minimise(
       reach: points with a larger |u| than this, or than the start's, are drawn in.
       prior: weight of |u|^2.
       slopes: derivatives at the start, where they are known already.
+      settle: given every new best point, returns it or a better one.
     Returns: the best point found, and the derivatives as last known.
     """
     here = start
@@ -97,7 +99,7 @@ def minimise(
         if gain > 1:
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
-            here = best
+            here = settle(best)
         if gain < _USEFUL:
             if fresh and gain < give_up:
                 break
@@ -123,8 +125,10 @@ class Slopes:
         steps = -((rotation.T @ slope)[None] / damped) @ rotation.T
         return steps @ self.directions
 
-    def posterior_spread(self, outputs: Float[np.ndarray, "part outputs"]) -> float:
-        """Summed variances of v @ outputs over the parts v that u consists of.
+    def posterior_variances(
+        self, outputs: Float[np.ndarray, "part outputs"]
+    ) -> Float[np.ndarray, "parts outputs"]:
+        """Variances of v @ outputs for each of the parts v that u consists of.
 
         Residuals have unit noise, u a standard normal prior; Laplace's approximation:
         its covariance is (J^T J + I)^-1.
@@ -133,12 +137,8 @@ class Slopes:
         shrunk = 1 / (1 + np.maximum(spectrum, 0)) - 1
         along = rotation.T @ self.directions
         parts = np.split(along, along.shape[1] // len(outputs), axis=1)
-        return float(
-            sum(
-                np.sum(outputs**2) + shrunk @ np.sum((part @ outputs) ** 2, axis=1)
-                for part in parts
-            )
-        )
+        free = np.sum(outputs**2, axis=0)
+        return np.stack([free + shrunk @ (part @ outputs) ** 2 for part in parts])
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
         """Broyden: the smallest change of the Jacobian that explains a step."""

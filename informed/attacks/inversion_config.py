@@ -30,6 +30,8 @@ class InversionConfig:
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many
         times the best one's.
+      levels: where all public pixels lie on at most 256 evenly spaced values, as
+        those of eight-bit images do, the answer is moved onto them, if theta agrees.
       neighbours: where the mean image doesn't lead to theta, so many public images of
         each label are trained on;
       starts: what a kernel regression then reads out of theta, one image a label, and
@@ -51,6 +53,7 @@ class InversionConfig:
     label_components: int = 60
     labels_tried: int = 4
     label_factor: float = 2.0
+    levels: bool = True
     neighbours: int = 600
     starts: int = 4
     rank: int = 100

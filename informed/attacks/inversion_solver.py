@@ -6,14 +6,14 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks import coordinates, gauss_newton
+from informed.attacks import coordinates, gauss_newton, levels
 from informed.attacks import noise as noises
 from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
@@ -28,6 +28,7 @@ _ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one b
 _FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
 _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
+_ON_LEVEL = 1e-9  # what passing through coordinates leaves of being there
 _LAST_STAGE = 2  # times `steps`
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
 _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
@@ -104,6 +105,7 @@ class Solver:
                 np.concatenate([own[1], given.labels]),
             )
         self.coordinates = coordinates.KINDS[config.coordinates](self._public[0])
+        self._levels = levels.above_zero(self._public[0]) if config.levels else None
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._shadows_of: dict[int, LabelShadows] = {}
@@ -313,6 +315,7 @@ class Solver:
                 reach=_REACH * np.sqrt(len(labels) * components),
                 prior=0.0 if exact else 1.0,
                 slopes=known if slopes is None else None,
+                last=components == size,
             )
         assert slopes is not None
         return self._candidate(target, space, u, noise, slopes)
@@ -356,7 +359,7 @@ class Solver:
             residual=float(residual @ residual),
             explained=True,  # no start can be told to be better than another
             certified=False,
-            expected_mse=space.spread(slopes),
+            expected_mse=float(space.variances(slopes).mean()),
         )
 
     def _minimise(
@@ -366,9 +369,11 @@ class Solver:
         noise: noises.Independent | noises.Projected,
         u: np.ndarray,
         components: int,
+        prior: float,
+        last: bool = False,
         **settings: Any,
     ) -> tuple[np.ndarray, gauss_newton.Slopes]:
-        """One stage."""
+        """One stage; the last one ends on the levels of public images, if it can."""
         labels = space.labels
 
         def residuals(us: np.ndarray) -> np.ndarray:
@@ -399,11 +404,35 @@ class Solver:
         columns = len(labels) * components
         large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
         matrix_free = large and columns > self.config.krylov
-        start = gauss_newton.evaluate(residuals, u[None], settings["prior"])[0]
+        settle = functools.partial(self._settled, space, residuals, prior)
+        if last and not prior:
+            settings["settle"] = settle
+        start = gauss_newton.evaluate(residuals, u[None], prior)[0]
         here, slopes = gauss_newton.minimise(
-            residuals, krylov if matrix_free else dense, start, **settings
+            residuals,
+            krylov if matrix_free else dense,
+            start,
+            prior=prior,
+            **settings,
         )
-        return here.u, slopes
+        return settle(here).u if last else here.u, slopes
+
+    def _settled(
+        self,
+        space: Space,
+        residuals: Callable[[np.ndarray], np.ndarray],
+        prior: float,
+        point: gauss_newton.Point,
+    ) -> gauss_newton.Point:
+        """A point moved onto the levels of public images, if theta agrees."""
+        images = space.images(point.u)
+        if self._levels is None or not levels.suggested(images, self._levels):
+            return point
+        u = space.of(levels.nearest(images, self._levels))
+        there = gauss_newton.evaluate(residuals, u[None], prior)[0]
+        squared = there.residuals @ there.residuals
+        agrees = squared <= self.config.noise_factor * len(there.residuals)
+        return there if agrees else point
 
     def _space(self, labels: np.ndarray, black: np.ndarray) -> Space:
         """Coordinates of these points, around the mean images of their labels."""
@@ -438,6 +467,11 @@ class Solver:
         """The result, with its certificate."""
         config, params = self.config, len(target.theta)
         images, labels = space.images(u), space.labels
+        on_levels = False
+        if self._levels is not None:
+            near = levels.nearest(images, self._levels)
+            on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
+            images = near if on_levels else images
         at_end = self._noise(target, images, labels)
         residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
         cost = np.sum(at_end.whiten(residual) ** 2)
@@ -446,7 +480,11 @@ class Solver:
         grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
         unexplained = 1.0 if explained else cost / params
         slopes.gram /= max(grown, 1.0) * unexplained
-        expected = space.spread(slopes)
+        variances = space.variances(slopes)
+        expected = float(variances.mean())
+        if on_levels:
+            assert self._levels is not None
+            expected = levels.expected_mse(_MARGIN * variances, self._levels)
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,

@@ -12,7 +12,8 @@ import shadow
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.threat import Knowledge, Reconstruction, Release
 
-QUICK = TrainingInversion(config=InversionConfig(stages=(16,)))
+QUICK = TrainingInversion(config=InversionConfig(stages=(16,), levels=False))
+ON_LEVELS = TrainingInversion(config=InversionConfig(stages=(16,)))
 KEY = jax.random.key(0)
 
 
@@ -64,6 +65,21 @@ def test_the_target_is_read_back_exactly_and_the_attack_knows(fields, parts):
     # It even knows how exact: to within an order of magnitude.
     quotients = errors / found.expected_mse
     assert ((quotients > 0.05) & (quotients < 20)).all()
+
+
+def test_levels_make_it_exact_to_the_last_bit(parts):
+    targets = parts.test.take(slice(0, 2))
+    found = invert(make(parts, epochs=60), parts, targets, using=ON_LEVELS)
+    np.testing.assert_array_equal(found.images, targets.images)
+    assert found.certified.all()
+
+
+def test_a_target_between_the_levels_of_public_images_stays_there(parts):
+    targets = parts.test.take(slice(0, 2))
+    darker = dataclasses.replace(targets, images=targets.images * np.float32(0.97))
+    found = invert(make(parts, epochs=60), parts, darker, using=ON_LEVELS)
+    assert informed.mse(darker.images, found.images).max() < 1e-10
+    assert found.certified.all()
 
 
 def test_a_run_that_was_cut_off_goes_on_with_the_rest(parts):
@@ -134,7 +150,7 @@ def test_another_attacks_guess_is_the_first_start(parts):
         def __call__(self, release, knowledge, *, key):
             return Reconstruction(images=targets.images)
 
-    patience = InversionConfig(stages=(), steps=1, starts=1)
+    patience = InversionConfig(stages=(), steps=1, starts=1, levels=False)
     factory = make(parts, epochs=60)
     guided = TrainingInversion(config=patience, guess=Oracle())
     found = invert(factory, parts, targets, using=guided, labels=targets.labels)
@@ -187,6 +203,24 @@ def test_rounded_weights(form, parts):
     quotient = np.median(errors) / np.median(found.expected_mse)
     assert 0.1 < quotient < 10
     np.testing.assert_array_equal(found.certified, 4 * found.expected_mse <= 1e-6)
+
+
+@pytest.mark.parametrize("form", ["float16", "bfloat16"])
+def test_levels_undo_the_rounding_of_weights(form, parts):
+    """What rounding leaves unknown is less than half a level of 1/16."""
+    targets = parts.test.take(slice(0, 2))
+    factory = make(parts, epochs=60)
+    release = informed.rounded(factory.train(targets), form, factory.victim)
+    found = invert(
+        factory,
+        parts,
+        targets,
+        release=release,
+        labels=targets.labels,
+        using=ON_LEVELS,
+    )
+    np.testing.assert_array_equal(found.images, targets.images)
+    assert found.certified.all()
 
 
 def test_an_order_of_batches_that_is_not_told(parts):

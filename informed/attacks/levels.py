@@ -1,0 +1,56 @@
+"""Digital images take few values: an answer that is nearly right is made right.
+
+Eight-bit images are multiples of 1/255. That the target is one as well is told by D_-.
+Where an answer lies within half a level of the truth in every pixel, the nearest levels
+are the truth itself, beyond what the rounding of A lets any least squares reach.
+"""
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float
+
+MOST = 255  # levels above 0
+_SLACK = 1e-3  # of a level: float32 holds k / 255 only nearly
+_NEAR = 0.5  # chance brings pixels to 1 of these, on average
+
+
+def above_zero(images: Float[np.ndarray, "images *shape"]) -> int | None:
+    """The fewest levels above 0, up to 255, on which all pixels of [0, 1] lie.
+
+    Returns: n such that all pixels are k / n; None where there is no such n.
+    """
+    values = np.unique(images).astype(np.float64)
+    if len(values) > MOST + 1 or values[0] < 0 or values[-1] > 1:
+        return None
+    for levels in range(1, MOST + 1):
+        scaled = values * levels
+        if np.abs(scaled - np.round(scaled)).max() < _SLACK:
+            return levels
+    return None
+
+
+def nearest(images: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
+    """Every pixel moved to the level k / levels of [0, 1] that is nearest; float64."""
+    return np.clip(np.round(images * levels), 0, levels) / levels
+
+
+def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
+    """Whether pixels lie nearer to levels than chance brings them.
+
+    Pixels that are exactly on a level say nothing: they may have been put there.
+    """
+    apart = np.abs(images - nearest(images, levels)) * levels
+    apart = apart[apart > 0]
+    by_chance = 1 / np.sqrt(12)
+    return bool(len(apart) == 0 or np.sqrt(np.mean(apart**2)) < _NEAR * by_chance)
+
+
+def expected_mse(variances: Float[np.ndarray, "*shape"], levels: int) -> float:
+    """What remains of independent Gaussian errors once pixels are moved onto levels.
+
+    A pixel that was farther off than half a level becomes a whole level wrong.
+    """
+    half = 0.5 / levels
+    deviations = np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+    wrong = 2 * scipy.stats.norm.sf(half / deviations)
+    return float(np.mean(wrong) / levels**2)
