@@ -1,5 +1,42 @@
-"""Mathematics of privacy: private training, accounting, reconstruction robustness.
+"""Mathematics of privacy, usable alone.
 
-Imports nothing of ours. Empty until private training arrives; the place is kept so
-that the order of imports (dp, shadow, reconn, informed) is fixed from the start.
+rero         bounds on reconstruction: the front door
+mechanisms   what is known of how a release was made private
+bounds       the formulas, in log space
+poisson      the Poisson-subsampled Gaussian: moments, losses, simulation
+priors       the baseline kappa of a prior
+accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
+calibration  the least noise that keeps reconstruction below a probability
 """
+
+from dp.calibration import Calibration, calibrate
+from dp.mechanisms import (
+    ApproximateDP,
+    Gaussian,
+    Laplace,
+    LossDistribution,
+    Mechanism,
+    PoissonGaussian,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+)
+from dp.rero import ReRoBound, implied_delta, implied_gamma, rero_bound
+
+__all__ = [
+    "ApproximateDP",
+    "Calibration",
+    "Gaussian",
+    "Laplace",
+    "LossDistribution",
+    "Mechanism",
+    "PoissonGaussian",
+    "PureDP",
+    "ReRoBound",
+    "RenyiDP",
+    "ZeroConcentratedDP",
+    "calibrate",
+    "implied_delta",
+    "implied_gamma",
+    "rero_bound",
+]

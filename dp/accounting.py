@@ -1,0 +1,166 @@
+"""Privacy of a training run: epsilon, mu, rho, Renyi curve, loss distribution.
+
+On dp-accounting. A run is a `Gaussian` or `PoissonGaussian` of `mechanisms`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import dp_accounting
+import numpy as np
+from dp_accounting.pld import privacy_loss_distribution
+from jaxtyping import Float
+
+from dp import checks, poisson
+from dp.checks import Number
+from dp.mechanisms import Gaussian, PoissonGaussian
+
+Run = Gaussian | PoissonGaussian
+ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
+_TOLERANCE, _LEAST = 1e-6, 0.02
+
+
+def epsilon(run: Run, delta: Number) -> float:
+    """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
+
+    Exact for full batches; by the privacy loss distribution, which rounds up, else.
+
+    Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
+    """
+    checks.above("delta", delta, 0)
+    checks.probability("delta", delta)
+    if isinstance(run, Gaussian) or run.sampling_probability == 1:
+        return float(dp_accounting.get_epsilon_gaussian(1 / mu(run), delta))
+    return float(loss_distribution(run).get_epsilon_for_delta(delta))
+
+
+def mu(run: Run) -> float:
+    """Of Gaussian differential privacy, for full batches.
+
+    Raises: ValueError: sampled batches, which have no finite exact mu.
+    """
+    if isinstance(run, PoissonGaussian):
+        if run.sampling_probability < 1:
+            raise ValueError(
+                "Expected full batches: no mu describes Poisson sampling exactly. Use"
+                " epsilon, renyi or loss_distribution."
+            )
+        run = Gaussian(
+            noise_multiplier=run.noise_multiplier,
+            steps=run.steps,
+            relation=run.relation,
+        )
+    return run.mu
+
+
+def rho(run: Run) -> float:
+    """Of zero-concentrated differential privacy, for full batches: mu^2 / 2."""
+    return mu(run) ** 2 / 2
+
+
+def renyi(run: Run, orders: tuple[Number, ...] = ORDERS) -> Float[np.ndarray, "orders"]:
+    """Renyi differential privacy; orders are whole where batches are sampled."""
+    if isinstance(run, Gaussian) or run.sampling_probability == 1:
+        return np.array(orders) * rho(run)
+    _refuse_replacement(run)
+    return poisson.renyi(
+        np.array(orders), run.noise_multiplier, run.sampling_probability, run.steps
+    )
+
+
+def loss_distribution(
+    run: Run,
+) -> privacy_loss_distribution.PrivacyLossDistribution:
+    """The privacy loss distribution, rounded up, under the run's relation."""
+    if isinstance(run, Gaussian) or run.sampling_probability == 1:
+        return poisson.losses(1 / mu(run), 1.0, 1)
+    _refuse_replacement(run)
+    return poisson.losses(run.noise_multiplier, run.sampling_probability, run.steps)
+
+
+def noise_multiplier(
+    epsilon: Number,
+    delta: Number,
+    *,
+    steps: int,
+    relation: str,
+    sampling_probability: Number = 1.0,
+) -> float:
+    """The smallest noise multiplier of (epsilon, delta)-differential privacy.
+
+    Rounded up, by at most 1e-6 of itself where batches are sampled.
+
+    Raises: ValueError: an argument outside its range.
+    """
+    checks.above("epsilon", epsilon, 0)
+    checks.above("delta", delta, 0)
+    checks.probability("delta", delta)
+    one = Gaussian(noise_multiplier=1.0, steps=1, relation=relation)
+    sigma = float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    full = sigma * one.mu * float(np.sqrt(checks.whole("steps", steps, 1)))
+    if sampling_probability == 1:
+        return full
+    run = PoissonGaussian(
+        noise_multiplier=full,
+        sampling_probability=sampling_probability,
+        steps=steps,
+        relation=relation,
+    )
+    _refuse_replacement(run)
+
+    def enough(sigma: float) -> bool:
+        losses = poisson.losses(sigma, sampling_probability, steps)
+        return losses.get_delta_for_epsilon(epsilon) <= delta
+
+    return _smallest(enough, full)
+
+
+def _smallest(enough: Callable[[float], bool], high: float) -> float:
+    """The smallest sigma for which enough(sigma), which holds from some sigma on.
+
+    Rounded up; `high` is known to be enough.
+    """
+    low = high
+    while low > _LEAST:
+        low = max(low / 2, _LEAST)
+        if not enough(low):
+            break
+        high = low
+    else:
+        return high
+    while high > low * (1 + _TOLERANCE):
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _refuse_replacement(run: PoissonGaussian) -> None:
+    """Poisson sampling is accounted for under adding or removing."""
+    if run.relation == "replace_one":
+        raise ValueError(
+            "Poisson sampling under relation='replace_one' has no dominating pair here."
+            " Use 'zero_out' or 'add_or_remove'."
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What is known of a run, for reports; None where it doesn't exist."""
+
+    epsilon: float
+    delta: float
+    mu: float | None
+    rho: float | None
+    relation: str
+
+
+def summary(run: Run, delta: Number) -> Summary:
+    """Of a run, at a delta."""
+    full = isinstance(run, Gaussian) or run.sampling_probability == 1
+    return Summary(
+        epsilon=epsilon(run, delta),
+        delta=delta,
+        mu=mu(run) if full else None,
+        rho=rho(run) if full else None,
+        relation=run.relation,
+    )

@@ -1,0 +1,247 @@
+"""Bounds on reconstruction success, one function a formula.
+
+P[error(Z, attack(theta)) <= eta] is at most gamma, where kappa is what the best attack
+without theta reaches (the baseline, see `priors`). All functions take log kappa and
+return log gamma, elementwise and in float64: kappa = eta^d underflows at any real image
+size. None returns less than log kappa, or more than 0.
+
+A guarantee compares training with the target to a reference that doesn't depend on it:
+
+  "zero_out"       the same training, the target's gradient set to 0
+  "add_or_remove"  training without the target; bounds are those of "zero_out"
+  "replace_one"    training with another target
+
+Any reference gives a valid bound. What is known of a mechanism (epsilon, mu, rho) has
+to be under the relation that is named.
+
+Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections;
+sharper forms where marked "derived" follow from data processing of (Z, theta) to
+success.
+"""
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from dp import checks
+from dp.checks import Numbers
+
+RELATIONS = ("zero_out", "add_or_remove", "replace_one")
+Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
+_BISECTIONS = 120
+_CERTAIN = 800.0  # the logit of a probability that is 1 in float64
+
+
+def renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
+    """Theorem 2: (order, epsilon)-Renyi differential privacy, under any relation.
+
+    log gamma = (order - 1) / order (log kappa + epsilon).
+
+    Raises: ValueError: order <= 1, or epsilon < 0.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    order, epsilon = (
+        checks.above("order", order, 1),
+        checks.at_least_0("epsilon", epsilon),
+    )
+    return _valid(log_kappa, (order - 1) / order * (log_kappa + epsilon))
+
+
+def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
+    """The largest gamma with D_order(Bern(gamma) || Bern(kappa)) <= epsilon (derived).
+
+    Never above `renyi`, which leaves out failures. At order 1, Kullback and Leibler's
+    divergence, it is Fano's inequality.
+
+    Raises: ValueError: order < 1, or epsilon < 0.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    order = np.asarray(order, float)
+    checks.require("order", order, order >= 1, ">= 1")
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    log_kappa, order, epsilon = np.broadcast_arrays(log_kappa, order, epsilon)
+    log_miss = log_complement(log_kappa)
+    certain = log_kappa == 0
+    impossible = np.isneginf(log_kappa)
+    plain = ~certain & ~impossible
+    base, miss = np.where(plain, log_kappa, -1.0), np.where(plain, log_miss, -1.0)
+
+    def divergence(logit: Logs) -> Logs:
+        success, failure = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moments = np.logaddexp(
+                order * success + (1 - order) * base,
+                order * failure + (1 - order) * miss,
+            )
+            powers = moments / (order - 1)
+        entropies = np.exp(success) * (success - base) + np.exp(failure) * (
+            failure - miss
+        )
+        return np.where(order == 1, entropies, powers)
+
+    low, high = base - miss, np.full(base.shape, _CERTAIN)
+    low = np.minimum(low, high)
+    high = np.where(divergence(high) <= epsilon, np.inf, high)
+    for _ in range(_BISECTIONS):
+        middle = (low + np.where(np.isinf(high), _CERTAIN, high)) / 2
+        allowed = divergence(middle) <= epsilon
+        low = np.where(allowed, middle, low)
+        high = np.where(allowed | np.isinf(high), high, middle)
+    found = -np.logaddexp(0, -high)
+    return _valid(
+        log_kappa, np.where(impossible, -np.inf, np.where(certain, 0.0, found))
+    )
+
+
+def pure(log_kappa: Numbers, epsilon: Numbers, relation: str) -> Logs:
+    """Corollary 3, epsilon-differential privacy, and sharper (derived).
+
+    "replace_one": logit gamma = logit kappa + epsilon, which randomised response
+    attains. Otherwise the least of 1, e^eps kappa and 1 - e^-eps (1 - kappa).
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    checks.relation(relation, RELATIONS)
+    log_miss = log_complement(log_kappa)
+    if relation == "replace_one":
+        with np.errstate(invalid="ignore"):
+            logit = log_kappa - log_miss
+        return _valid(log_kappa, -np.logaddexp(0, -(logit + epsilon)))
+    return _valid(
+        log_kappa,
+        np.minimum(log_kappa + epsilon, log_complement(log_miss - epsilon)),
+    )
+
+
+def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
+    """Corollary 3 as printed, epsilon-differential privacy: gamma = kappa e^eps."""
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    return _valid(log_kappa, log_kappa + checks.at_least_0("epsilon", epsilon))
+
+
+def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
+    """epsilon-differential privacy, "replace_one", of a target from a finite set.
+
+    |Z| kappa e^eps / (|Z| + e^eps - 1); the paper prints eps for e^eps in the
+    numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for the
+    0/1 error.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    size = np.asarray(size, float)
+    checks.require("size", size, size >= 1, ">= 1")
+    with np.errstate(divide="ignore"):
+        total = np.logaddexp(np.log(size - 1), epsilon)
+    return _valid(log_kappa, np.log(size) + log_kappa + epsilon - total)
+
+
+def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
+    """(epsilon, delta)-differential privacy (derived).
+
+    The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The third
+    uses the guarantee in both directions.
+
+    Args:
+      log_kappa: any shape.
+      epsilon, delta: of a shape that broadcasts with it. For a whole privacy curve take
+        the least over it.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    delta = checks.probability("delta", delta)
+    with np.errstate(divide="ignore"):
+        log_delta = np.log(delta)
+        one_way = np.logaddexp(log_delta, log_kappa + epsilon)
+        missed = np.maximum(-np.expm1(log_kappa) - delta, 0)
+        other_way = log_complement(np.minimum(np.log(missed) - epsilon, 0))
+    return _valid(log_kappa, np.minimum(one_way, other_way))
+
+
+def corollary_4(log_kappa: Numbers, rho: Numbers) -> Logs:
+    """Corollary 4: rho-zero-concentrated differential privacy, under any relation.
+
+    log gamma = -(sqrt(log 1/kappa) - sqrt(rho))^2 where rho < log 1/kappa.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    rho = checks.at_least_0("rho", rho)
+    gap = np.sqrt(-log_kappa) - np.sqrt(rho)
+    with np.errstate(invalid="ignore"):
+        return _valid(log_kappa, np.where(gap > 0, -(gap**2), 0.0))
+
+
+def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
+    """mu-Gaussian differential privacy: gamma = Phi(Phi^-1(kappa) + mu) (derived).
+
+    Attained, by two antipodal targets. `corollary_4` is its Chernoff form.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    mu = checks.at_least_0("mu", mu)
+    return _valid(log_kappa, special.log_ndtr(special.ndtri_exp(log_kappa) + mu))
+
+
+def gaussian_failure(log_kappa: Numbers, mu: Numbers) -> Logs:
+    """log(1 - gamma) of `gaussian`, exact where gamma is nearly 1."""
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    mu = checks.at_least_0("mu", mu)
+    return np.asarray(special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu)))
+
+
+def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:
+    """One number released with Laplace noise of scale sensitivity / epsilon (derived).
+
+    One minus the trade-off function of two Laplace distributions `epsilon` apart.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    half = np.log(0.5)
+    with np.errstate(over="ignore"):
+        middle = log_complement(np.minimum(2 * half - epsilon - log_kappa, 0))
+    last = log_complement(log_complement(log_kappa) - epsilon)
+    return _valid(
+        log_kappa,
+        np.where(
+            log_kappa < half - epsilon,
+            log_kappa + epsilon,
+            np.where(log_kappa <= half, middle, last),
+        ),
+    )
+
+
+def dual(
+    log_kappa: Numbers,
+    epsilons: Float[np.ndarray, "many"],
+    deltas: Float[np.ndarray, "many"],
+) -> Logs:
+    """The least e^eps kappa + delta(eps): tight for an exact delta at all real eps.
+
+    The convex dual of one minus the trade-off function (derived; see also Hayes,
+    Mahloujifar and Balle 2023). Valid for any epsilons, negative ones too, and any
+    upper bound of delta.
+
+    Args:
+      log_kappa: any shape.
+      epsilons: where delta is known.
+      deltas: the hockey-stick divergence of order e^eps from training without the
+        target to training with it, or more.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    with np.errstate(divide="ignore"):
+        log_deltas = np.log(checks.at_least_0("deltas", deltas))
+    flat = [np.min(np.logaddexp(log_deltas, k + epsilons)) for k in log_kappa.ravel()]
+    return _valid(log_kappa, np.reshape(flat, log_kappa.shape))
+
+
+def log_complement(log_probability: Numbers) -> Logs:
+    """log(1 - p) from log p, accurate at both ends."""
+    log_probability = np.asarray(log_probability, float)
+    with np.errstate(divide="ignore"):
+        return np.where(
+            log_probability > -np.log(2),
+            np.log(-np.expm1(log_probability)),
+            np.log1p(-np.exp(log_probability)),
+        )
+
+
+def _valid(log_kappa: Numbers, log_gamma: Numbers) -> Logs:
+    """Between kappa and 1: with theta an attack does no worse than without."""
+    return np.asarray(np.clip(log_gamma, log_kappa, 0.0))

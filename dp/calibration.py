@@ -1,0 +1,184 @@
+"""The least noise that keeps reconstruction below a probability.
+
+Protection from reconstruction needs less noise than protection from membership
+inference: `Calibration.epsilon` tells what epsilon the calibrated run has, often far
+above what anyone would call private.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy import optimize, special
+
+from dp import accounting, bounds, checks, poisson
+from dp.checks import Number
+from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.rero import ReRoBound, rero_bound
+
+_TOLERANCE, _STEP = 1e-5, 1e-3  # of log sigma
+_LEAST = 0.05  # sigma, where batches are sampled
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Calibration:
+    """A noise multiplier, and what was verified of it.
+
+    Attributes:
+      noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
+        seldom.
+      bound: at that sigma, computed again after rounding up.
+      epsilon, delta: of differential privacy at that sigma; infinite where it is 0.
+    """
+
+    noise_multiplier: float
+    bound: ReRoBound
+    epsilon: float
+    delta: float
+
+
+def calibrate(
+    gamma: Number,
+    *,
+    steps: int,
+    relation: str,
+    sampling_probability: Number = 1.0,
+    kappa: Number | None = None,
+    log_kappa: Number | None = None,
+    delta: Number = 1e-5,
+) -> Calibration:
+    """The smallest noise multiplier with P[reconstruction] <= gamma.
+
+    Args:
+      gamma: allowed probability of success, in (0, 1].
+      steps: of training.
+      relation: see `dp.bounds`; "zero_out" is always valid.
+      sampling_probability: 1 for full batches.
+      kappa, log_kappa: success without the release; exactly one.
+      delta: at which epsilon is reported.
+    Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
+      their range.
+    """
+    if (kappa is None) == (log_kappa is None):
+        raise ValueError("Expected either kappa or log_kappa, not both or none.")
+    if log_kappa is None:
+        assert kappa is not None
+        checks.above("kappa", kappa, 0)
+        log_kappa = math.log(float(checks.probability("kappa", kappa)))
+    base = float(checks.log_probability("log_kappa", log_kappa))
+    checks.above("gamma", gamma, 0)
+    wanted = math.log(float(checks.probability("gamma", gamma)))
+    if wanted <= base:
+        raise ValueError(
+            f"Expected gamma > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
+            " an attack succeeds without the release."
+        )
+    full = _full_batch(base, wanted, steps, relation)
+    if sampling_probability == 1:
+        found = _verified(
+            lambda sigma: Gaussian(
+                noise_multiplier=sigma, steps=steps, relation=relation
+            ),
+            full,
+            base,
+            wanted,
+        )
+        return _report(*found, delta)
+
+    def run(sigma: float, grid: float = poisson.FINE) -> PoissonGaussian:
+        return PoissonGaussian(
+            noise_multiplier=sigma,
+            sampling_probability=sampling_probability,
+            steps=steps,
+            relation=relation,
+            grid=grid,
+        )
+
+    without = _never_sampled(base, sampling_probability, steps)
+    if without <= wanted and relation != "replace_one":
+        bound = ReRoBound(
+            log_kappa=np.asarray(base),
+            log_gamma=np.asarray(without),
+            by=np.asarray("never sampled"),
+            all={"never sampled": np.asarray(without)},
+        )
+        return Calibration(
+            noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=delta
+        )
+    if relation == "replace_one":
+        return _report(*_verified(run, full, base, wanted), delta)
+
+    def excess(log_sigma: float, grid: float) -> float:
+        mechanism = run(math.exp(log_sigma), grid)
+        return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
+
+    sigma = math.exp(_root(excess, math.log(full)))
+    return _report(*_verified(run, sigma, base, wanted), delta)
+
+
+def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
+    """sigma for full batches, in closed form."""
+    one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
+    gap = special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa)
+    return float(one.mu / gap)
+
+
+def _never_sampled(log_kappa: float, probability: float, steps: int) -> float:
+    """log gamma without noise: an attack must fail where the target takes no part."""
+    never = steps * math.log1p(-probability)
+    return float(bounds.log_complement(never + bounds.log_complement(log_kappa)))
+
+
+def _root(excess: Callable[[float, float], float], high: float) -> float:
+    """log sigma where excess(log sigma, grid) = 0 on the fine grid.
+
+    Bracketed and solved on the coarse grid, then one step of Newton's method.
+
+    Args:
+      excess: falls with sigma.
+      high: log sigma where it is at most 0.
+    """
+    coarse, fine = poisson.COARSE, poisson.FINE
+    low = high - math.log(2)
+    while excess(low, coarse) <= 0:
+        if low < math.log(_LEAST):
+            return low
+        low, high = low - math.log(2), low
+    if excess(high, coarse) > 0:
+        return high
+    root = optimize.brentq(excess, low, high, args=(coarse,), xtol=_TOLERANCE)
+    slope = (excess(root, coarse) - excess(root - _STEP, coarse)) / _STEP
+    return root - excess(root, fine) / slope
+
+
+def _verified(
+    run: Callable[[float], Gaussian | PoissonGaussian],
+    sigma: float,
+    log_kappa: float,
+    log_gamma: float,
+) -> tuple[Gaussian | PoissonGaussian, ReRoBound]:
+    """The first sigma from here on, in small steps, whose bound holds."""
+    step = 1e-9
+    while True:
+        bound = rero_bound(run(sigma), log_kappa=log_kappa)
+        if bound.log_gamma <= log_gamma:
+            return run(sigma), bound
+        sigma *= 1 + step
+        step = min(16 * step, _TOLERANCE)
+
+
+def _report(
+    run: Gaussian | PoissonGaussian, bound: ReRoBound, delta: float
+) -> Calibration:
+    """With its epsilon."""
+    sigma = run.noise_multiplier
+    assert isinstance(sigma, float)
+    if run.relation == "replace_one" and isinstance(run, PoissonGaussian):
+        run = Gaussian(noise_multiplier=sigma, steps=run.steps, relation=run.relation)
+    return Calibration(
+        noise_multiplier=sigma,
+        bound=bound,
+        epsilon=accounting.epsilon(run, delta),
+        delta=delta,
+    )

@@ -1,0 +1,298 @@
+"""What may be known of how a release was made private, and the bounds that follow.
+
+Every mechanism names its neighbouring relation (see `bounds`), and gives all bounds
+that are valid for it; `rero.rero_bound` takes the least.
+
+sigma, the noise multiplier, is the standard deviation of the noise on the *sum* of
+clipped gradients over the clipping norm. The number that a sum is divided by has to be
+public: with the realised size of a batch, statistics of the target or batch
+normalisation none of this holds.
+"""
+
+import dataclasses
+import math
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dp import bounds, checks, poisson
+from dp.checks import Number
+
+Bounds = dict[str, bounds.Logs]
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """Anything that bounds reconstruction."""
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """log gamma by the name of the bound; log_kappa of any shape."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gaussian:
+    """DP-GD: full-batch steps with Gaussian noise, all iterates released or only one.
+
+    Momentum, Adam, schedules and weight decay are post-processing.
+
+    Attributes:
+      noise_multiplier: sigma, > 0; one number, or one a step.
+      steps: T; where sigma is one a step, its length.
+      relation: "replace_one" doubles the sensitivity. "zero_out" is always available to
+        a bound on reconstruction, whatever relation epsilon is published under.
+    """
+
+    noise_multiplier: Number | tuple[Number, ...]
+    steps: int
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.above("noise_multiplier", self.noise_multiplier, 0)
+        checks.whole("steps", self.steps, 1)
+        checks.relation(self.relation, bounds.RELATIONS)
+        if self._sigmas.size not in (1, self.steps):
+            raise ValueError(
+                f"Expected noise_multiplier to be one number or {self.steps}, one a"
+                f" step, got {self._sigmas.size}."
+            )
+
+    @property
+    def _sigmas(self) -> np.ndarray:
+        return np.asarray(self.noise_multiplier, float)
+
+    @property
+    def mu(self) -> float:
+        """Of Gaussian differential privacy: the square root of sum 1 / sigma_t^2."""
+        sigmas = np.broadcast_to(self._sigmas, self.steps)
+        shift = 2.0 if self.relation == "replace_one" else 1.0
+        return shift * float(np.sqrt(np.sum(1 / sigmas**2)))
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """The tight one, and Corollary 4."""
+        return {
+            "Gaussian": bounds.gaussian(log_kappa, self.mu),
+            "Corollary 4": bounds.corollary_4(log_kappa, self.mu**2 / 2),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PoissonGaussian:
+    """DP-SGD: in each step every example takes part with probability q.
+
+    Attributes:
+      noise_multiplier: sigma, > 0.
+      sampling_probability: q, in (0, 1].
+      steps: T.
+      relation: under "replace_one" sampling isn't known to help by a dominating pair;
+        the bound is then that of full batches.
+      grid: of the privacy loss; a coarser one is faster, and its bound higher.
+    """
+
+    noise_multiplier: Number
+    sampling_probability: Number
+    steps: int
+    relation: str
+    grid: float = poisson.FINE
+
+    def __post_init__(self) -> None:
+        checks.above("noise_multiplier", self.noise_multiplier, 0)
+        checks.probability("sampling_probability", self.sampling_probability)
+        checks.above("sampling_probability", self.sampling_probability, 0)
+        checks.whole("steps", self.steps, 1)
+        checks.relation(self.relation, bounds.RELATIONS)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """By the privacy loss, by Renyi divergence, and that of full batches."""
+        sigma, q = self.noise_multiplier, self.sampling_probability
+        full = Gaussian(
+            noise_multiplier=sigma, steps=self.steps, relation=self.relation
+        )
+        found = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
+        if self.relation == "replace_one":
+            return found
+        if q == 1:
+            return full.bounds(log_kappa)
+        if self.steps == 1:
+            return {"one step": poisson.one_step(log_kappa, sigma, q)} | found
+        never = self.steps * math.log1p(-q)  # the target takes part in no step
+        found["never sampled"] = np.where(
+            np.isneginf(log_kappa),
+            log_kappa,
+            bounds.log_complement(never + bounds.log_complement(log_kappa)),
+        )
+        divergences = poisson.renyi(np.array([2]), sigma, q, self.steps)
+        orders = poisson.orders_for(log_kappa, max(divergences[0] / 2, 1e-12))
+        divergences = poisson.renyi(orders, sigma, q, self.steps)
+        found |= RenyiDP(
+            orders=tuple(orders.tolist()),
+            epsilons=tuple(divergences.tolist()),
+            relation=self.relation,
+        ).bounds(log_kappa)
+        found["privacy loss"] = bounds.dual(
+            log_kappa, *poisson.curve_of(sigma, q, self.steps, self.grid)
+        )
+        return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PureDP:
+    """epsilon-differential privacy."""
+
+    epsilon: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.at_least_0("epsilon", self.epsilon)
+        checks.relation(self.relation, bounds.RELATIONS)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Corollary 3 as printed, and the sharper one."""
+        return {
+            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
+            "Corollary 3": bounds.corollary_3(log_kappa, self.epsilon),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ApproximateDP:
+    """(epsilon, delta)-differential privacy; several pairs are a privacy curve."""
+
+    epsilon: Number | tuple[Number, ...]
+    delta: Number | tuple[Number, ...]
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.at_least_0("epsilon", self.epsilon)
+        checks.probability("delta", self.delta)
+        checks.relation(self.relation, bounds.RELATIONS)
+        epsilons, deltas = self._curve
+        if epsilons.shape != deltas.shape:
+            raise ValueError(
+                f"Expected as many values of delta as of epsilon, got {deltas.size} and"
+                f" {epsilons.size}."
+            )
+
+    @property
+    def _curve(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.asarray(self.epsilon, float), np.asarray(self.delta, float)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """The least over the curve."""
+        shape = (-1, *[1] * log_kappa.ndim)
+        epsilons, deltas = self._curve
+        each = bounds.approximate(
+            log_kappa[None], epsilons.reshape(shape), deltas.reshape(shape)
+        )
+        return {"approximate": each.min(axis=0)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RenyiDP:
+    """A curve of Renyi differential privacy, as accountants give it.
+
+    Attributes:
+      orders: each >= 1; orders of 1 only serve the binary form.
+      epsilons: one an order; infinite ones are passed over.
+    """
+
+    orders: tuple[Number, ...]
+    epsilons: tuple[Number, ...]
+    relation: str
+
+    def __post_init__(self) -> None:
+        orders = np.asarray(self.orders, float)
+        checks.require("orders", self.orders, orders >= 1, ">= 1")
+        checks.at_least_0("epsilons", self.epsilons)
+        checks.relation(self.relation, bounds.RELATIONS)
+        if len(self.orders) != len(self.epsilons) or not len(self.orders):
+            raise ValueError(
+                f"Expected one of epsilons an order, got {len(self.epsilons)} for"
+                f" {len(self.orders)}."
+            )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Theorem 2 and the binary form, each at its best order."""
+        log_kappa = np.asarray(log_kappa, float)
+        orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
+        usable = np.isfinite(epsilons)
+        shape = (-1, *[1] * log_kappa.ndim)
+        above = usable & (orders > 1)
+        printed = np.zeros(log_kappa.shape)
+        sharper = np.zeros(log_kappa.shape)
+        if above.any():
+            each = bounds.renyi(
+                log_kappa[None],
+                orders[above].reshape(shape),
+                epsilons[above].reshape(shape),
+            )
+            printed = each.min(axis=0)
+        if usable.any():
+            each = bounds.binary_renyi(
+                log_kappa[None],
+                orders[usable].reshape(shape),
+                epsilons[usable].reshape(shape),
+            )
+            sharper = each.min(axis=0)
+        return {"Theorem 2": printed, "binary Renyi": sharper}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ZeroConcentratedDP:
+    """rho-zero-concentrated differential privacy."""
+
+    rho: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.at_least_0("rho", self.rho)
+        checks.relation(self.relation, bounds.RELATIONS)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """Corollary 4. (The Gaussian form isn't implied by rho alone.)"""
+        return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Laplace:
+    """One number, released once with Laplace noise of scale sensitivity / epsilon."""
+
+    epsilon: Number
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.at_least_0("epsilon", self.epsilon)
+        checks.relation(self.relation, bounds.RELATIONS)
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """The tight one, and that of any epsilon."""
+        return {
+            "Laplace": bounds.laplace(log_kappa, self.epsilon),
+            "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossDistribution:
+    """A pessimistic privacy loss distribution made by dp-accounting.
+
+    Attributes:
+      distribution: of dp_accounting.pld.privacy_loss_distribution.
+      relation: the one that it was made under.
+    """
+
+    distribution: Any
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.relation(self.relation, bounds.RELATIONS)
+        if not hasattr(self.distribution, "get_delta_for_epsilon"):
+            raise ValueError(
+                "Expected distribution to be a PrivacyLossDistribution of"
+                f" dp-accounting, got {type(self.distribution).__name__}."
+            )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """The dual."""
+        return {
+            "privacy loss": bounds.dual(log_kappa, *poisson.curve(self.distribution))
+        }

@@ -1,0 +1,312 @@
+"""The baseline kappa: success without the release, from a prior on the target.
+
+kappa(eta) = sup over fixed guesses z0 of P[error(Z, z0) <= eta]. All functions return
+log kappa in float64; d is the number of pixels times channels. Errors are Euclidean
+distances eta unless said; `l2_of_mse` converts. An error equal to the threshold counts
+as success.
+
+The prior is that of the target *given the fixed set*: duplicates, or other pictures of
+the same person in it, raise kappa.
+
+Sources: Balle, Cherubin and Hayes 2022, Section VII and Appendix E; confidence bounds
+derived.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import optimize, special, stats
+
+from dp import bounds, checks
+from dp.checks import Number, Numbers
+
+Logs = bounds.Logs
+_ROWS = 1024
+
+
+def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
+    """The Euclidean distance of images whose mean squared error is `mse`."""
+    return np.asarray(np.sqrt(checks.whole("d", d, 1) * checks.at_least_0("mse", mse)))
+
+
+def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
+    """The mean squared error of images at Euclidean distance `eta`."""
+    return np.asarray(checks.at_least_0("eta", eta) ** 2 / checks.whole("d", d, 1))
+
+
+def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
+    """Uniform on a ball: kappa = (eta / radius)^d."""
+    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
+    checks.above("radius", radius, 0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.minimum(d * np.log(eta / radius), 0.0))
+
+
+def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
+    """Normal with covariance sigma^2 I: kappa = P(d/2, eta^2 / (2 sigma^2)).
+
+    P is the regularised lower incomplete gamma function, here in log space.
+    """
+    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
+    checks.above("sigma", sigma, 0)
+    x = eta**2 / (2 * float(sigma) ** 2)
+    return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, x))
+
+
+def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
+    """An upper bound of `gaussian`: (d/2) (1 - u + log u), u = eta^2 / (sigma^2 d).
+
+    0 where u >= 1.
+    """
+    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
+    u = (eta / checks.above("sigma", sigma, 0)) ** 2 / d
+    with np.errstate(divide="ignore"):
+        return np.where(u < 1, d / 2 * (1 - u + np.log(u)), 0.0)
+
+
+def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, "d"]) -> float:
+    """An upper bound of kappa for a normal prior with these principal variances.
+
+    min over t > 0 of t eta^2 - sum log(1 + 2 t lambda_i) / 2 (Chernoff).
+    """
+    squared = float(checks.at_least_0("eta", eta)) ** 2
+    variances = checks.at_least_0("variances", variances)
+    if squared >= variances.sum():
+        return 0.0
+    if squared == 0:
+        return -math.inf if variances.any() else 0.0
+
+    def exponent(log_t: float) -> float:
+        t = math.exp(log_t)
+        return t * squared - 0.5 * float(np.sum(np.log1p(2 * t * variances)))
+
+    # Any t is valid. The best one is below d / (2 eta^2).
+    high = math.log(len(variances) / squared)
+    found = optimize.minimize_scalar(
+        exponent, bounds=(high - 60, high), method="bounded", options={"xatol": 1e-10}
+    )
+    return min(0.0, float(found.fun))
+
+
+def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
+    """Uniform on [0, 1]^d. "linf": exact; "l2": an upper bound, exact to eta = 1/2."""
+    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
+    with np.errstate(divide="ignore"):
+        if norm == "linf":
+            return np.asarray(np.minimum(d * np.log(2 * eta), 0.0))
+        if norm == "l2":
+            volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
+            return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
+    raise ValueError(f"Expected norm to be l2 or linf, got {norm!r}.")
+
+
+def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
+    """Uniform on the unit sphere in d dimensions.
+
+    Args:
+      eta: Euclidean distance.
+      d: at least 2.
+      guess: "anywhere", or "sphere" for attacks that answer with a point of it.
+    """
+    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 2)
+    if guess == "anywhere":
+        sine, whole = eta**2, eta >= 1
+        obtuse = np.zeros_like(whole)
+    elif guess == "sphere":
+        sine, whole = eta**2 * (1 - eta**2 / 4), eta >= 2
+        obtuse = eta**2 > 2
+    else:
+        raise ValueError(f"Expected guess to be anywhere or sphere, got {guess!r}.")
+    cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
+        (d - 1) / 2, 0.5, np.clip(sine, 0, 1)
+    )
+    cap = np.where(obtuse, bounds.log_complement(cap), cap)
+    return np.where(whole, 0.0, cap)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Discrete:
+    """Of a prior on finitely many points; natural logs.
+
+    Attributes:
+      in_support: exact for attacks that answer with one of the points; otherwise a
+        lower bound.
+      anywhere: an upper bound for any attack; None where the error is no metric.
+    """
+
+    in_support: float
+    anywhere: float | None
+
+
+def discrete(
+    distances: Float[np.ndarray, "points points"],
+    probabilities: Float[np.ndarray, "points"],
+    eta: Number,
+    *,
+    metric: bool = True,
+) -> Discrete:
+    """A prior on finitely many points.
+
+    Args:
+      distances: between all points, in the unit of eta.
+      probabilities: sum to 1.
+      eta: threshold.
+      metric: whether the error obeys the triangle inequality (the mean squared error
+        does not; its root does).
+    """
+    checks.at_least_0("probabilities", probabilities)
+    total = float(np.sum(probabilities))
+    checks.require("sum of probabilities", total, abs(total - 1) < 1e-9, "= 1")
+    near = (np.asarray(distances) <= eta) @ probabilities
+    wide = (np.asarray(distances) <= 2 * eta) @ probabilities
+    return Discrete(
+        in_support=min(0.0, math.log(near.max())),
+        anywhere=min(0.0, math.log(wide.max())) if metric else None,
+    )
+
+
+def on_a_line(
+    points: Float[np.ndarray, "points"],
+    probabilities: Float[np.ndarray, "points"],
+    eta: Number,
+) -> float:
+    """Exact kappa of a discrete prior in one dimension, any guess: the best window."""
+    order = np.argsort(points)
+    points, mass = np.asarray(points, float)[order], np.asarray(probabilities)[order]
+    sums = np.concatenate([[0.0], np.cumsum(mass)])
+    ends = np.searchsorted(points, points + 2 * eta, side="right")
+    return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
+
+
+def exact_match(probabilities: Float[np.ndarray, "points"]) -> float:
+    """0/1 error: kappa is the likeliest point's probability."""
+    return math.log(float(np.max(checks.probability("probabilities", probabilities))))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Empirical:
+    """What a sample says of the kappa of its unknown prior; natural logs.
+
+    Attributes:
+      low, high: each holds with the confidence asked for.
+      floor: what `high` would be had no image of the sample a neighbour. No sample of
+        this size can show that kappa is smaller.
+    """
+
+    low: float
+    high: float
+    floor: float
+
+
+def empirical(
+    sample: Float[np.ndarray, "images d"], eta: Number, *, confidence: Number = 0.95
+) -> Empirical:
+    """Confidence bounds of kappa, Euclidean distance, from independent draws.
+
+    Neither the largest observed frequency is an upper bound, nor a lower one: its
+    maximum is inflated, its centres are restricted. Above: if kappa is larger than
+    1 - (delta/2)^(1/n) some draw lies in the best ball, and twice its radius around
+    that draw covers it. Below: the best centre of one half, counted in the other.
+
+    Args:
+      sample: at least 4 draws.
+      eta: threshold, Euclidean.
+      confidence: of each bound.
+    """
+    sample = np.asarray(sample, float).reshape(len(sample), -1)
+    n = checks.whole("images in sample", len(sample), 4)
+    delta = 1 - float(checks.probability("confidence", confidence))
+    neighbours = _within(sample, sample, 2 * eta) - 1
+    most = int(neighbours.max())
+    half, other = sample[: n // 2], sample[n // 2 :]
+    centre = half[_within(half, half, eta).argmax()]
+    hits = int(_within(centre[None], other, eta)[0])
+    low = clopper_pearson(hits, len(other), 1 - 2 * delta)[0]
+    return Empirical(
+        low=math.log(low) if low else -math.inf,
+        high=math.log(empirical_high(n, most, delta)),
+        floor=math.log(empirical_high(n, 0, delta)),
+    )
+
+
+def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
+    """Upper confidence bound of kappa, given the most draws within 2 eta of another."""
+    seen = 1 - (delta / 2) ** (1 / n)
+    c = most_neighbours
+    covered = (
+        1.0 if c >= n - 1 else stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
+    )
+    return float(max(seen, covered))
+
+
+def clopper_pearson(
+    successes: int, trials: int, confidence: Number = 0.95
+) -> tuple[float, float]:
+    """Two-sided exact confidence interval of a rate (Clopper and Pearson 1934)."""
+    checks.whole("trials", trials, 1)
+    checks.require("successes", successes, 0 <= successes <= trials, "in [0, trials]")
+    half = (1 - float(checks.probability("confidence", confidence))) / 2
+    low = stats.beta.ppf(half, successes, trials - successes + 1) if successes else 0.0
+    high = (
+        stats.beta.ppf(1 - half, successes + 1, trials - successes)
+        if successes < trials
+        else 1.0
+    )
+    return float(low), float(high)
+
+
+def _within(
+    centres: Float[np.ndarray, "centres d"],
+    points: Float[np.ndarray, "points d"],
+    eta: Number,
+) -> Int[np.ndarray, "centres"]:
+    """How many points are within eta of each centre."""
+    lengths = np.sum(points**2, axis=1)
+    found = []
+    for start in range(0, len(centres), _ROWS):
+        some = centres[start : start + _ROWS]
+        squared = np.sum(some**2, axis=1)[:, None] + lengths - 2 * some @ points.T
+        slack = 1e-9 * (1 + lengths.max())  # rounding may only add neighbours
+        found.append(np.sum(squared <= eta**2 + slack, axis=1))
+    return np.concatenate(found)
+
+
+def _log_gammainc(a: float, x: float) -> float:
+    """Log of the regularised lower incomplete gamma function."""
+    if x == 0:
+        return -math.inf
+    if x >= a + 1:
+        return math.log1p(-special.gammaincc(a, x))
+    # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
+    term = total = 1.0
+    k = 0
+    while term > 1e-17 * total:
+        k += 1
+        term *= x / (a + k)
+        total += term
+    return a * math.log(x) - x - special.gammaln(a + 1) + math.log(total)
+
+
+def _log_betainc(a: float, b: float, x: float) -> float:
+    """Log of the regularised incomplete beta function, also where it underflows."""
+    value = special.betainc(a, b, x)
+    if value > 1e-250:
+        return math.log(value)
+    if x == 0:
+        return -math.inf
+    # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
+    term = total = 1.0
+    k = 0
+    while term > 1e-17 * total:
+        term *= x * (a + b + k) / (a + 1 + k)
+        total += term
+        k += 1
+    return float(
+        a * math.log(x)
+        + b * math.log1p(-x)
+        - math.log(a)
+        - special.betaln(a, b)
+        + math.log(total)
+    )

@@ -1,0 +1,134 @@
+"""Reconstruction robustness (ReRo): how often can an attack succeed at all?
+
+    import dp
+    run = dp.PoissonGaussian(
+        noise_multiplier=1.0, sampling_probability=0.01, steps=1000, relation="zero_out"
+    )
+    print(dp.rero_bound(run, kappa=1e-3))
+
+Source: Balle, Cherubin and Hayes 2022, Section VII; formulas in `bounds`.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from dp import checks
+from dp.checks import Numbers
+from dp.mechanisms import Mechanism
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ReRoBound:
+    """An upper bound on the probability of successful reconstruction.
+
+    Attributes:
+      log_kappa: natural log of the success without the release; any shape.
+      log_gamma: natural log of the bound; the same shape, float64.
+      by: the name of the bound that is least, same shape.
+      all: log gamma by the name of every valid bound that was computed.
+    """
+
+    log_kappa: np.ndarray
+    log_gamma: np.ndarray
+    by: np.ndarray
+    all: dict[str, np.ndarray]
+
+    @property
+    def kappa(self) -> np.ndarray:
+        """Underflows to 0 below 1e-308; `log_kappa` doesn't."""
+        return np.asarray(np.exp(self.log_kappa))
+
+    @property
+    def gamma(self) -> np.ndarray:
+        """Underflows to 0 below 1e-308; `log_gamma` doesn't."""
+        return np.asarray(np.exp(self.log_gamma))
+
+    def __str__(self) -> str:
+        if self.log_gamma.ndim:
+            return "\n".join(
+                _line(*each)
+                for each in zip(
+                    self.log_kappa.ravel(),
+                    self.log_gamma.ravel(),
+                    self.by.ravel(),
+                    strict=True,
+                )
+            )
+        return _line(self.log_kappa, self.log_gamma, self.by)
+
+
+def rero_bound(
+    mechanism: Mechanism,
+    *,
+    kappa: Numbers | None = None,
+    log_kappa: Numbers | None = None,
+) -> ReRoBound:
+    """The tightest valid bound on reconstruction from what a mechanism releases.
+
+    Args:
+      mechanism: one of `dp.mechanisms`, or anything with their method `bounds`.
+      kappa, log_kappa: success without the release, any shape; exactly one of them.
+    Raises: ValueError: both or none of kappa and log_kappa, or outside their range.
+    """
+    if (kappa is None) == (log_kappa is None):
+        raise ValueError("Expected either kappa or log_kappa, not both or none.")
+    if log_kappa is None:
+        assert kappa is not None
+        with np.errstate(divide="ignore"):
+            log_kappa = np.log(checks.probability("kappa", kappa))
+    base = checks.log_probability("log_kappa", log_kappa)
+    every = mechanism.bounds(base)
+    names = np.array(list(every))
+    values = np.stack([np.broadcast_to(every[name], base.shape) for name in names])
+    best = values.argmin(axis=0)
+    least = np.take_along_axis(values, best[None], axis=0)[0]
+    return ReRoBound(
+        log_kappa=base,
+        log_gamma=np.asarray(np.clip(least, base, 0.0)),
+        by=np.asarray(names[best]),
+        all={name: np.asarray(value) for name, value in every.items()},
+    )
+
+
+def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
+    """Theorem 5: robustness of all pairs of targets implies (epsilon, delta)-DP.
+
+    delta = max(0, gamma - (1 - gamma) e^epsilon), under "replace_one". gamma has to
+    bound the 0/1 error for every fixed set and every prior on two targets of which the
+    likelier has probability e^eps / (e^eps + 1).
+    """
+    gamma = checks.probability("gamma", gamma)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    with np.errstate(over="ignore", invalid="ignore"):
+        failing = np.where(gamma < 1, (1 - gamma) * np.exp(epsilon), 0.0)
+    return np.asarray(np.maximum(0.0, gamma - failing))
+
+
+def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
+    """The inverse of `implied_delta`: (e^eps + delta) / (e^eps + 1)."""
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    delta = checks.probability("delta", delta)
+    return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
+
+
+def _line(log_kappa: float | np.ndarray, log_gamma: float | np.ndarray, by: Any) -> str:
+    """One bound, for people."""
+    return (
+        f"kappa {_decimal(log_kappa)}  gamma <= {_decimal(log_gamma, up=True)}  ({by})"
+    )
+
+
+def _decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
+    """A number from its logarithm, with three digits, also below 1e-308."""
+    if np.isneginf(log_value):
+        return "0"
+    exponent = int(np.floor(log_value / np.log(10)))
+    digits = 100 * np.exp(log_value - exponent * np.log(10))
+    digits = int(np.ceil(digits - 1e-6) if up else np.round(digits))
+    if digits >= 1000:
+        digits, exponent = digits // 10, exponent + 1
+    if exponent >= -3:
+        return f"{digits * 10.0 ** (exponent - 2):.4g}"
+    return f"{digits / 100:.2f}e{exponent:+03d}"
