@@ -110,7 +110,7 @@ def noise_multiplier(
 
     def enough(sigma: float) -> bool:
         losses = poisson.losses(sigma, sampling_probability, steps)
-        return losses.get_delta_for_epsilon(epsilon) <= delta
+        return bool(losses.get_delta_for_epsilon(epsilon) <= delta)
 
     return _smallest(enough, full)
 

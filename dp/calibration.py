@@ -83,6 +83,7 @@ def calibrate(
             full,
             base,
             wanted,
+            gamma,
         )
         return _report(*found, delta)
 
@@ -107,14 +108,14 @@ def calibrate(
             noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=delta
         )
     if relation == "replace_one":
-        return _report(*_verified(run, full, base, wanted), delta)
+        return _report(*_verified(run, full, base, wanted, gamma), delta)
 
     def excess(log_sigma: float, grid: float) -> float:
         mechanism = run(math.exp(log_sigma), grid)
         return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
 
     sigma = math.exp(_root(excess, math.log(full)))
-    return _report(*_verified(run, sigma, base, wanted), delta)
+    return _report(*_verified(run, sigma, base, wanted, gamma), delta)
 
 
 def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
@@ -157,12 +158,13 @@ def _verified(
     sigma: float,
     log_kappa: float,
     log_gamma: float,
+    gamma: Number,
 ) -> tuple[Gaussian | PoissonGaussian, ReRoBound]:
     """The first sigma from here on, in small steps, whose bound holds."""
     step = 1e-9
     while True:
         bound = rero_bound(run(sigma), log_kappa=log_kappa)
-        if bound.log_gamma <= log_gamma:
+        if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
             return run(sigma), bound
         sigma *= 1 + step
         step = min(16 * step, _TOLERANCE)

@@ -233,7 +233,7 @@ class RenyiDP:
                 epsilons[usable].reshape(shape),
             )
             sharper = each.min(axis=0)
-        return {"Theorem 2": printed, "binary Renyi": sharper}
+        return {"binary Renyi": sharper, "Theorem 2": printed}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,155 @@
+"""Poisson sampling: against quadrature, simulation, and other libraries."""
+
+import dp_accounting
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import dp
+from dp import accounting, bounds, poisson
+
+
+def run(sigma, q, steps, relation="zero_out"):
+    return dp.PoissonGaussian(
+        noise_multiplier=sigma, sampling_probability=q, steps=steps, relation=relation
+    )
+
+
+@pytest.mark.parametrize(("sigma", "q"), [(1.0, 0.01), (0.5, 0.2), (3.0, 1.0)])
+@pytest.mark.parametrize("order", [2, 5, 30])
+def test_moments_are_those_of_dp_accounting(sigma, q, order):
+    accountant = dp_accounting.rdp.RdpAccountant([order])
+    event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(sigma))
+    theirs = accountant.compose(event, 7).rdp[0]
+    ours = poisson.renyi(np.array([order]), sigma, q, 7)[0]
+    assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+def test_one_step_against_quadrature():
+    """delta(eps) of one step by numerical integration, and its dual."""
+    sigma, q = 0.8, 0.3
+
+    def delta(epsilon):
+        def density(x):
+            without = stats.norm.pdf(x, 0, sigma)
+            with_target = (1 - q) * without + q * stats.norm.pdf(x, 1, sigma)
+            return max(0.0, with_target - np.exp(epsilon) * without)
+
+        return integrate.quad(density, -10, 12, limit=500)[0]
+
+    epsilons = np.linspace(-0.3, 4, 120)
+    deltas = np.array([delta(e) for e in epsilons])
+    log_kappas = np.log([0.3, 0.05, 1e-3])
+    np.testing.assert_allclose(
+        bounds.dual(log_kappas, epsilons, deltas),
+        poisson.one_step(log_kappas, sigma, q),
+        atol=1e-3,
+    )
+
+
+def test_monotone_in_everything():
+    log_kappas = np.log([0.2, 1e-3, 1e-6])
+    base = dp.rero_bound(run(1.0, 0.1, 20), log_kappa=log_kappas).log_gamma
+    for more in (run(0.9, 0.1, 20), run(1.0, 0.12, 20), run(1.0, 0.1, 30)):
+        assert (dp.rero_bound(more, log_kappa=log_kappas).log_gamma > base).all()
+    full = dp.rero_bound(run(1.0, 1.0, 20), log_kappa=log_kappas).log_gamma
+    assert (base < full).all()
+    replaced = run(1.0, 0.1, 20, "replace_one")
+    assert (dp.rero_bound(replaced, log_kappa=log_kappas).log_gamma >= full).all()
+
+
+@pytest.mark.parametrize("log_kappa", [-1e-6, -40.0, -700.0, -1e5, -1e7])
+def test_tiny_baselines_are_no_nan(log_kappa):
+    """Below 1e-12 Renyi divergences take over from the loss distribution."""
+    found = dp.rero_bound(run(1.0, 0.05, 10), log_kappa=log_kappa)
+    assert log_kappa <= found.log_gamma <= 0
+    if log_kappa < -100:
+        assert str(found.by) in ("binary Renyi", "Theorem 2")
+        assert found.log_gamma < 0.9 * log_kappa or log_kappa > -1e4
+
+
+def test_simulation_agrees_within_its_margins(rng):
+    given = {"noise_multiplier": 1.0, "probability": 0.05, "steps": 50}
+    found = poisson.simulate(0.1, **given, samples=20_000, rng=rng)
+    tight = float(dp.rero_bound(run(1.0, 0.05, 50), kappa=0.1).gamma)
+    assert found.low <= tight <= found.high
+    assert found.gamma == pytest.approx(tight, rel=0.02)
+    assert found.high - found.low < 0.06
+
+
+def test_riskcal_is_unsafe_where_kappa_is_small_and_this_is_not():
+    """One full step has the closed form Phi(Phi^-1(kappa) + 1), a third opinion."""
+    from riskcal import analysis
+
+    distribution = poisson.losses(1.0, 1.0, 1)
+    kappa = 1e-8
+    exact = stats.norm.cdf(stats.norm.ppf(kappa) + 1)
+    theirs = 1 - analysis.get_beta_from_pld(distribution, alpha=kappa)
+    mechanism = dp.LossDistribution(distribution=distribution, relation="zero_out")
+    ours = float(dp.rero_bound(mechanism, kappa=kappa).gamma)
+    assert theirs < 0.01 * exact
+    assert exact <= ours < 1.001 * exact
+    # Where kappa is large they agree.
+    theirs = 1 - analysis.get_beta_from_pld(distribution, alpha=0.1)
+    ours = float(dp.rero_bound(mechanism, kappa=0.1).gamma)
+    assert ours == pytest.approx(theirs, rel=1e-3)
+
+
+def test_calibration_is_verified_and_tight():
+    given = {"steps": 50, "sampling_probability": 0.1, "relation": "zero_out"}
+    found = dp.calibrate(0.1, kappa=1e-3, **given)
+    assert found.bound.gamma <= 0.1
+    again = dp.rero_bound(run(found.noise_multiplier, 0.1, 50), kappa=1e-3)
+    assert again.log_gamma == found.bound.log_gamma
+    less = dp.rero_bound(run(0.999 * found.noise_multiplier, 0.1, 50), kappa=1e-3)
+    assert less.gamma > 0.1
+    assert found.epsilon == pytest.approx(
+        accounting.epsilon(run(found.noise_multiplier, 0.1, 50), 1e-5)
+    )
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_full_batches_are_calibrated_in_closed_form(relation):
+    found = dp.calibrate(1e-3, log_kappa=-400.0, steps=100, relation=relation)
+    assert found.bound.gamma == pytest.approx(1e-3, rel=1e-6)
+    assert found.bound.gamma <= 1e-3
+    # Far from private, in the sense of membership.
+    assert found.epsilon > 100
+
+
+def test_a_target_that_is_hardly_ever_sampled_needs_no_noise():
+    found = dp.calibrate(
+        0.5, kappa=1e-3, steps=10, sampling_probability=0.01, relation="zero_out"
+    )
+    assert found.noise_multiplier == 0
+    assert found.bound.gamma == pytest.approx(1 - 0.99**10 * 0.999)
+
+
+def test_less_than_the_baseline_is_out_of_reach():
+    with pytest.raises(ValueError, match=r"gamma > kappa = 0\.2"):
+        dp.calibrate(0.1, kappa=0.2, steps=1, relation="zero_out")
+
+
+def test_epsilon_of_full_batches_and_back():
+    sigma = accounting.noise_multiplier(3.0, 1e-5, steps=100, relation="replace_one")
+    full = dp.Gaussian(noise_multiplier=sigma, steps=100, relation="replace_one")
+    assert accounting.epsilon(full, 1e-5) == pytest.approx(3.0, rel=1e-4)
+    # The loss distribution says the same, from above.
+    found = accounting.loss_distribution(full).get_epsilon_for_delta(1e-5)
+    assert 3.0 <= found < 3.01
+    np.testing.assert_allclose(
+        accounting.renyi(full, (2, 8)), np.array([2, 8]) * accounting.rho(full)
+    )
+
+
+def test_epsilon_of_sampled_batches_and_back():
+    given = {"steps": 30, "sampling_probability": 0.1}
+    sigma = accounting.noise_multiplier(2.0, 1e-5, relation="add_or_remove", **given)
+    sampled = run(sigma, 0.1, 30, "add_or_remove")
+    assert accounting.epsilon(sampled, 1e-5) <= 2.0 + 1e-9
+    less = run(0.999 * sigma, 0.1, 30, "add_or_remove")
+    assert accounting.epsilon(less, 1e-5) > 2.0
+    with pytest.raises(ValueError, match="full batches"):
+        accounting.mu(sampled)
+    with pytest.raises(ValueError, match="replace_one"):
+        accounting.epsilon(run(1.0, 0.1, 30, "replace_one"), 1e-5)

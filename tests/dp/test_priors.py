@@ -1,0 +1,112 @@
+"""Baselines against simulation, and against each other."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from dp import priors
+
+
+def test_simulated_targets_fall_into_the_ball_as_often(rng):
+    n, d = 400_000, 3
+    normal = rng.normal(0, 0.4, (n, d))
+    eta = 0.5
+    near = np.mean(np.linalg.norm(normal, axis=1) <= eta)
+    assert math.exp(priors.gaussian(eta, d=d, sigma=0.4)) == pytest.approx(
+        near, abs=0.004
+    )
+    cube = rng.random((n, d))
+    near = np.mean(np.linalg.norm(cube - 0.5, axis=1) <= 0.4)
+    assert math.exp(priors.cube(0.4, d=d)) == pytest.approx(near, abs=0.004)
+    near = np.mean(np.abs(cube - 0.5).max(axis=1) <= 0.4)
+    assert math.exp(priors.cube(0.4, d=d, norm="linf")) == pytest.approx(
+        near, abs=0.004
+    )
+    ball = rng.normal(size=(n, d))
+    ball *= (rng.random(n) ** (1 / d) / np.linalg.norm(ball, axis=1))[:, None] * 2
+    near = np.mean(np.linalg.norm(ball, axis=1) <= 1.2)
+    assert math.exp(priors.ball(1.2, d=d, radius=2.0)) == pytest.approx(near, abs=0.004)
+
+
+@pytest.mark.parametrize("eta", [0.3, 0.9, 1.3])
+def test_the_sphere(eta, rng):
+    points = rng.normal(size=(400_000, 4))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    near = np.mean(np.linalg.norm(points - [1, 0, 0, 0], axis=1) <= eta)
+    assert math.exp(priors.sphere(eta, d=4, guess="sphere")) == pytest.approx(
+        near, abs=0.004
+    )
+    if eta < 1:  # the best guess lies inside, above the middle of its cap
+        guess = np.array([math.sqrt(1 - eta**2), 0, 0, 0])
+        near = np.mean(np.linalg.norm(points - guess, axis=1) <= eta)
+        assert math.exp(priors.sphere(eta, d=4)) == pytest.approx(near, abs=0.004)
+    else:
+        assert priors.sphere(eta, d=4) == 0
+
+
+@given(st.integers(1, 3000), st.floats(1e-6, 0.99))
+def test_logs_agree_where_nothing_underflows(d, u):
+    sigma = 1.0
+    eta = math.sqrt(u * d)
+    found = priors.gaussian(eta, d=d, sigma=sigma)
+    linear = special.gammainc(d / 2, eta**2 / 2)
+    if linear > 1e-290:
+        assert found == pytest.approx(math.log(linear), rel=1e-9, abs=1e-12)
+    assert found <= priors.gaussian_chernoff(eta, d=d, sigma=sigma) + 1e-9
+    isotropic = priors.gaussian_covariance(eta, variances=np.ones(d))
+    assert isotropic == pytest.approx(
+        float(priors.gaussian_chernoff(eta, d=d, sigma=sigma)), rel=1e-6, abs=1e-6
+    )
+
+
+def test_a_flat_direction_is_no_secret(rng):
+    """A bound for unequal variances, above a simulated rate."""
+    variances = np.array([1.0, 0.5, 1e-6, 1e-6])
+    points = rng.normal(size=(100_000, 4)) * np.sqrt(variances)
+    near = np.mean(np.sum(points**2, axis=1) <= 0.3)
+    bound = math.exp(priors.gaussian_covariance(math.sqrt(0.3), variances=variances))
+    assert near <= bound < 4 * near
+    assert priors.gaussian_covariance(2.0, variances=variances) == 0
+
+
+def test_sphere_in_many_dimensions_does_not_underflow():
+    found = float(priors.sphere(0.1, d=3072))
+    # Leading order of a thin cap: sin^(d-1) / ((d-1) B((d-1)/2, 1/2) ...).
+    assert found == pytest.approx(3071 * math.log(0.1), rel=0.01)
+
+
+def test_conversions():
+    assert float(priors.l2_of_mse(0.0232, 784)) == pytest.approx(
+        math.sqrt(784 * 0.0232)
+    )
+    assert float(priors.mse_of_l2(priors.l2_of_mse(0.02, 784), 784)) == pytest.approx(
+        0.02
+    )
+
+
+def test_confidence_bounds_of_a_known_prior_hold(rng):
+    """Uniform on a square: kappa of a disc is known; both bounds at once, 40 times."""
+    eta = 0.1
+    kappa = math.pi * eta**2
+    held = 0
+    for _ in range(40):
+        found = priors.empirical(rng.random((400, 2)), eta, confidence=0.9)
+        assert found.floor <= found.high
+        held += found.low <= math.log(kappa) <= found.high
+    assert held >= stats.binom.ppf(1e-4, 40, 0.8)
+    assert found.high < 0
+
+
+def test_clopper_pearson_is_scipys():
+    for successes, trials in [(0, 10), (3, 10), (10, 10), (37, 1000)]:
+        theirs = stats.binomtest(successes, trials).proportion_ci(0.9, method="exact")
+        ours = priors.clopper_pearson(successes, trials, 0.9)
+        np.testing.assert_allclose(ours, theirs)
+
+
+def test_the_likeliest_image_of_a_finite_prior():
+    assert priors.exact_match(np.full(8, 1 / 8)) == pytest.approx(-math.log(8))
