@@ -51,6 +51,10 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.training.weight_decay = 0.0
     config.training.initialisation = "shared"
     config.training.shuffling = "known"
+    config.training.privacy = config_dict.ConfigDict()
+    config.training.privacy.clip_norm = config_dict.placeholder(float)
+    config.training.privacy.noise_multiplier = 0.0
+    config.training.privacy.sampling_probability = 1.0
 
     config.shadow = config_dict.ConfigDict()
     config.shadow.count = 20_000

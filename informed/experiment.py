@@ -134,9 +134,12 @@ class Experiment:
     @property
     def model_configuration(self) -> dict[str, Any]:
         """The fields that decide a trained model, given its target's position."""
+        training = dataclasses.asdict(self.training)
+        if not self.training.privacy.on:
+            del training["privacy"]  # stores from before there was privacy stay valid
         return {
             "seed": self.seed,
             "data": dataclasses.asdict(self.data),
             "victim": dataclasses.asdict(self.victim),
-            "training": dataclasses.asdict(self.training),
+            "training": training,
         }

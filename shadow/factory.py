@@ -9,7 +9,8 @@ models: blocks leave for the store as soon as they are done.
 
 Who knows which randomness: the key splits into a public part, from which come the
 shared initialisation and a known order of mini-batches, and one private stream a role
-(shadow or released), from which come those that the adversary can't know.
+(shadow or released), from which come those that the adversary can't know, the noise of
+private training among them.
 """
 
 import dataclasses
@@ -228,10 +229,11 @@ def _compile(factory: Factory) -> Callable[..., Array]:
     private = jax.random.fold_in(factory.key, 1 + ROLES.index(factory.role))
 
     def one(fixed: Fixed, image: Array, label: Array, number: Array) -> Array:
-        init_key, shuffle_key = jax.random.split(jax.random.fold_in(private, number))
+        own = jax.random.fold_in(private, number)
+        init_key, shuffle_key, noise_key = jax.random.split(own, 3)
         init = shared if training.initialisation == "shared" else victim.init(init_key)
         key = known if training.shuffling == "known" else shuffle_key
-        return victim.flatten(train(init, fixed, (image, label), key))
+        return victim.flatten(train(init, fixed, (image, label), key, noise_key))
 
     mesh = Mesh(np.array(jax.local_devices()), ("models",))
     everywhere, by_model = PartitionSpec(), PartitionSpec("models")

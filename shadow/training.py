@@ -22,6 +22,8 @@ import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
+from dp import gradient
+from dp.gradient import PrivacyConfig
 from shadow import checks, gram
 from shadow.victims import Params, Victim
 
@@ -29,7 +31,7 @@ OPTIMISERS = ("adam", "sgd")
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, "fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
-Algorithm = Callable[[Params, Fixed, Target, Array], Params]
+Algorithm = Callable[..., Params]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,10 @@ class TrainingConfig:
       weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
       initialisation: "shared", known to the adversary, or "random", a new one a model.
       shuffling: "known": one order of mini-batches for all models; "unknown": a new one
-        a model. No effect on full batches.
+        a model. No effect on full batches. With privacy, which examples take part in
+        which step.
+      privacy: clipping and noise; an epoch is then one step. The sum of clipped
+        gradients is divided by the expected size of the batch, which is public.
     """
 
     optimiser: str = "sgd"
@@ -57,6 +62,7 @@ class TrainingConfig:
     weight_decay: float = 0.0
     initialisation: str = "shared"
     shuffling: str = "known"
+    privacy: PrivacyConfig = dataclasses.field(default_factory=PrivacyConfig)
 
     def __post_init__(self) -> None:
         checks.choice("training.optimiser", self.optimiser, OPTIMISERS)
@@ -68,6 +74,12 @@ class TrainingConfig:
         checks.at_least("training.weight_decay", self.weight_decay, 0)
         if self.batch_size is not None:
             checks.at_least("training.batch_size", self.batch_size, 1)
+        if self.privacy.on and self.batch_size is not None:
+            raise ValueError(
+                f"training.batch_size is {self.batch_size}, but private training"
+                " samples batches by training.privacy.sampling_probability. Set"
+                " batch_size to None."
+            )
         if not self.learning_rate > 0:
             raise ValueError(
                 f"Expected training.learning_rate > 0, got {self.learning_rate!r}."
@@ -94,10 +106,11 @@ def optimiser(config: TrainingConfig) -> optax.GradientTransformation:
 def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
     """The training algorithm A of a victim and a configuration.
 
-    Returns: `train(init, fixed, target, key) -> params`, pure, to be put under `jit`
-      and `vmap`: init are params; fixed = (images (fixed, height, width, channels)
-      float32, labels (fixed,) int32) is D_-; target = (image, label) is z; key draws
-      the order of mini-batches and is not used with full batches.
+    Returns: `train(init, fixed, target, key, noise_key=None) -> params`, pure, to be
+      put under `jit` and `vmap`: init are params; fixed = (images (fixed, height,
+      width, channels) float32, labels (fixed,) int32) is D_-; target = (image, label)
+      is z; key draws the order of mini-batches, or who takes part in a private step,
+      and is not used with full batches; noise_key draws the noise of private training.
     Source: Balle et al. 2022, Section V-A; Table V.
     Checked: tests/shadow/test_training.py (a plain optax loop over D_- + z).
     """
@@ -144,6 +157,53 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
 
         return jax.lax.scan(step, state, batches)[0]
 
+    def private_step(
+        state: Any, fixed: Fixed, target: Target, key: Array, noise_key: Array
+    ) -> Any:
+        params, optimiser_state = state
+        privacy, count = config.privacy, len(fixed[0]) + 1
+        clip_norm, part = privacy.clip_norm, None
+        assert clip_norm is not None
+        if privacy.sampling_probability < 1:
+            chosen = jax.random.bernoulli(key, privacy.sampling_probability, (count,))
+            part = chosen.astype(jnp.float32)
+
+        def clipped(images: AnyArray, labels: Array, part: Array | None) -> Params:
+            if victim.tapped is None:
+                return gradient.clipped_sum_plain(
+                    target_loss,
+                    params,
+                    (jnp.asarray(images), labels),
+                    clip_norm=clip_norm,
+                    weights=part,
+                )
+
+            def tapped(params: Params, taps: Any) -> tuple[Array, Any]:
+                logits, inputs = victim.tapped(params, images, taps)  # type: ignore[misc]
+                return cross_entropy(logits, labels), inputs
+
+            return gradient.clipped_sum(
+                tapped,
+                params,
+                victim.taps(len(images)),
+                clip_norm=clip_norm,
+                weights=part,
+            )
+
+        image, label = (jnp.asarray(each)[None] for each in target)
+        of_fixed = clipped(
+            fixed[0], jnp.asarray(fixed[1]), None if part is None else part[:-1]
+        )
+        of_target = clipped(image, label, None if part is None else part[-1:])
+        total = jax.tree.map(jnp.add, of_fixed, of_target)
+        if privacy.noise_multiplier:
+            deviation = privacy.noise_multiplier * clip_norm
+            total = gradient.add_noise(noise_key, total, deviation)
+        expected = count * privacy.sampling_probability
+        mean = jax.tree.map(lambda leaf: leaf / expected, total)
+        step, optimiser_state = optimise.update(mean, optimiser_state, params)
+        return optax.apply_updates(params, step), optimiser_state
+
     def in_span(init: Params, fixed: Fixed, target: Target) -> Params:
         assert victim.first is not None
         (images, labels), (image, label) = fixed, target
@@ -161,8 +221,23 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
             target_loss=target_loss,
         )
 
-    def train(init: Params, fixed: Fixed, target: Target, key: Array) -> Params:
+    def train(
+        init: Params,
+        fixed: Fixed,
+        target: Target,
+        key: Array,
+        noise_key: Array | None = None,
+    ) -> Params:
+        if config.privacy.noise_multiplier and noise_key is None:
+            raise ValueError("Private training needs noise_key.")
+
         def epoch(state: Any, number: Array) -> tuple[Any, None]:
+            if config.privacy.on:
+                keys = [
+                    key if each is None else jax.random.fold_in(each, number)
+                    for each in (key, noise_key)
+                ]
+                return private_step(state, fixed, target, *keys), None
             if config.batch_size is None:
                 return full_batch_epoch(state, fixed, target), None
             order = jax.random.fold_in(key, number)
@@ -187,6 +262,7 @@ def spans(victim: Victim, config: TrainingConfig) -> bool:
         victim.first is not None
         and config.optimiser == "sgd"
         and config.batch_size is None
+        and not config.privacy.on
     )
 
 

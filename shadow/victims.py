@@ -26,6 +26,7 @@ from shadow import checks
 from shadow.activations import ACTIVATIONS
 
 Params = Any  # a PyTree of float32 arrays
+Taps = dict[str, Array]
 
 ARCHITECTURES = ("mlp", "cnn", "affine")
 _SMALLEST_FOR_CNN = 10
@@ -92,6 +93,9 @@ class Victim:
       layout: the slices of theta, in order, without gaps.
       first: the first layer, where it is dense; lets A train in the span of the data
         (`shadow.gram`).
+      tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
+        the layers' outputs. Lets A clip gradients without having them
+        (`dp.gradient`). None for networks with layers of other kinds.
     """
 
     init: Callable[[Array], Params]
@@ -100,12 +104,25 @@ class Victim:
     num_classes: int
     layout: tuple[Slice, ...]
     first: FirstLayer | None = None
+    tapped: Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]] | None = None
     _treedef: Any = dataclasses.field(repr=False)
 
     @property
     def num_params(self) -> int:
         """Length of theta."""
         return self.layout[-1].stop
+
+    def taps(self, num_images: int) -> Taps:
+        """Zeros, of the shapes that `tapped` adds."""
+        assert self.tapped is not None
+        images = jax.ShapeDtypeStruct((num_images, *self.image_shape), jnp.float32)
+        params = jax.eval_shape(self.init, jax.random.key(0))
+        _, shapes = jax.eval_shape(
+            lambda params, images: self.tapped(params, images, None),  # type: ignore[misc]
+            params,
+            images,
+        )
+        return {name: jnp.zeros(shape.shape) for name, shape in shapes.items()}
 
     def flatten(self, params: Params) -> Float[Array, "params"]:
         """Theta: all parameters as one vector, in the order of `layout`."""
@@ -168,15 +185,44 @@ def build(
         output = _Dense(num_classes, w_init, name="output")
         return output.shift(output.product(values)).T
 
+    network = cnn if config.architecture == "cnn" else mlp
+    victim = dataclasses.replace(
+        from_haiku(network, image_shape=image_shape, num_classes=num_classes),
+        tapped=_tapped(network),
+    )
     if config.architecture == "cnn":
-        return from_haiku(cnn, image_shape=image_shape, num_classes=num_classes)
+        return victim
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply
-    return dataclasses.replace(
-        from_haiku(mlp, image_shape=image_shape, num_classes=num_classes),
-        first=FirstLayer(first, after),
-    )
+    return dataclasses.replace(victim, first=FirstLayer(first, after))
+
+
+def _tapped(
+    network: Callable[[Array], Array],
+) -> Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]]:
+    """See `Victim.tapped`; with taps of None the layers' outputs are returned."""
+
+    def forward(images: Array, taps: Taps | None) -> tuple[Array, Taps]:
+        seen: Taps = {}
+
+        def tap(call: Any, args: Any, kwargs: Any, context: Any) -> Any:
+            output = call(*args, **kwargs)
+            if context.method_name != "product":
+                return output
+            name = context.module.module_name
+            if taps is None:
+                seen[name] = output
+                return output
+            seen[name] = args[0]
+            return output + taps[name]
+
+        with hk.intercept_methods(tap):
+            logits = network(images)
+        return logits, seen
+
+    apply = hk.without_apply_rng(hk.transform(forward)).apply
+    return lambda params, images, taps: apply(params, jnp.asarray(images), taps)
 
 
 def from_haiku(
@@ -275,13 +321,14 @@ class _Conv(hk.Module):
         self.w_init = w_init
 
     def __call__(self, inputs: Array) -> Array:
-        size, stride = self.size, self.stride
-        fan_in = size * size * inputs.shape[0]
-        shape = (size, size, inputs.shape[0], self.channels)
-        w = hk.get_parameter("w", shape, inputs.dtype, self.w_init(fan_in))
         b = hk.get_parameter("b", (self.channels,), inputs.dtype, jnp.zeros)
+        return self.product(self.patches(inputs)) + b[:, None, None, None]
+
+    def patches(self, inputs: Array) -> Array:
+        """(size * size * channels, examples, rows, columns)."""
+        size, stride = self.size, self.stride
         rows, columns = ((extent - size) // stride + 1 for extent in inputs.shape[2:])
-        patches = jnp.concatenate(
+        return jnp.concatenate(
             [
                 inputs[
                     :,
@@ -293,8 +340,14 @@ class _Conv(hk.Module):
                 for j in range(size)
             ]
         )
+
+    def product(self, patches: Array) -> Array:
+        """w^T patches."""
+        fan_in, size = len(patches), self.size
+        shape = (size, size, fan_in // size**2, self.channels)
+        w = hk.get_parameter("w", shape, patches.dtype, self.w_init(fan_in))
         flat = w.reshape(fan_in, -1).T @ patches.reshape(fan_in, -1)
-        return flat.reshape(-1, *patches.shape[1:]) + b[:, None, None, None]
+        return flat.reshape(-1, *patches.shape[1:])
 
 
 # Each takes the fan-in, as hk.Linear and hk.ConvND count it.

@@ -78,8 +78,11 @@ class Retraining:
         dtype = jnp.result_type(float)  # float64 where JAX has it enabled
         told = knowledge.initialisation
         order = knowledge.shuffling_key
-        self.random = told is None or (
-            self.training.batch_size is not None and order is None
+        privacy = self.training.privacy
+        ordered = self.training.batch_size is not None
+        ordered |= privacy.sampling_probability < 1
+        self.random = (
+            told is None or (ordered and order is None) or privacy.noise_multiplier > 0
         )
         init = None if told is None else jnp.asarray(told, dtype)
         keys = jax.random.split(key, draws if self.random else 1)
@@ -87,7 +90,7 @@ class Retraining:
         victim = self.victim
 
         def one(data: tuple, images: Array, labels: Array, draw: Array) -> Array:
-            start_key, order_key = jax.random.split(draw)
+            start_key, order_key, noise_key = jax.random.split(draw, 3)
             if init is None:
                 start = victim.init(start_key)
                 start = jax.tree.map(lambda leaf: leaf.astype(dtype), start)
@@ -101,7 +104,7 @@ class Retraining:
                 )
             shuffle = order_key if order is None else order
             return victim.flatten(
-                train(start, fixed, (images[-1], labels[-1]), shuffle)
+                train(start, fixed, (images[-1], labels[-1]), shuffle, noise_key)
             )
 
         def draws_of(data: tuple, images: Array, labels: Array) -> Array:

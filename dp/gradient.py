@@ -1,0 +1,173 @@
+"""DP-GD: clipped per-example gradients and noise, without per-example gradients.
+
+For a layer w^T a + b an example's gradient is the outer product of its input a and the
+slope d of its loss in the layer's output, so its squared length is (|a|^2 + 1) |d|^2: a
+"ghost norm" (Goodfellow 2015; Li et al. 2022). Losses weighted by min(1, C / length)
+then have the sum of the clipped gradients for a gradient. That is one more backward
+pass, which for a network with one hidden layer doesn't touch the first layer.
+
+A convolution is such a layer with shared weights: there the sum over positions is taken
+of the gradient itself or of its Gram form, whichever is less (Bu et al. 2022).
+
+Nothing here knows of models or data. The divisor of the sum is the caller's and has to
+be public; so has the order of examples.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from dp import bounds, checks
+from dp.mechanisms import PoissonGaussian
+
+Taps = Mapping[str, Array]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyConfig:
+    """Private training. Off, and without any effect, while clip_norm is None.
+
+    Attributes:
+      clip_norm: C, > 0; longer gradients of an example are cut to this length.
+      noise_multiplier: sigma; the standard deviation of the noise on the sum of clipped
+        gradients over C. 0: only clipped, with no guarantee.
+      sampling_probability: q, in (0, 1]; in each step every example takes part with
+        this probability. 1: full batches.
+    """
+
+    clip_norm: float | None = None
+    noise_multiplier: float = 0.0
+    sampling_probability: float = 1.0
+
+    def __post_init__(self) -> None:
+        where = "training.privacy."
+        if self.clip_norm is not None:
+            checks.above(where + "clip_norm", self.clip_norm, 0)
+        checks.at_least_0(where + "noise_multiplier", self.noise_multiplier)
+        checks.above(where + "sampling_probability", self.sampling_probability, 0)
+        checks.probability(where + "sampling_probability", self.sampling_probability)
+        if not self.on and (self.noise_multiplier or self.sampling_probability < 1):
+            raise ValueError(
+                f"{where}clip_norm is None, which turns privacy off, but noise or"
+                " sampling is asked for. Set clip_norm."
+            )
+
+    @property
+    def on(self) -> bool:
+        """Whether gradients are clipped at all."""
+        return self.clip_norm is not None
+
+    def mechanism(self, *, steps: int, relation: str) -> PoissonGaussian:
+        """For `dp.rero_bound` and `dp.accounting`.
+
+        Raises: ValueError: no noise, so there is no guarantee.
+        """
+        checks.relation(relation, bounds.RELATIONS)
+        if not self.on or not self.noise_multiplier:
+            raise ValueError(
+                "Training without clipping and noise has no privacy guarantee. Set"
+                " training.privacy.clip_norm and noise_multiplier."
+            )
+        return PoissonGaussian(
+            noise_multiplier=self.noise_multiplier,
+            sampling_probability=self.sampling_probability,
+            steps=steps,
+            relation=relation,
+        )
+
+
+def clipped_sum(
+    losses: Callable[[Any, Taps], tuple[Array, Taps]],
+    params: Any,
+    taps: Taps,
+    *,
+    clip_norm: float,
+    weights: Float[Array, "examples"] | None = None,
+) -> Any:
+    """The sum of clipped per-example gradients, by ghost norms.
+
+    Args:
+      losses: (params, taps) -> (losses (examples,), the inputs of each layer (features,
+        examples, ...)); adds taps to the outputs (units, examples, ...) of the layers.
+        Each layer is w^T inputs + b, each w and b in params used by one layer.
+      params: any PyTree.
+      taps: zeros, one a layer.
+      clip_norm: C.
+      weights: of the examples, such as 0 for those that aren't in the batch.
+    Returns: like params.
+    """
+    values, pull, inputs = jax.vjp(losses, params, taps, has_aux=True)
+    _, slopes = pull(jnp.ones_like(values))
+    squared = sum(squared_norms(inputs[layer], slopes[layer]) for layer in taps)
+    factors = clip_factors(jnp.asarray(squared), clip_norm)
+    return pull(factors if weights is None else weights * factors)[0]
+
+
+def clipped_sum_plain(
+    loss: Callable[..., Array],
+    params: Any,
+    examples: Any,
+    *,
+    clip_norm: float,
+    weights: Float[Array, "examples"] | None = None,
+) -> Any:
+    """The same for any network, from one gradient an example.
+
+    Args:
+      loss: (params, example) -> scalar.
+      examples: a PyTree with a leading axis of examples.
+      params, clip_norm, weights: as for `clipped_sum`.
+    """
+    gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, examples)
+    leaves = jax.tree.leaves(gradients)
+    squared = sum(jnp.sum(g.reshape(len(g), -1) ** 2, axis=1) for g in leaves)
+    factors = clip_factors(jnp.asarray(squared), clip_norm)
+    factors = factors if weights is None else weights * factors
+    return jax.tree.map(lambda g: jnp.tensordot(factors, g, axes=1), gradients)
+
+
+def squared_norms(
+    inputs: Float[Array, "features examples *positions"],
+    slopes: Float[Array, "units examples *positions"],
+) -> Float[Array, "examples"]:
+    """Squared lengths of the gradients of a layer's w and b, one an example."""
+    if inputs.ndim == 2:
+        return (jnp.sum(inputs**2, axis=0) + 1) * jnp.sum(slopes**2, axis=0)
+    inputs = inputs.reshape(*inputs.shape[:2], -1)
+    slopes = slopes.reshape(*slopes.shape[:2], -1)
+    (features, _, positions), units = inputs.shape, len(slopes)
+    of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
+    if positions * (features + units) < features * units:
+        products = jnp.einsum("fnp,fnq->npq", inputs, inputs)
+        products *= jnp.einsum("unp,unq->npq", slopes, slopes)
+        return products.sum(axis=(1, 2)) + of_bias
+    gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)
+    return jnp.sum(gradients**2, axis=(1, 2)) + of_bias
+
+
+def clip_factors(
+    squared: Float[Array, "examples"], clip_norm: float
+) -> Float[Array, "examples"]:
+    """min(1, C / length)."""
+    smallest = jnp.finfo(squared.dtype).tiny
+    return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))
+
+
+def add_noise(key: Array, sums: Any, deviation: float) -> Any:
+    """Independent Gaussian noise on every entry of a PyTree.
+
+    JAX's generator is good enough for research; it isn't a cryptographic one.
+    """
+    leaves, treedef = jax.tree.flatten(sums)
+    sizes = [leaf.size for leaf in leaves]
+    noise = jax.random.normal(key, (sum(sizes),), leaves[0].dtype) * deviation
+    parts = jnp.split(noise, [sum(sizes[:i]) for i in range(1, len(sizes))])
+    noisy = [
+        leaf + part.reshape(leaf.shape)
+        for leaf, part in zip(leaves, parts, strict=True)
+    ]
+    return jax.tree.unflatten(treedef, noisy)

@@ -1,0 +1,117 @@
+"""Clipping without per-example gradients, against per-example gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dp import accounting, gradient
+from dp.gradient import PrivacyConfig
+
+
+def layers(key):
+    """Two dense layers with a bias each, (features, examples)."""
+    keys = jax.random.split(key, 4)
+    return {
+        "first": {"w": jax.random.normal(keys[0], (5, 4)), "b": jnp.ones(4)},
+        "second": {"w": jax.random.normal(keys[1], (4, 3)), "b": jnp.ones(3)},
+    }
+
+
+def tapped(inputs):
+    def losses(params, taps):
+        hidden = params["first"]["w"].T @ inputs + params["first"]["b"][:, None]
+        active = jnp.tanh(hidden + taps["first"])
+        out = params["second"]["w"].T @ active + params["second"]["b"][:, None]
+        out = out + taps["second"]
+        return jnp.sum(out**2, axis=0), {"first": inputs, "second": active}
+
+    return losses
+
+
+@pytest.mark.parametrize("clip_norm", [0.5, 20.0, 1e6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ghost_norms_give_the_clipped_sum(clip_norm, weighted):
+    with jax.enable_x64(True):
+        params = layers(jax.random.key(0))
+        inputs = jax.random.normal(jax.random.key(1), (5, 7))
+        weights = jnp.arange(7.0) % 2 if weighted else None
+        taps = {"first": jnp.zeros((4, 7)), "second": jnp.zeros((3, 7))}
+        found = gradient.clipped_sum(
+            tapped(inputs), params, taps, clip_norm=clip_norm, weights=weights
+        )
+
+        def loss(params, column):
+            one = {"first": jnp.zeros((4, 1)), "second": jnp.zeros((3, 1))}
+            return tapped(column[:, None])(params, one)[0][0]
+
+        plain = gradient.clipped_sum_plain(
+            loss, params, inputs.T, clip_norm=clip_norm, weights=weights
+        )
+        # And by hand.
+        expected = jax.tree.map(jnp.zeros_like, params)
+        for i, column in enumerate(inputs.T):
+            own = jax.grad(loss)(params, column)
+            length = jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(own)))
+            scale = min(1.0, clip_norm / float(length))
+            scale *= 1.0 if weights is None else float(weights[i])
+            expected = jax.tree.map(lambda e, g: e + scale * g, expected, own)  # noqa: B023
+        for other in (found, plain):
+            jax.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12),
+                other,
+                expected,
+            )
+
+
+@pytest.mark.parametrize(("features", "units", "positions"), [(3, 2, 40), (30, 40, 4)])
+def test_norms_of_shared_weights(features, units, positions, rng):
+    """Both ways to sum over positions, against the gradient itself."""
+    inputs = rng.normal(size=(features, 5, positions)).astype(np.float32)
+    slopes = rng.normal(size=(units, 5, positions)).astype(np.float32)
+    found = gradient.squared_norms(jnp.asarray(inputs), jnp.asarray(slopes))
+    for i in range(5):
+        w = inputs[:, i] @ slopes[:, i].T
+        expected = np.sum(w**2) + np.sum(slopes[:, i].sum(axis=1) ** 2)
+        assert found[i] == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(rng):
+    """Sensitivity: what accounting rests on."""
+    params = layers(jax.random.key(0))
+    inputs = jnp.asarray(10 * rng.normal(size=(5, 8)).astype(np.float32))
+    taps = {"first": jnp.zeros((4, 8)), "second": jnp.zeros((3, 8))}
+
+    def total(weights):
+        found = gradient.clipped_sum(
+            tapped(inputs), params, taps, clip_norm=1.5, weights=weights
+        )
+        return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(found)])
+
+    everyone = total(jnp.ones(8))
+    for i in range(8):
+        moved = np.linalg.norm(everyone - total(jnp.ones(8).at[i].set(0)))
+        assert moved == pytest.approx(1.5, rel=1e-4)  # gradients are long here
+
+
+def test_noise_has_the_deviation_asked_for():
+    zeros = {"a": jnp.zeros((200, 100)), "b": jnp.zeros(100)}
+    noisy = gradient.add_noise(jax.random.key(0), zeros, 3.0)
+    values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(noisy)])
+    assert values.std() == pytest.approx(3.0, rel=0.02)
+    assert abs(values.mean()) < 0.1
+    assert not np.array_equal(noisy["a"][0], noisy["b"])
+    again = gradient.add_noise(jax.random.key(1), zeros, 3.0)
+    assert np.abs(np.corrcoef(np.ravel(again["a"]), np.ravel(noisy["a"]))[0, 1]) < 0.03
+
+
+def test_a_configuration_is_accounted_for():
+    private = PrivacyConfig(clip_norm=1.0, noise_multiplier=10.0)
+    run = private.mechanism(steps=100, relation="zero_out")
+    assert accounting.mu(run) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="no privacy guarantee"):
+        PrivacyConfig(clip_norm=1.0).mechanism(steps=1, relation="zero_out")
+    with pytest.raises(ValueError, match="clip_norm is None"):
+        PrivacyConfig(noise_multiplier=1.0)
+    with pytest.raises(ValueError, match=r"sampling_probability > 0, got 0\.0"):
+        PrivacyConfig(clip_norm=1.0, sampling_probability=0.0)

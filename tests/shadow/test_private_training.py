@@ -1,0 +1,157 @@
+"""Private victims out of the factory, against jax-privacy and a plain loop."""
+
+import dataclasses
+
+import haiku as hk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shadow
+from dp.gradient import PrivacyConfig
+from shadow.training import algorithm, cross_entropy
+
+KEY = jax.random.key(3)
+
+
+@pytest.fixture(scope="module")
+def parts(digits):
+    return shadow.split(digits, num_fixed=30, num_shadow=40, num_test=3, seed=0)
+
+
+def training(clip_norm=1.0, noise=0.0, sampling=1.0, **fields):
+    fields = {"epochs": 5, "learning_rate": 0.5} | fields
+    return shadow.TrainingConfig(
+        privacy=PrivacyConfig(
+            clip_norm=clip_norm, noise_multiplier=noise, sampling_probability=sampling
+        ),
+        **fields,
+    )
+
+
+def build(architecture="mlp", shape=(8, 8, 1)):
+    config = shadow.VictimConfig(architecture=architecture, widths=(6,))
+    return shadow.build_victim(config, image_shape=shape, num_classes=10)
+
+
+def gradients(victim, params, images, labels, clip_norm):
+    """The mean of clipped gradients by jax-privacy, one example at a time."""
+    from jax_privacy import clipping
+
+    def loss(params, batch):
+        image, label = batch
+        return cross_entropy(victim.apply(params, image), label).sum()
+
+    clipped = clipping.clipped_grad(
+        loss, l2_clip_norm=clip_norm, batch_argnums=1, keep_batch_dim=True
+    )
+    return clipped(params, (images, labels))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "shape"), [("mlp", (8, 8, 1)), ("cnn", (12, 12, 3))]
+)
+def test_clipping_is_jax_privacys(architecture, shape, rng):
+    victim = build(architecture, shape)
+    images = rng.random((9, *shape)).astype(np.float32)
+    labels = rng.integers(0, 10, 9).astype(np.int32)
+    config = training(clip_norm=0.7, momentum=0.0, epochs=1, learning_rate=1.0)
+    init = victim.init(KEY)
+    trained = algorithm(victim, config)(
+        init, (images[:-1], labels[:-1]), (images[-1], labels[-1]), KEY
+    )
+    moved = jax.tree.map(lambda a, b: 9 * (a - b), init, trained)
+    theirs = gradients(victim, init, images, labels, 0.7)
+    # 1e-6 of the clipping norm and of the number of examples.
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=9e-6), moved, theirs
+    )
+
+
+def test_a_wide_clip_changes_nothing(parts):
+    """Private training with nothing to clip is plain training."""
+    victim = build()
+    target = (parts.test.images[0], parts.test.labels[0])
+    fixed = (parts.fixed.images, parts.fixed.labels)
+    init = victim.init(KEY)
+    plain = dataclasses.replace(training(), privacy=PrivacyConfig())
+    found = algorithm(victim, training(clip_norm=1e6))(init, fixed, target, KEY)
+    expected = algorithm(victim, plain)(init, fixed, target, KEY)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=2e-6), found, expected
+    )
+
+
+def test_a_network_of_the_users_own_is_clipped_as_well(parts):
+    own = shadow.from_haiku(
+        lambda images: hk.Linear(10)(jnp.tanh(hk.Flatten()(images)) ** 2),
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    assert own.tapped is None
+    config = training(clip_norm=0.3, momentum=0.0, epochs=1, learning_rate=1.0)
+    init = own.init(KEY)
+    images, labels = parts.fixed.images, parts.fixed.labels
+    trained = algorithm(own, config)(
+        init, (images[:-1], labels[:-1]), (images[-1], labels[-1]), KEY
+    )
+    theirs = gradients(own, init, images, labels, 0.3)
+    jax.tree.map(
+        lambda a, b, c: np.testing.assert_allclose(len(images) * (a - b), c, atol=3e-5),
+        init,
+        trained,
+        theirs,
+    )
+
+
+def make(parts, config, role="shadow"):
+    return shadow.Factory(
+        victim=build(),
+        training=config,
+        fixed=parts.fixed,
+        key=KEY,
+        role=role,
+        width=4,
+    )
+
+
+def test_noise_is_everyones_own_and_repeatable(parts):
+    config = training(noise=2.0)
+    targets = parts.shadow.take(np.zeros(8, np.int64))  # the same target eight times
+    first = make(parts, config).train(targets)
+    assert len(np.unique(first[:, 0])) == 8
+    np.testing.assert_array_equal(first, make(parts, config).train(targets))
+    released = make(parts, config, role="released").train(targets)
+    assert not np.isin(released[:, 0], first[:, 0]).any()
+    # A model's noise goes with its number, not with its place.
+    later = make(parts, config).train(targets.take(slice(5, 8)), ids=np.arange(5, 8))
+    np.testing.assert_array_equal(later, first[5:])
+
+
+def test_noise_moves_one_step_as_much_as_it_should(parts):
+    noise, clip_norm, rate = 3.0, 0.5, 0.2
+    config = training(
+        clip_norm=clip_norm, noise=noise, epochs=1, momentum=0.0, learning_rate=rate
+    )
+    targets = parts.shadow.take(np.zeros(40, np.int64))
+    weights = make(parts, config).train(targets)
+    deviation = rate * noise * clip_norm / (len(parts.fixed) + 1)
+    assert weights.std(axis=0).mean() == pytest.approx(deviation, rel=0.05)
+
+
+def test_sampling_takes_each_example_as_often_as_it_should(parts):
+    """Of one step without noise the mean over models is the full batch's step."""
+    fields = {"clip_norm": 1.0, "epochs": 1, "momentum": 0.0, "learning_rate": 1.0}
+    sampled = training(sampling=0.3, shuffling="unknown", **fields)
+    targets = parts.shadow.take(np.zeros(600, np.int64))
+    weights = make(parts, sampled).train(targets).astype(np.float64)
+    full = make(parts, training(**fields)).train(targets.take(slice(0, 1)))[0]
+    spread = weights.std(axis=0) / np.sqrt(len(weights))
+    assert (np.abs(weights.mean(axis=0) - full) < 5 * spread + 1e-6).all()
+    assert spread.max() > 0
+
+
+def test_private_mini_batches_are_sampled_not_cut(parts):
+    with pytest.raises(ValueError, match="sampling_probability"):
+        training(batch_size=10)
