@@ -97,7 +97,8 @@ def curve(
     bound stays valid there, but `bounds.renyi` is sharper.
     """
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
-    return _EPSILONS, deltas + _ROUND_OFF
+    # Where all mass overflows dp-accounting returns NaN; 1 is always valid.
+    return _EPSILONS, np.clip(np.nan_to_num(deltas, nan=1.0) + _ROUND_OFF, 0, 1)
 
 
 @functools.lru_cache(maxsize=32)

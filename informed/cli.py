@@ -16,7 +16,7 @@ import absl.logging
 from absl import flags
 from ml_collections import config_flags
 
-from informed import diagnose, pipeline, report, sweep
+from informed import diagnose, pipeline, privacy, report, sweep
 from informed.experiment import Experiment
 from informed.sweep import SweepConfig
 from shadow import checks, devices
@@ -135,11 +135,17 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON")
         command.add_argument("--quiet", action="store_true", help="no progress bars")
         command.add_argument("--debug", action="store_true", help="show tracebacks")
+    privacy.add_parsers(commands)
     return parser
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run a command and print what it has to say."""
+    if arguments.command in privacy.COMMANDS:
+        if rest:
+            raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+        privacy.execute(arguments)
+        return
     paths = pipeline.Paths(
         workdir=arguments.workdir,
         shadow=arguments.shadow or arguments.workdir,
