@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import optimize, special, stats
 
-from dp import bounds, checks
+from dp import bounds, checks, rates
 from dp.checks import Number, Numbers
 
 Logs = bounds.Logs
@@ -223,7 +223,7 @@ def empirical(
     half, other = sample[: n // 2], sample[n // 2 :]
     centre = half[_within(half, half, eta).argmax()]
     hits = int(_within(centre[None], other, eta)[0])
-    low = clopper_pearson(hits, len(other), 1 - 2 * delta)[0]
+    low = rates.clopper_pearson(hits, len(other), 1 - 2 * delta)[0]
     return Empirical(
         low=math.log(low) if low else -math.inf,
         high=math.log(empirical_high(n, most, delta)),
@@ -239,22 +239,6 @@ def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
         1.0 if c >= n - 1 else stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
     )
     return float(max(seen, covered))
-
-
-def clopper_pearson(
-    successes: int, trials: int, confidence: Number = 0.95
-) -> tuple[float, float]:
-    """Two-sided exact confidence interval of a rate (Clopper and Pearson 1934)."""
-    checks.whole("trials", trials, 1)
-    checks.require("successes", successes, 0 <= successes <= trials, "in [0, trials]")
-    half = (1 - float(checks.probability("confidence", confidence))) / 2
-    low = stats.beta.ppf(half, successes, trials - successes + 1) if successes else 0.0
-    high = (
-        stats.beta.ppf(1 - half, successes + 1, trials - successes)
-        if successes < trials
-        else 1.0
-    )
-    return float(low), float(high)
 
 
 def _within(

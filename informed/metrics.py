@@ -9,8 +9,8 @@ import dataclasses
 import jax
 import numpy as np
 from jaxtyping import Float, Float32, Int
-from scipy import stats
 
+from dp import rates
 from reconn import perceptual
 
 PERCENTILES = (1, 10, 50)
@@ -150,17 +150,11 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
     trials, successes = len(succeeded), int(np.sum(succeeded))
     if trials == 0:
         raise ValueError("Expected at least one trial for a success rate.")
-    tail = (1 - confidence) / 2
-    low = stats.beta.ppf(tail, successes, trials - successes + 1) if successes else 0.0
-    high = (
-        stats.beta.ppf(1 - tail, successes + 1, trials - successes)
-        if successes < trials
-        else 1.0
-    )
+    low, high = rates.clopper_pearson(successes, trials, confidence)
     return Rate(
         successes=successes,
         trials=trials,
         rate=successes / trials,
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
     )

@@ -22,9 +22,9 @@ import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
-from dp import gradient
 from dp.gradient import PrivacyConfig
 from shadow import checks, gram
+from shadow.private import PrivateSteps
 from shadow.victims import Params, Victim
 
 OPTIMISERS = ("adam", "sgd")
@@ -115,6 +115,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
     Checked: tests/shadow/test_training.py (a plain optax loop over D_- + z).
     """
     optimise = optimiser(config)
+    private = PrivateSteps(victim=victim, privacy=config.privacy, losses=cross_entropy)
 
     def losses(params: Params, images: AnyArray, labels: AnyArray) -> Array:
         return cross_entropy(victim.apply(params, images), jnp.asarray(labels))
@@ -161,46 +162,9 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
         state: Any, fixed: Fixed, target: Target, key: Array, noise_key: Array
     ) -> Any:
         params, optimiser_state = state
-        privacy, count = config.privacy, len(fixed[0]) + 1
-        clip_norm, part = privacy.clip_norm, None
-        assert clip_norm is not None
-        if privacy.sampling_probability < 1:
-            chosen = jax.random.bernoulli(key, privacy.sampling_probability, (count,))
-            part = chosen.astype(jnp.float32)
-
-        def clipped(images: AnyArray, labels: Array, part: Array | None) -> Params:
-            if victim.tapped is None:
-                return gradient.clipped_sum_plain(
-                    target_loss,
-                    params,
-                    (jnp.asarray(images), labels),
-                    clip_norm=clip_norm,
-                    weights=part,
-                )
-
-            def tapped(params: Params, taps: Any) -> tuple[Array, Any]:
-                logits, inputs = victim.tapped(params, images, taps)  # type: ignore[misc]
-                return cross_entropy(logits, labels), inputs
-
-            return gradient.clipped_sum(
-                tapped,
-                params,
-                victim.taps(len(images)),
-                clip_norm=clip_norm,
-                weights=part,
-            )
-
-        image, label = (jnp.asarray(each)[None] for each in target)
-        of_fixed = clipped(
-            fixed[0], jnp.asarray(fixed[1]), None if part is None else part[:-1]
-        )
-        of_target = clipped(image, label, None if part is None else part[-1:])
-        total = jax.tree.map(jnp.add, of_fixed, of_target)
-        if privacy.noise_multiplier:
-            deviation = privacy.noise_multiplier * clip_norm
-            total = gradient.add_noise(noise_key, total, deviation)
-        expected = count * privacy.sampling_probability
-        mean = jax.tree.map(lambda leaf: leaf / expected, total)
+        total = private.noisy_sum(params, fixed, target, key, noise_key)
+        divisor = private.divisor(len(fixed[0]) + 1)
+        mean = jax.tree.map(lambda leaf: leaf / divisor, total)
         step, optimiser_state = optimise.update(mean, optimiser_state, params)
         return optax.apply_updates(params, step), optimiser_state
 
@@ -233,10 +197,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
 
         def epoch(state: Any, number: Array) -> tuple[Any, None]:
             if config.privacy.on:
-                keys = [
-                    key if each is None else jax.random.fold_in(each, number)
-                    for each in (key, noise_key)
-                ]
+                keys = step_keys(key, noise_key, number)
                 return private_step(state, fixed, target, *keys), None
             if config.batch_size is None:
                 return full_batch_epoch(state, fixed, target), None
@@ -254,6 +215,14 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
         return params
 
     return train
+
+
+def step_keys(
+    key: Array, noise_key: Array | None, number: Array
+) -> tuple[Array, Array]:
+    """Keys of a private step: (who takes part, noise)."""
+    part = jax.random.fold_in(key, number)
+    return part, part if noise_key is None else jax.random.fold_in(noise_key, number)
 
 
 def spans(victim: Victim, config: TrainingConfig) -> bool:

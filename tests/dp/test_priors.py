@@ -101,12 +101,5 @@ def test_confidence_bounds_of_a_known_prior_hold(rng):
     assert found.high < 0
 
 
-def test_clopper_pearson_is_scipys():
-    for successes, trials in [(0, 10), (3, 10), (10, 10), (37, 1000)]:
-        theirs = stats.binomtest(successes, trials).proportion_ci(0.9, method="exact")
-        ours = priors.clopper_pearson(successes, trials, 0.9)
-        np.testing.assert_allclose(ours, theirs)
-
-
 def test_the_likeliest_image_of_a_finite_prior():
     assert priors.exact_match(np.full(8, 1 / 8)) == pytest.approx(-math.log(8))

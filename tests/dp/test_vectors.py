@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dp
-from dp import accounting, bounds, poisson, priors
+from dp import accounting, bounds, poisson, priors, rates
 
 VECTORS = json.loads((Path(__file__).parent / "rero_vectors.json").read_text())
 
@@ -160,7 +160,7 @@ COMPUTED = {
             relation="zero_out",
         ).noise_multiplier
     ),
-    "clopper_pearson_95": lambda v: priors.clopper_pearson(
+    "clopper_pearson_95": lambda v: rates.clopper_pearson(
         v["successes"], v["trials"], 1 - v["alpha"]
     ),
     "map_attack_orthogonal": orthogonal,

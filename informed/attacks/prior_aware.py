@@ -1,0 +1,150 @@
+"""The prior-aware attack on private training: which of m candidates was trained on?
+
+THREAT: the adversary that differential privacy itself assumes. Knows D_-, the victim,
+the clipping norm, the noise multiplier and who of D_- took part in which step; sees
+every iterate and every noisy sum of gradients; has a prior on finitely many candidates.
+
+What a step reveals is y = (noisy sum) - (clipped gradients of D_-): the target's
+clipped gradient, if it took part, plus noise. Candidate i, with clipped gradient g_i,
+has
+
+    a_i = <g_i, y>        n_i = |g_i|^2        x_i = (2 a_i - n_i) / (2 sigma^2 C^2)
+
+and the exact log posterior is log prior + sum over steps of x_i, with full batches, or
+of log(1 - q + q e^x_i), where the target takes part with probability q. The published
+score leaves out n_i, and takes for batches the largest a_i of each epoch.
+
+Success against a uniform prior on m candidates can't pass the bound of kappa = 1/m.
+
+Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from dp.gradient import PrivacyConfig
+from shadow.data import Examples
+from shadow.private import PrivateSteps
+from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
+from shadow.victims import Params, Victim
+
+_TOGETHER = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the steps of runs say of the candidates.
+
+    Attributes:
+      products: (runs, steps, candidates), a.
+      squared: (runs, steps, candidates), n.
+    """
+
+    products: Float[np.ndarray, "runs steps candidates"]
+    squared: Float[np.ndarray, "runs steps candidates"]
+
+
+def log_posterior(
+    evidence: Evidence,
+    privacy: PrivacyConfig,
+    log_prior: Float[np.ndarray, "candidates"] | None = None,
+) -> Float[np.ndarray, "runs candidates"]:
+    """Up to a constant; the most probable candidate is the best guess there is."""
+    assert privacy.clip_norm is not None
+    variance = (privacy.noise_multiplier * privacy.clip_norm) ** 2
+    products = np.asarray(evidence.products, float)
+    exponent = (2 * products - evidence.squared) / (2 * variance)
+    q = privacy.sampling_probability
+    if q < 1:
+        exponent = np.logaddexp(np.log1p(-q), np.log(q) + exponent)
+    total = exponent.sum(axis=1)
+    return total if log_prior is None else total + log_prior
+
+
+def published_score(
+    evidence: Evidence, steps_per_epoch: int = 1
+) -> Float[np.ndarray, "runs candidates"]:
+    """The sum over epochs of the largest a; with full batches, of all of them."""
+    runs, steps, candidates = evidence.products.shape
+    epochs = steps // steps_per_epoch
+    kept = evidence.products[:, : epochs * steps_per_epoch]
+    by_epoch = kept.reshape(runs, epochs, steps_per_epoch, candidates)
+    return by_epoch.max(axis=2).sum(axis=1)
+
+
+def play(
+    victim: Victim,
+    training: TrainingConfig,
+    fixed: Examples,
+    candidates: Examples,
+    *,
+    init: Params,
+    runs: int,
+    key: Array,
+) -> tuple[Evidence, Int[np.ndarray, "runs"]]:
+    """Train on a random candidate, and collect what the steps say; many times.
+
+    The gradients of D_- are computed once a step, for the release and the adversary.
+
+    Args:
+      victim, training: private, with noise.
+      fixed: D_-.
+      candidates: the prior's support; uniform.
+      init: the public initialisation.
+      runs: independent trainings, each with a target and noise of its own.
+      key: of all of it.
+    Returns: the evidence, and which candidate each run was trained on.
+    """
+    privacy = training.privacy
+    privacy.mechanism(steps=max(1, training.epochs), relation="zero_out")  # has noise
+    steps = PrivateSteps(victim=victim, privacy=privacy, losses=cross_entropy)
+    optimise = optimiser(training)
+    images, labels = jnp.asarray(candidates.images), jnp.asarray(candidates.labels)
+    data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
+    count = len(fixed) + 1
+
+    def gradients(params: Params) -> Float[Array, "candidates params"]:
+        def one(image: Array, label: Array) -> Array:
+            single = steps.clipped_sum(params, image[None], label[None], None)
+            return victim.flatten(single)
+
+        return jax.vmap(one)(images, labels)
+
+    def run(key: Array) -> tuple[Array, Array, Array]:
+        target_key, part_key, noise_key = jax.random.split(key, 3)
+        chosen = jax.random.randint(target_key, (), 0, len(images))
+
+        def step(state: tuple, number: Array) -> tuple[tuple, tuple[Array, Array]]:
+            params, optimiser_state = state
+            keys = step_keys(part_key, noise_key, number)
+            target = images[chosen], labels[chosen]
+            noisy = steps.noisy_sum(params, data, target, *keys)
+            part = steps.participants(keys[0], count)
+            known = steps.clipped_sum(
+                params, *data, None if part is None else part[:-1]
+            )
+            seen = victim.flatten(jax.tree.map(jnp.subtract, noisy, known))
+            own = gradients(params)
+            mean = jax.tree.map(lambda leaf: leaf / steps.divisor(count), noisy)
+            change, optimiser_state = optimise.update(mean, optimiser_state, params)
+            state = optax.apply_updates(params, change), optimiser_state
+            return state, (own @ seen, jnp.sum(own**2, axis=1))
+
+        with jax.default_matmul_precision("highest"):
+            state = (init, optimise.init(init))
+            _, (products, squared) = jax.lax.scan(
+                step, state, jnp.arange(training.epochs)
+            )
+        return chosen, products, squared
+
+    keys = jax.random.split(key, runs)
+    chosen, products, squared = jax.jit(
+        lambda keys: jax.lax.map(run, keys, batch_size=min(runs, _TOGETHER))
+    )(keys)
+    evidence = Evidence(products=np.asarray(products), squared=np.asarray(squared))
+    return evidence, np.asarray(chosen)

@@ -1,0 +1,97 @@
+"""Private steps of training: sums of clipped gradients, with noise.
+
+The same functions make victims (`training`), and the transcript of a whole run that the
+strongest adversary of differential privacy sees.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from dp import gradient
+from dp.gradient import PrivacyConfig
+from shadow.victims import Params, Victim
+
+AnyArray = Array | np.ndarray
+Losses = Callable[[Array, Array], Array]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateSteps:
+    """What a private step computes.
+
+    Attributes:
+      victim, privacy: as in training; privacy is on.
+      losses: (logits (examples, classes), labels (examples,)) -> (examples,).
+    """
+
+    victim: Victim
+    privacy: PrivacyConfig
+    losses: Losses
+
+    def clipped_sum(
+        self,
+        params: Params,
+        images: AnyArray,
+        labels: AnyArray,
+        part: Float[Array, "examples"] | None,
+    ) -> Params:
+        """The sum of clipped gradients; `part` is 1 for those that take part, or 0."""
+        images, labels = jnp.asarray(images), jnp.asarray(labels)
+        victim, clip_norm = self.victim, self.privacy.clip_norm
+        assert clip_norm is not None
+        tapped = victim.tapped
+        if tapped is None:
+
+            def loss(params: Params, example: Any) -> Array:
+                image, label = example
+                logits = victim.apply(params, image[None])
+                return self.losses(logits, label[None])[0]
+
+            return gradient.clipped_sum_plain(
+                loss, params, (images, labels), clip_norm=clip_norm, weights=part
+            )
+
+        def losses(params: Params, taps: Any) -> tuple[Array, Any]:
+            logits, inputs = tapped(params, images, taps)
+            return self.losses(logits, labels), inputs
+
+        taps = victim.taps(len(images))
+        return gradient.clipped_sum(
+            losses, params, taps, clip_norm=clip_norm, weights=part
+        )
+
+    def participants(self, key: Array, count: int) -> Float[Array, "examples"] | None:
+        """Who takes part in a step, 1 or 0; None: everyone."""
+        q = self.privacy.sampling_probability
+        if q == 1:
+            return None
+        return jax.random.bernoulli(key, q, (count,)).astype(jnp.float32)
+
+    def noisy_sum(
+        self, params: Params, fixed: Any, target: Any, key: Array, noise_key: Array
+    ) -> Params:
+        """Of D_- + z, with noise of standard deviation sigma C."""
+        image, label = (jnp.asarray(each)[None] for each in target)
+        part = self.participants(key, len(fixed[0]) + 1)
+        of_fixed = None if part is None else part[:-1]
+        of_target = None if part is None else part[-1:]
+        total = jax.tree.map(
+            jnp.add,
+            self.clipped_sum(params, fixed[0], fixed[1], of_fixed),
+            self.clipped_sum(params, image, label, of_target),
+        )
+        if not self.privacy.noise_multiplier:
+            return total
+        assert self.privacy.clip_norm is not None
+        deviation = self.privacy.noise_multiplier * self.privacy.clip_norm
+        return gradient.add_noise(noise_key, total, deviation)
+
+    def divisor(self, count: int) -> float:
+        """Of the sum: the expected number of examples in a step."""
+        return count * self.privacy.sampling_probability
