@@ -16,9 +16,11 @@ pushes, pulls     single products with the Jacobian and its transpose, for large
                   and images; reverse mode keeps one optimiser state an epoch
 
 Randomness of A that the adversary isn't told is drawn by themselves, `draws` times, and
-theta is the mean over the draws.
+theta is the mean over the draws. The noise of private training is left out instead: its
+effect is the same on average, to first order, and the draws serve to measure its size.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -30,7 +32,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from informed.threat import Knowledge
 from shadow import gram
-from shadow.training import algorithm, optimiser, span_losses, spans
+from shadow.training import Algorithm, algorithm, optimiser, span_losses, spans
 
 Images = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, "unknown"]
@@ -81,15 +83,24 @@ class Retraining:
         privacy = self.training.privacy
         ordered = self.training.batch_size is not None
         ordered |= privacy.sampling_probability < 1
-        self.random = (
-            told is None or (ordered and order is None) or privacy.noise_multiplier > 0
-        )
+        averaged = told is None or (ordered and order is None)
+        self.random = averaged or privacy.noise_multiplier > 0
         init = None if told is None else jnp.asarray(told, dtype)
         keys = jax.random.split(key, draws if self.random else 1)
         train = algorithm(self.victim, self.training)
+        quiet = dataclasses.replace(
+            self.training, privacy=dataclasses.replace(privacy, noise_multiplier=0.0)
+        )
+        train_quietly = algorithm(self.victim, quiet)
         victim = self.victim
 
-        def one(data: tuple, images: Array, labels: Array, draw: Array) -> Array:
+        def one(
+            data: tuple,
+            images: Array,
+            labels: Array,
+            draw: Array,
+            train: Algorithm = train_quietly,
+        ) -> Array:
             start_key, order_key, noise_key = jax.random.split(draw, 3)
             if init is None:
                 start = victim.init(start_key)
@@ -108,12 +119,14 @@ class Retraining:
             )
 
         def draws_of(data: tuple, images: Array, labels: Array) -> Array:
-            runs = jax.vmap(one, in_axes=(None, None, None, 0))
+            noisy = functools.partial(one, train=train)
+            runs = jax.vmap(noisy, in_axes=(None, None, None, 0))
             return runs(data, images, labels, keys)
 
         def theta(data: tuple, images: Array, labels: Array) -> Array:
-            if self.random:
-                return draws_of(data, images, labels).mean(axis=0)
+            if averaged:
+                runs = jax.vmap(one, in_axes=(None, None, None, 0))
+                return runs(data, images, labels, keys).mean(axis=0)
             return one(data, images, labels, keys[0])
 
         def columns(

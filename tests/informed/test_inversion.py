@@ -9,6 +9,7 @@ import pytest
 
 import informed
 import shadow
+from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.threat import Knowledge, Reconstruction, Release
 
@@ -244,6 +245,24 @@ def test_an_order_of_batches_that_is_not_told(parts):
     assert errors.mean() < 0.4 * informed.mse(targets.images, means).mean()
     assert not found.certified.any()
     assert 0.5 < errors.mean() / found.expected_mse.mean() < 2
+
+
+def test_private_training(parts):
+    """A maximum a posteriori: near where there is little noise, and never certain."""
+    targets = parts.test.take(slice(0, 2))
+    errors = {}
+    for noise in (0.01, 3.0):
+        private = PrivacyConfig(clip_norm=1.0, noise_multiplier=noise)
+        factory = make(parts, epochs=30, learning_rate=0.2, privacy=private)
+        found = invert(factory, parts, targets, labels=targets.labels)
+        assert not found.certified.any()
+        errors[noise] = informed.mse(targets.images, found.images)
+        quotient = np.median(errors[noise]) / np.median(found.expected_mse)
+        assert 0.1 < quotient < 10
+    mean = parts.shadow.images.mean(axis=0)
+    of_mean = informed.mse(targets.images, np.stack([mean, mean]))
+    assert errors[0.01].max() < 0.4 * of_mean.min()
+    assert errors[3.0].max() < 2 * of_mean.max()
 
 
 def test_an_initialisation_that_is_not_told(parts):
