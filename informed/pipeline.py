@@ -22,7 +22,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from informed import classifier, metrics, report
+from informed import classifier, metrics, protection, report
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
@@ -321,6 +321,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         ),
         **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
+        **protection.of(experiment.training, _targets(shadows)[1]),
         "shadow_models": experiment.reconn.models or len(shadows),
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),

@@ -134,6 +134,15 @@ def table(results: Mapping[str, Any]) -> str:
             f"certified as exact          {results['inversion_certified']} of"
             f" {results['inversion_targets']} inversions"
         )
+    if results["epsilon"] is not None:
+        lines.append(
+            f"differential privacy        epsilon {results['epsilon']:.4g} at delta"
+            f" {results['delta']:g}"
+        )
+        lines.append(
+            f"label: bound                {100 * results['label_bound']:.1f} % (always"
+            " valid, whatever the attack)"
+        )
     lines += [
         f"closer than the oracle      {100 * better['rate']:.1f} % of targets"
         f" (95 %: {100 * better['low']:.1f} to {100 * better['high']:.1f})",

@@ -36,6 +36,8 @@ _METRICS = (
     "mean_image_mse",
     "inversion_mse_median",
     "released_accuracy",
+    "epsilon",
+    "label_bound",
     "shadow_models",
     "wall_s",
 )

@@ -1,0 +1,64 @@
+"""Figures 9 and 10: private training, MSE and accuracy against epsilon.
+
+Command:   informed sweep --config=configs/sweeps/privacy.py --workdir=DIR
+Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
+
+Full-batch DP-GD, clipping norm 1, delta 1e-5, noise that the adversary doesn't know.
+The paper's network, the kernel regression and training inversion attack the same
+models. The point without noise clips as well.
+"""
+
+from ml_collections import config_dict
+
+from dp import accounting
+
+EPSILONS = {
+    "smoke": (10.0,),
+    "cpu": (1.0, 10.0, 100.0, 1000.0, 10_000.0),
+    "paper": (0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0),
+}
+STEPS = {"smoke": 10, "cpu": 100, "paper": 100}
+SMALLER = {
+    "smoke": (),
+    "cpu": ("shadow.count=4000", "data.num_test=500", "reconn.epochs=60"),
+    "paper": (),
+}
+INVERTED = {"smoke": 1, "cpu": 10, "paper": 100}
+
+
+def get_config(size: str = "cpu") -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    config.title = "Private training"
+    config.base = f"../mnist.py:{size}"
+    config.overrides = SMALLER[size]
+    clip = "training.privacy.clip_norm=1.0"
+    points = [("no noise", clip, "training.privacy.noise_multiplier=0.0")]
+    for epsilon in EPSILONS[size]:
+        sigma = accounting.noise_multiplier(
+            epsilon, 1e-5, steps=STEPS[size], relation="zero_out"
+        )
+        points.append(
+            (
+                f"epsilon {epsilon:g}",
+                clip,
+                f"training.privacy.noise_multiplier={sigma!r}",
+            )
+        )
+    inverted = (
+        f"inversion.targets={INVERTED[size]}",
+        "inversion.attack.draws=128",
+    )
+    config.points = tuple(
+        (
+            f"{name}, {kind}",
+            *fields,
+            f"reconn.kind={kind}",
+            *(inverted if kind == "kernel" else ()),
+        )
+        for name, *fields in points
+        for kind in ("network", "kernel")
+    )
+    config.x = "training.privacy.noise_multiplier"
+    config.series = ("reconn.kind",)
+    config.metric = "reconn_mse"
+    return config.lock()
