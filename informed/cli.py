@@ -16,8 +16,9 @@ import absl.logging
 from absl import flags
 from ml_collections import config_flags
 
-from informed import diagnose, pipeline, privacy, report, sweep
+from informed import diagnose, evaluation, pipeline, privacy, report, sweep
 from informed.experiment import Experiment
+from informed.stages import Paths
 from informed.sweep import SweepConfig
 from shadow import checks, devices
 
@@ -146,7 +147,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
         privacy.execute(arguments)
         return
-    paths = pipeline.Paths(
+    paths = Paths(
         workdir=arguments.workdir,
         shadow=arguments.shadow or arguments.workdir,
         data_dir=arguments.data_dir,
@@ -186,7 +187,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps(results) if arguments.json else diagnose.table(results))
         return
     else:
-        stage = pipeline.evaluate
+        stage = evaluation.evaluate
         if arguments.command == "run":
             stage = functools.partial(pipeline.run, progress=progress)
         results = stage(experiment, paths)

@@ -16,10 +16,10 @@ import matplotlib.figure
 import numpy as np
 from scipy import stats
 
-from informed import diagnostics, metrics, pipeline, report
+from informed import diagnostics, evaluation, metrics, report, stored
 from informed.diagnostics import Gradients, WithAndWithout
 from informed.experiment import Experiment
-from informed.pipeline import Paths
+from informed.stages import Paths
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -47,10 +47,10 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
         )
     released = ShadowStore(paths.shadow / "released")
     truth = released.read()
-    guesses = pipeline.read_arrays(found)["images"]
+    guesses = stored.read_arrays(found)["images"]
     shadows = ShadowStore(paths.shadow / "shadow")
-    factory = pipeline.factory_of(experiment, shadows, role="released")
-    targets = pipeline.examples(released, truth.images, truth.labels)
+    factory = stored.factory_of(experiment, shadows, role="released")
+    targets = stored.examples(released, truth.images, truth.labels)
     errors = metrics.mse(truth.images, guesses)
     folder = paths.workdir / "diagnostics"
 
@@ -77,7 +77,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     compared = [_with_and_without(factory, kind, targets) for kind in _INITIALISATIONS]
     files.write_bytes(folder / "losses.png", _losses(compared))
     say("metrics")
-    judged = {"MSE": errors} | pipeline.other_metrics(
+    judged = {"MSE": errors} | evaluation.other_metrics(
         experiment, paths, released, truth.images, guesses
     )
     files.write_bytes(folder / "metrics.png", _agreement(judged))

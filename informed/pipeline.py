@@ -13,45 +13,21 @@ the same folder as `<workdir>` unless another run's shadow models are to be atta
 
 import dataclasses
 import hashlib
-import io
-import itertools
-import json
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from informed import classifier, metrics, protection, report
+from informed import evaluation, stored
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
-from informed.stages import Stage
+from informed.stages import Paths, Stage
 from informed.threat import Knowledge, Release
 from reconn import trainer
-from reconn.views import View
-from shadow import checks, data, files, victims
+from shadow import data, victims
 from shadow.factory import Factory
-from shadow.store import ShadowStore, versions
-
-STAGES = ("shadow", "train", "attack", "invert", "evaluate")
-_ACCURACY_MODELS = 16
-_SHOWN_TARGETS = 10
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Paths:
-    """Where a run reads and writes.
-
-    Attributes:
-      workdir: folder of the run.
-      shadow: folder whose shadow and released models are used; default: workdir.
-      data_dir: TFDS folder; None: TFDS_DATA_DIR.
-    """
-
-    workdir: Path
-    shadow: Path
-    data_dir: str | None = None
+from shadow.store import ShadowStore
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
@@ -60,7 +36,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     train(experiment, paths, progress=progress)
     attack(experiment, paths)
     invert(experiment, paths, progress=progress)
-    return evaluate(experiment, paths)
+    return evaluation.evaluate(experiment, paths)
 
 
 def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -142,7 +118,7 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
     stage = Stage(
         paths.workdir,
         "train",
-        _train_configuration(experiment, store),
+        stored.train_configuration(experiment, store),
         outputs=("reconn/run.json",),
     )
     if stage.done:
@@ -153,7 +129,7 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
             experiment.reconn,
             key=experiment.reconn_key,
             workdir=paths.workdir / "reconn",
-            view=_view(experiment, store),
+            view=stored.view_of(experiment, store),
             progress=progress,
             on_epoch=stage.note,
         )
@@ -166,7 +142,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
     stage = Stage(
         paths.workdir,
         "attack",
-        _attack_configuration(experiment, store, released),
+        stored.attack_configuration(experiment, store, released),
         outputs=("reconstructions.npz",),
     )
     if stage.done:
@@ -177,7 +153,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
                 paths.workdir / "reconn",
                 experiment.reconn,
                 store.image_shape,
-                _view(experiment, store),
+                stored.view_of(experiment, store),
             )
         )
         release = Release(weights=released.read().weights)
@@ -185,7 +161,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         arrays = {"images": guess.images}
         if guess.labels is not None:
             arrays["labels"] = guess.labels
-        _write(paths.workdir / "reconstructions.npz", **arrays)
+        stored.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
 
 
 def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -198,14 +174,14 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
     stage = Stage(
         paths.workdir,
         "invert",
-        _invert_configuration(experiment, store, released),
+        stored.invert_configuration(experiment, store, released),
         outputs=("inversions.npz",),
     )
     if stage.done:
         return
     with stage.running():
-        public = examples(store, *_targets(store))
-        developer = factory_of(experiment, store, role="released", width=1)
+        public = stored.examples(store, *stored.targets(store))
+        developer = stored.factory_of(experiment, store, role="released", width=1)
         attacker = TrainingInversion(
             config=experiment.inversion.attack, progress=progress
         )
@@ -214,7 +190,7 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             Knowledge.informed(developer, public=public),
             key=experiment.inversion_key,
         )
-        _write(
+        stored.write_arrays(
             paths.workdir / "inversions.npz",
             images=found.images,
             labels=np.asarray(found.labels),
@@ -222,118 +198,6 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             certified=np.asarray(found.certified),
             expected_mse=np.asarray(found.expected_mse),
         )
-
-
-def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
-    """Compare the reconstructions with the targets; draw; write results.json.
-
-    Returns: the contents of results.json.
-    Raises: FileNotFoundError: nothing was attacked yet.
-    """
-    file = paths.workdir / "results.json"
-    shadows = ShadowStore(paths.shadow / "shadow")
-    released = ShadowStore(paths.shadow / "released")
-    stage = Stage(
-        paths.workdir,
-        "evaluate",
-        _attack_configuration(experiment, shadows, released)
-        | _invert_configuration(experiment, shadows, released)
-        | {"evaluation": dataclasses.asdict(experiment.evaluation)},
-        outputs=("results.json", "reconstructions.png", "distances.png"),
-    )
-    if stage.done:
-        return json.loads(file.read_text())
-    needed = {"attack": "reconstructions.npz"}
-    if experiment.inversion.targets:
-        needed["invert"] = "inversions.npz"
-    for command, name in needed.items():
-        if not (paths.workdir / name).exists():
-            raise FileNotFoundError(
-                f"No {name} in {paths.workdir}. Make it with `informed {command}`."
-            )
-    with stage.running():
-        guess = read_arrays(paths.workdir / "reconstructions.npz")
-        guesses, truth = guess["images"], released.read()
-        inverted, inversion_errors = None, np.empty(0)
-        if experiment.inversion.targets:
-            inverted = read_arrays(paths.workdir / "inversions.npz")
-            count = len(inverted["images"])
-            inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
-        pool = np.concatenate([shadows.array("fixed_images"), _targets(shadows)[0]])
-        metrics.refuse_leaks(truth.images, pool)
-        others = other_metrics(experiment, paths, released, truth.images, guesses)
-        accuracy = None
-        if "KL" in others:
-            accuracy = _classifier(experiment, paths, released).accuracy
-        errors = metrics.mse(truth.images, guesses)
-        mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
-        neighbours = metrics.nearest_neighbours(truth.images, pool)
-        shown = slice(0, _SHOWN_TARGETS)
-        report.reconstruction_grid(
-            paths.workdir / "reconstructions.png",
-            targets=truth.images[shown],
-            reconstructions=guesses[shown],
-            neighbours=pool[neighbours.index[shown]],
-            errors=errors[shown],
-            neighbour_errors=neighbours.mse[shown],
-            inversions=None if inverted is None else inverted["images"][shown],
-            inversion_errors=inversion_errors[shown],
-            attack=report.ATTACKS[experiment.reconn.kind],
-        )
-        report.distance_histogram(
-            paths.workdir / "distances.png",
-            neighbours,
-            float(errors.mean()),
-            report.ATTACKS[experiment.reconn.kind],
-        )
-    percentiles = neighbours.percentiles.mean(axis=0)
-    stages = [name for name in STAGES if name != "invert" or inverted is not None]
-    seconds = {
-        name: Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
-            "wall_s"
-        ]
-        for name in stages
-    }
-    results = {
-        "reconn_mse": float(errors.mean()),
-        "reconn_mse_standard_error": float(errors.std(ddof=1) / len(errors) ** 0.5)
-        if len(errors) > 1
-        else None,
-        "reconn_mse_median": float(np.median(errors)),
-        "nn_oracle_mse": float(neighbours.mse.mean()),
-        "reconn_labels_right": float(np.mean(guess["labels"] == truth.labels))
-        if "labels" in guess
-        else None,
-        **{
-            f"reconn_{name.lower()}": float(others[name].mean())
-            if name in others
-            else None
-            for name in ("LPIPS", "KL")
-        },
-        "classifier_accuracy": accuracy,
-        "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
-        "distance_percentiles": {
-            str(name): float(value)
-            for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
-        },
-        "closer_than_oracle": dataclasses.asdict(
-            metrics.success_rate(errors < neighbours.mse)
-        ),
-        **_inversion_results(truth, inverted, inversion_errors),
-        "released_accuracy": _released_accuracy(experiment, released, truth),
-        **protection.of(experiment.training, _targets(shadows)[1]),
-        "shadow_models": experiment.reconn.models or len(shadows),
-        "num_targets": len(released),
-        "num_fixed": len(shadows.array("fixed_labels")),
-        "seed": experiment.seed,
-        "stage_wall_s": seconds,
-        "wall_s": round(sum(seconds.values()), 3),
-        "picture": str(paths.workdir / "reconstructions.png"),
-        "configuration": dataclasses.asdict(experiment),
-        "versions": versions(),
-    }
-    files.write_json(file, results)
-    return results
 
 
 def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
@@ -351,181 +215,6 @@ def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
     return experiment.model_configuration | {"shadow": shadow, "files": hashes}
 
 
-def _train_configuration(experiment: Experiment, store: ShadowStore) -> dict[str, Any]:
-    """What decides the RecoNN."""
-    return {
-        "seed": experiment.seed,
-        "view": dataclasses.asdict(experiment.view),
-        "reconn": dataclasses.asdict(experiment.reconn),
-        "shadow_models": len(store),
-        "shadow_fingerprint": store.fingerprint(),
-    }
-
-
-def _attack_configuration(
-    experiment: Experiment, store: ShadowStore, released: ShadowStore
-) -> dict[str, Any]:
-    """What decides the reconstructions."""
-    return _train_configuration(experiment, store) | {
-        "released_fingerprint": released.fingerprint()
-    }
-
-
-def _invert_configuration(
-    experiment: Experiment, store: ShadowStore, released: ShadowStore
-) -> dict[str, Any]:
-    """What decides the inversions."""
-    return {
-        "seed": experiment.seed,
-        "inversion": dataclasses.asdict(experiment.inversion),
-        "shadow_fingerprint": store.fingerprint(),
-        "released_fingerprint": released.fingerprint(),
-    }
-
-
-def _inversion_results(
-    truth: Any, inverted: dict[str, np.ndarray] | None, errors: np.ndarray
-) -> dict[str, Any]:
-    """What results.json says of the inversions; None where there are none."""
-    if inverted is None:
-        return {"inversion_targets": 0, "inversion_mse_median": None}
-    count = len(errors)
-    return {
-        "inversion_targets": count,
-        "inversion_mse_median": float(np.median(errors)),
-        "inversion_mse_largest": float(errors.max()),
-        "inversion_certified": int(inverted["certified"].sum()),
-        "inversion_labels_right": int(
-            (inverted["labels"] == truth.labels[:count]).sum()
-        ),
-    }
-
-
-def other_metrics(
-    experiment: Experiment,
-    paths: Paths,
-    released: ShadowStore,
-    targets: np.ndarray,
-    guesses: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """LPIPS and KL of every target, where the configuration asks for them."""
-    found = {}
-    if experiment.evaluation.lpips:
-        found["LPIPS"] = metrics.lpips(targets, guesses)
-    if experiment.evaluation.classifier.epochs:
-        judge = _classifier(experiment, paths, released)
-        found["KL"] = judge.kl(targets, guesses)
-    return found
-
-
-def _classifier(
-    experiment: Experiment, paths: Paths, released: ShadowStore
-) -> classifier.Classifier:
-    """Trained on all images of the data set but the targets; kept with the models."""
-    configuration = {
-        "seed": experiment.seed,
-        "classifier": dataclasses.asdict(experiment.evaluation.classifier),
-        "released_fingerprint": released.fingerprint(),
-    }
-    name = f"classifier-{checks.fingerprint(configuration)[:8]}"
-    file = paths.shadow / f"{name}.npz"
-    stage = Stage(paths.shadow, name, configuration, outputs=(file.name,))
-    if not stage.done:
-        with stage.running():
-            pool = data.load(experiment.data.name, data_dir=paths.data_dir)
-            left = np.setdiff1d(np.arange(len(pool)), released.array("test_indices"))
-            left = np.random.default_rng(experiment.seed).permutation(left)
-            trained = classifier.train(
-                pool.take(left),
-                experiment.evaluation.classifier,
-                key=experiment.classifier_key,
-            )
-            trained.save(file)
-    return classifier.Classifier.load(
-        file, released.image_shape, released.manifest["num_classes"]
-    )
-
-
-def _write(file: Path, **arrays: np.ndarray) -> None:
-    """Write an .npz file in one step."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    files.write_bytes(file, buffer.getvalue())
-
-
-def read_arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; never unpickled."""
-    with np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def _victim(experiment: Experiment, store: ShadowStore) -> victims.Victim:
-    """The victim whose models a store holds."""
-    return victims.build(
-        experiment.victim,
-        image_shape=store.image_shape,
-        num_classes=store.manifest["num_classes"],
-    )
-
-
-def factory_of(
-    experiment: Experiment, store: ShadowStore, *, role: str, width: int | None = None
-) -> Factory:
-    """The factory that made a store, on the store's own fixed set."""
-    return Factory(
-        victim=_victim(experiment, store),
-        training=experiment.training,
-        fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
-        key=experiment.training_key,
-        role=role,
-        width=width,
-    )
-
-
-def _view(experiment: Experiment, store: ShadowStore) -> View:
-    """What the RecoNN sees; the first shadow targets are the probes."""
-    blocks = -(-experiment.view.probes // store.manifest["block_size"])
-    first = itertools.islice(store.blocks(), blocks)
-    public = np.concatenate([block.images for block in first])
-    return experiment.view.view(_victim(experiment, store), public)
-
-
-def examples(
-    store: ShadowStore, images: np.ndarray, labels: np.ndarray
-) -> data.Examples:
-    """Images and labels of a store as examples."""
-    return data.Examples(
-        images=images,
-        labels=labels,
-        num_classes=store.manifest["num_classes"],
-        name="store",
-    )
-
-
 def _stores(paths: Paths) -> list[ShadowStore]:
     """Both stores of the shadow stage."""
     return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]
-
-
-def _targets(store: ShadowStore) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of all targets of a store, without keeping its weights."""
-    pairs = [(block.images, block.labels) for block in store.blocks()]
-    images, labels = zip(*pairs, strict=True)
-    return np.concatenate(images), np.concatenate(labels)
-
-
-def _released_accuracy(
-    experiment: Experiment, released: ShadowStore, truth: Any
-) -> float:
-    """Mean test accuracy of some released models.
-
-    Tested on the test targets, of which each model has seen one in training.
-    """
-    victim = _victim(experiment, released)
-    scores = [
-        victims.accuracy(
-            victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels
-        )
-        for theta in truth.weights[:_ACCURACY_MODELS]
-    ]
-    return float(np.mean(scores))

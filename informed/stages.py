@@ -1,6 +1,7 @@
-"""The record of a resumable stage: its configuration, whether it is done, its time."""
+"""Where a run keeps its stages, and the record that makes each of them resumable."""
 
 import contextlib
+import dataclasses
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,23 @@ from typing import Any
 
 from shadow import checks, files
 from shadow.store import ConfigurationMismatchError
+
+STAGES = ("shadow", "train", "attack", "invert", "evaluate")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paths:
+    """Where a run reads and writes.
+
+    Attributes:
+      workdir: folder of the run.
+      shadow: folder whose shadow and released models are used; default: workdir.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+    """
+
+    workdir: Path
+    shadow: Path
+    data_dir: str | None = None
 
 
 class Stage:

@@ -23,6 +23,7 @@ import matplotlib.figure
 
 from informed import pipeline, report
 from informed.experiment import Experiment
+from informed.stages import Paths
 from shadow import checks, files
 
 _METRICS = (
@@ -149,7 +150,7 @@ def run(
     for number, point in enumerate(todo):
         if progress:
             print(f"[{number + 1}/{len(todo)}] {point.name}", flush=True)
-        paths = pipeline.Paths(
+        paths = Paths(
             workdir=workdir / "points" / _slug(point.name),
             shadow=workdir / "stores" / _store_name(point.experiment),
             data_dir=data_dir,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from informed import cli, pipeline
+from informed import cli, stages
 from informed.experiment import Experiment
 from shadow import ShadowStore
 
@@ -92,13 +92,13 @@ def test_running_again_does_nothing(finished, capsys):
     before = stamps(finished)
     output = run(capsys, "run", *SMALL, f"--workdir={finished}", "--json")
     assert json.loads(output) == json.loads((finished / "results.json").read_text())
-    for stage in pipeline.STAGES:
+    for stage in stages.STAGES:
         run(capsys, stage, *SMALL, f"--workdir={finished}")
     assert stamps(finished) == before
 
 
 def test_stages_one_by_one_give_the_same(finished, tmp_path, capsys):
-    for stage in pipeline.STAGES:
+    for stage in stages.STAGES:
         run(capsys, stage, *SMALL, f"--workdir={tmp_path}", "--quiet")
     with (
         np.load(tmp_path / "reconstructions.npz") as ours,
@@ -289,7 +289,7 @@ def test_the_file_may_follow_a_space(finished, capsys):
 
 
 def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
-    for stage in pipeline.STAGES[1:]:
+    for stage in stages.STAGES[1:]:
         message = refused(capsys, stage, *SMALL, f"--workdir={tmp_path}")
         assert "`informed shadow`" in message
     message = refused(capsys, "shadow", "verify", f"--workdir={tmp_path}")
@@ -365,5 +365,5 @@ def test_help_works_as_a_command():
         check=True,
         env=os.environ,
     )
-    for stage in (*pipeline.STAGES, "run"):
+    for stage in (*stages.STAGES, "run"):
         assert stage in found.stdout

@@ -1,0 +1,210 @@
+"""The last stage: the comparison with the truth, and results.json."""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from informed import classifier, metrics, protection, report, stored
+from informed.experiment import Experiment
+from informed.stages import STAGES, Paths, Stage
+from shadow import checks, data, files, victims
+from shadow.store import ShadowStore, versions
+
+_ACCURACY_MODELS = 16
+_SHOWN_TARGETS = 10
+
+
+def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
+    """Compare the reconstructions with the targets; draw; write results.json.
+
+    Returns: the contents of results.json.
+    Raises: FileNotFoundError: nothing was attacked yet.
+    """
+    file = paths.workdir / "results.json"
+    shadows = ShadowStore(paths.shadow / "shadow")
+    released = ShadowStore(paths.shadow / "released")
+    stage = Stage(
+        paths.workdir,
+        "evaluate",
+        stored.attack_configuration(experiment, shadows, released)
+        | stored.invert_configuration(experiment, shadows, released)
+        | {"evaluation": dataclasses.asdict(experiment.evaluation)},
+        outputs=("results.json", "reconstructions.png", "distances.png"),
+    )
+    if stage.done:
+        return json.loads(file.read_text())
+    needed = {"attack": "reconstructions.npz"}
+    if experiment.inversion.targets:
+        needed["invert"] = "inversions.npz"
+    for command, name in needed.items():
+        if not (paths.workdir / name).exists():
+            raise FileNotFoundError(
+                f"No {name} in {paths.workdir}. Make it with `informed {command}`."
+            )
+    with stage.running():
+        guess = stored.read_arrays(paths.workdir / "reconstructions.npz")
+        guesses, truth = guess["images"], released.read()
+        inverted, inversion_errors = None, np.empty(0)
+        if experiment.inversion.targets:
+            inverted = stored.read_arrays(paths.workdir / "inversions.npz")
+            count = len(inverted["images"])
+            inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
+        public, labels = stored.targets(shadows)
+        pool = np.concatenate([shadows.array("fixed_images"), public])
+        metrics.refuse_leaks(truth.images, pool)
+        others = other_metrics(experiment, paths, released, truth.images, guesses)
+        accuracy = None
+        if "KL" in others:
+            accuracy = _classifier(experiment, paths, released).accuracy
+        errors = metrics.mse(truth.images, guesses)
+        mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
+        neighbours = metrics.nearest_neighbours(truth.images, pool)
+        shown = slice(0, _SHOWN_TARGETS)
+        report.reconstruction_grid(
+            paths.workdir / "reconstructions.png",
+            targets=truth.images[shown],
+            reconstructions=guesses[shown],
+            neighbours=pool[neighbours.index[shown]],
+            errors=errors[shown],
+            neighbour_errors=neighbours.mse[shown],
+            inversions=None if inverted is None else inverted["images"][shown],
+            inversion_errors=inversion_errors[shown],
+            attack=report.ATTACKS[experiment.reconn.kind],
+        )
+        report.distance_histogram(
+            paths.workdir / "distances.png",
+            neighbours,
+            float(errors.mean()),
+            report.ATTACKS[experiment.reconn.kind],
+        )
+    percentiles = neighbours.percentiles.mean(axis=0)
+    stages = [name for name in STAGES if name != "invert" or inverted is not None]
+    seconds = {
+        name: Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
+            "wall_s"
+        ]
+        for name in stages
+    }
+    results = {
+        "reconn_mse": float(errors.mean()),
+        "reconn_mse_standard_error": float(errors.std(ddof=1) / len(errors) ** 0.5)
+        if len(errors) > 1
+        else None,
+        "reconn_mse_median": float(np.median(errors)),
+        "nn_oracle_mse": float(neighbours.mse.mean()),
+        "reconn_labels_right": float(np.mean(guess["labels"] == truth.labels))
+        if "labels" in guess
+        else None,
+        **{
+            f"reconn_{name.lower()}": float(others[name].mean())
+            if name in others
+            else None
+            for name in ("LPIPS", "KL")
+        },
+        "classifier_accuracy": accuracy,
+        "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
+        "distance_percentiles": {
+            str(name): float(value)
+            for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
+        },
+        "closer_than_oracle": dataclasses.asdict(
+            metrics.success_rate(errors < neighbours.mse)
+        ),
+        **_inversion_results(truth, inverted, inversion_errors),
+        "released_accuracy": _released_accuracy(experiment, released, truth),
+        **protection.of(experiment.training, labels),
+        "shadow_models": experiment.reconn.models or len(shadows),
+        "num_targets": len(released),
+        "num_fixed": len(shadows.array("fixed_labels")),
+        "seed": experiment.seed,
+        "stage_wall_s": seconds,
+        "wall_s": round(sum(seconds.values()), 3),
+        "picture": str(paths.workdir / "reconstructions.png"),
+        "configuration": dataclasses.asdict(experiment),
+        "versions": versions(),
+    }
+    files.write_json(file, results)
+    return results
+
+
+def _inversion_results(
+    truth: Any, inverted: dict[str, np.ndarray] | None, errors: np.ndarray
+) -> dict[str, Any]:
+    """What results.json says of the inversions; None where there are none."""
+    if inverted is None:
+        return {"inversion_targets": 0, "inversion_mse_median": None}
+    count = len(errors)
+    return {
+        "inversion_targets": count,
+        "inversion_mse_median": float(np.median(errors)),
+        "inversion_mse_largest": float(errors.max()),
+        "inversion_certified": int(inverted["certified"].sum()),
+        "inversion_labels_right": int(
+            (inverted["labels"] == truth.labels[:count]).sum()
+        ),
+    }
+
+
+def other_metrics(
+    experiment: Experiment,
+    paths: Paths,
+    released: ShadowStore,
+    targets: np.ndarray,
+    guesses: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """LPIPS and KL of every target, where the configuration asks for them."""
+    found = {}
+    if experiment.evaluation.lpips:
+        found["LPIPS"] = metrics.lpips(targets, guesses)
+    if experiment.evaluation.classifier.epochs:
+        judge = _classifier(experiment, paths, released)
+        found["KL"] = judge.kl(targets, guesses)
+    return found
+
+
+def _classifier(
+    experiment: Experiment, paths: Paths, released: ShadowStore
+) -> classifier.Classifier:
+    """Trained on all images of the data set but the targets; kept with the models."""
+    configuration = {
+        "seed": experiment.seed,
+        "classifier": dataclasses.asdict(experiment.evaluation.classifier),
+        "released_fingerprint": released.fingerprint(),
+    }
+    name = f"classifier-{checks.fingerprint(configuration)[:8]}"
+    file = paths.shadow / f"{name}.npz"
+    stage = Stage(paths.shadow, name, configuration, outputs=(file.name,))
+    if not stage.done:
+        with stage.running():
+            pool = data.load(experiment.data.name, data_dir=paths.data_dir)
+            left = np.setdiff1d(np.arange(len(pool)), released.array("test_indices"))
+            left = np.random.default_rng(experiment.seed).permutation(left)
+            trained = classifier.train(
+                pool.take(left),
+                experiment.evaluation.classifier,
+                key=experiment.classifier_key,
+            )
+            trained.save(file)
+    return classifier.Classifier.load(
+        file, released.image_shape, released.manifest["num_classes"]
+    )
+
+
+def _released_accuracy(
+    experiment: Experiment, released: ShadowStore, truth: Any
+) -> float:
+    """Mean test accuracy of some released models.
+
+    Tested on the test targets, of which each model has seen one in training.
+    """
+    victim = stored.victim_of(experiment, released)
+    scores = [
+        victims.accuracy(
+            victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels
+        )
+        for theta in truth.weights[:_ACCURACY_MODELS]
+    ]
+    return float(np.mean(scores))
