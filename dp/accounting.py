@@ -58,7 +58,9 @@ def rho(run: Run) -> float:
     return mu(run) ** 2 / 2
 
 
-def renyi(run: Run, orders: tuple[Number, ...] = ORDERS) -> Float[np.ndarray, "orders"]:
+def renyi(
+    run: Run, orders: tuple[Number, ...] = ORDERS
+) -> Float[np.ndarray, " orders"]:
     """Renyi differential privacy; orders are whole where batches are sampled."""
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         return np.array(orders) * rho(run)

@@ -209,8 +209,8 @@ def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:
 
 def dual(
     log_kappa: Numbers,
-    epsilons: Float[np.ndarray, "many"],
-    deltas: Float[np.ndarray, "many"],
+    epsilons: Float[np.ndarray, " many"],
+    deltas: Float[np.ndarray, " many"],
 ) -> Logs:
     """The least e^eps kappa + delta(eps): tight for an exact delta at all real eps.
 

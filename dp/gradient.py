@@ -86,7 +86,7 @@ def clipped_sum(
     taps: Taps,
     *,
     clip_norm: float,
-    weights: Float[Array, "examples"] | None = None,
+    weights: Float[Array, " examples"] | None = None,
 ) -> Any:
     """The sum of clipped per-example gradients, by ghost norms.
 
@@ -113,7 +113,7 @@ def clipped_sum_plain(
     examples: Any,
     *,
     clip_norm: float,
-    weights: Float[Array, "examples"] | None = None,
+    weights: Float[Array, " examples"] | None = None,
 ) -> Any:
     """The same for any network, from one gradient an example.
 
@@ -133,7 +133,7 @@ def clipped_sum_plain(
 def squared_norms(
     inputs: Float[Array, "features examples *positions"],
     slopes: Float[Array, "units examples *positions"],
-) -> Float[Array, "examples"]:
+) -> Float[Array, " examples"]:
     """Squared lengths of the gradients of a layer's w and b, one an example."""
     if inputs.ndim == 2:
         return (jnp.sum(inputs**2, axis=0) + 1) * jnp.sum(slopes**2, axis=0)
@@ -150,8 +150,8 @@ def squared_norms(
 
 
 def clip_factors(
-    squared: Float[Array, "examples"], clip_norm: float
-) -> Float[Array, "examples"]:
+    squared: Float[Array, " examples"], clip_norm: float
+) -> Float[Array, " examples"]:
     """min(1, C / length)."""
     smallest = jnp.finfo(squared.dtype).tiny
     return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))

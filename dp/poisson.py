@@ -58,7 +58,7 @@ def orders_for(log_kappa: Numbers, rho: Number) -> np.ndarray:
 
 def renyi(
     orders: np.ndarray, noise_multiplier: Number, probability: Number, steps: int
-) -> Float[np.ndarray, "orders"]:
+) -> Float[np.ndarray, " orders"]:
     """Renyi divergences of all steps, from training without to training with."""
     moments = [log_moment(int(a), noise_multiplier, probability) for a in orders]
     return steps * np.array(moments) / (orders - 1)
@@ -90,7 +90,7 @@ def losses(
 
 def curve(
     distribution: privacy_loss_distribution.PrivacyLossDistribution,
-) -> tuple[Float[np.ndarray, "many"], Float[np.ndarray, "many"]]:
+) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
     """(epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
 
     Below a gamma of about 1e-12 the rounding of its composition hides the truth; the

@@ -66,7 +66,7 @@ def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
         return np.where(u < 1, d / 2 * (1 - u + np.log(u)), 0.0)
 
 
-def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, "d"]) -> float:
+def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> float:
     """An upper bound of kappa for a normal prior with these principal variances.
 
     min over t > 0 of t eta^2 - sum log(1 + 2 t lambda_i) / 2 (Chernoff).
@@ -142,7 +142,7 @@ class Discrete:
 
 def discrete(
     distances: Float[np.ndarray, "points points"],
-    probabilities: Float[np.ndarray, "points"],
+    probabilities: Float[np.ndarray, " points"],
     eta: Number,
     *,
     metric: bool = True,
@@ -168,8 +168,8 @@ def discrete(
 
 
 def on_a_line(
-    points: Float[np.ndarray, "points"],
-    probabilities: Float[np.ndarray, "points"],
+    points: Float[np.ndarray, " points"],
+    probabilities: Float[np.ndarray, " points"],
     eta: Number,
 ) -> float:
     """Exact kappa of a discrete prior in one dimension, any guess: the best window."""
@@ -180,7 +180,7 @@ def on_a_line(
     return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
 
 
-def exact_match(probabilities: Float[np.ndarray, "points"]) -> float:
+def exact_match(probabilities: Float[np.ndarray, " points"]) -> float:
     """0/1 error: kappa is the likeliest point's probability."""
     return math.log(float(np.max(checks.probability("probabilities", probabilities))))
 
@@ -245,7 +245,7 @@ def _within(
     centres: Float[np.ndarray, "centres d"],
     points: Float[np.ndarray, "points d"],
     eta: Number,
-) -> Int[np.ndarray, "centres"]:
+) -> Int[np.ndarray, " centres"]:
     """How many points are within eta of each centre."""
     lengths = np.sum(points**2, axis=1)
     found = []

@@ -42,13 +42,13 @@ def violation(successes: int, trials: int, gamma: Number) -> float:
 
 
 def roc_violations(
-    positives: Float[np.ndarray, "trials"],
-    negatives: Float[np.ndarray, "others"],
+    positives: Float[np.ndarray, " trials"],
+    negatives: Float[np.ndarray, " others"],
     gamma_of: Callable[[float], float],
-    thresholds: Float[np.ndarray, "thresholds"],
+    thresholds: Float[np.ndarray, " thresholds"],
     *,
     confidence: Number = 0.95,
-) -> Float[np.ndarray, "violated"]:
+) -> Float[np.ndarray, " violated"]:
     """Thresholds at which true positives are too many for the false positives.
 
     Needs no kappa: it is the attack's own false-positive rate.

@@ -101,7 +101,7 @@ class Classifier:
             ]
         )
 
-    def kl(self, targets: Images, guesses: Images) -> Float[np.ndarray, "images"]:
+    def kl(self, targets: Images, guesses: Images) -> Float[np.ndarray, " images"]:
         """KL(p(target) | p(reconstruction)) of each pair, in nats."""
         of_targets = self.log_probabilities(targets).astype(np.float64)
         of_guesses = self.log_probabilities(guesses).astype(np.float64)

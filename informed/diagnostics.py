@@ -58,7 +58,7 @@ def embedding(
 
 def membership_auc(
     victim: Victim, weights: Thetas, members: Examples, others: Examples
-) -> Float[np.ndarray, "models"]:
+) -> Float[np.ndarray, " models"]:
     """Area under the ROC curve of the attack "low loss, hence a member".
 
     The paper takes a stronger test of membership; this one is a lower bound for it.
@@ -170,8 +170,8 @@ class WithAndWithout:
     """
 
     initialisation: str
-    seen: Float[np.ndarray, "models"]
-    unseen: Float[np.ndarray, "models"]
+    seen: Float[np.ndarray, " models"]
+    unseen: Float[np.ndarray, " models"]
 
     @property
     def auc(self) -> float:

@@ -20,7 +20,7 @@ _AT_ONCE = 200
 def mse(
     targets: Float32[np.ndarray, "targets height width channels"],
     guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, "targets"]:
+) -> Float[np.ndarray, " targets"]:
     """Mean squared error per pixel of each guess.
 
     Raises: ValueError: shapes differ.
@@ -37,7 +37,7 @@ def mse(
 def lpips(
     targets: Float32[np.ndarray, "targets height width channels"],
     guesses: Float32[np.ndarray, "..."],
-) -> Float[np.ndarray, "targets"]:
+) -> Float[np.ndarray, " targets"]:
     """Perceptual distance of each guess; see `reconn.perceptual`.
 
     Raises: ImportError: the extra "lpips" isn't installed.
@@ -77,11 +77,11 @@ class Neighbours:
       edges: (bins + 1,), borders of the bins.
     """
 
-    index: Int[np.ndarray, "targets"]
-    mse: Float[np.ndarray, "targets"]
+    index: Int[np.ndarray, " targets"]
+    mse: Float[np.ndarray, " targets"]
     percentiles: Float[np.ndarray, "targets percentiles"]
-    histogram: Float[np.ndarray, "bins"]
-    edges: Float[np.ndarray, "edges"]
+    histogram: Float[np.ndarray, " bins"]
+    edges: Float[np.ndarray, " edges"]
 
 
 def nearest_neighbours(

@@ -11,7 +11,7 @@ DELTA = 1e-5
 
 
 def of(
-    training: TrainingConfig, labels: Int[np.ndarray, "images"]
+    training: TrainingConfig, labels: Int[np.ndarray, " images"]
 ) -> dict[str, float | None]:
     """Fields of results.json; None where training adds no noise.
 

@@ -55,10 +55,10 @@ class Knowledge:
     fixed: Examples | None = None
     victim: Victim | None = None
     training: TrainingConfig | None = None
-    initialisation: Float32[np.ndarray, "params"] | None = None
+    initialisation: Float32[np.ndarray, " params"] | None = None
     shuffling_key: Array | None = None
     public: Examples | None = None
-    labels: Int[np.ndarray, "releases"] | None = None
+    labels: Int[np.ndarray, " releases"] | None = None
 
     @classmethod
     def informed(cls, factory: Factory, public: Examples | None = None) -> "Knowledge":
@@ -99,11 +99,11 @@ class Reconstruction:
     """
 
     images: Images
-    labels: Int[np.ndarray, "releases"] | None = None
-    residuals: Float[np.ndarray, "releases"] | None = None
-    certified: Bool[np.ndarray, "releases"] | None = None
-    expected_mse: Float[np.ndarray, "releases"] | None = None
-    label_margins: Float[np.ndarray, "releases"] | None = None
+    labels: Int[np.ndarray, " releases"] | None = None
+    residuals: Float[np.ndarray, " releases"] | None = None
+    certified: Bool[np.ndarray, " releases"] | None = None
+    expected_mse: Float[np.ndarray, " releases"] | None = None
+    label_margins: Float[np.ndarray, " releases"] | None = None
 
     @classmethod
     def joined(cls, parts: "Sequence[Reconstruction]") -> "Reconstruction":
@@ -140,7 +140,7 @@ class MembershipAttack(Protocol):
         candidates: tuple[Examples, Examples],
         *,
         key: Array,
-    ) -> Int[np.ndarray, "releases"]:
+    ) -> Int[np.ndarray, " releases"]:
         """Guess, for every release, whether candidate 0 or 1 was trained on."""
         ...
 
@@ -151,9 +151,9 @@ def reconstruction_game(
     targets: Examples,
     knowledge: Knowledge,
     *,
-    error: Callable[[Images, Images], Float[np.ndarray, "releases"]],
+    error: Callable[[Images, Images], Float[np.ndarray, " releases"]],
     key: Array,
-) -> Float[np.ndarray, "releases"]:
+) -> Float[np.ndarray, " releases"]:
     """Algorithm 1: train on D_- + z, attack, compare. One game a target.
 
     Args:
@@ -183,7 +183,7 @@ def membership_game(
     knowledge: Knowledge,
     *,
     key: Array,
-) -> Bool[np.ndarray, "releases"]:
+) -> Bool[np.ndarray, " releases"]:
     """Algorithm 2: the developer flips a coin between two candidates.
 
     Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.

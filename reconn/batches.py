@@ -43,7 +43,7 @@ class Batches:
         return len(self._arrays[0])
 
     def epoch(
-        self, order: Int[np.ndarray, "models"]
+        self, order: Int[np.ndarray, " models"]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """All whole batches of rows in `order`, some at once.
 

@@ -140,7 +140,7 @@ def read(
 ) -> tuple[
     Float32[np.ndarray, "models features"],
     Float32[np.ndarray, "models height width channels"],
-    Int32[np.ndarray, "models"],
+    Int32[np.ndarray, " models"],
 ]:
     """Features, images and labels of the first shadow models, read block by block.
 

@@ -30,7 +30,7 @@ _QUERIES_AT_ONCE = 2048
 
 Features = Float32[np.ndarray, "models features"]
 Images = Float32[np.ndarray, "models height width channels"]
-Labels = Int[np.ndarray, "models"]
+Labels = Int[np.ndarray, " models"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

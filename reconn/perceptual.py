@@ -54,7 +54,7 @@ class Lpips:
     biases: tuple[Array, ...]
     weights: tuple[Array, ...]
 
-    def __call__(self, first: Images, second: Images) -> Float[Array, "images"]:
+    def __call__(self, first: Images, second: Images) -> Float[Array, " images"]:
         """LPIPS of each pair of images with pixels in [0, 1].
 
         Greyscale images are repeated to three channels, images of less than 32 pixels

@@ -84,7 +84,7 @@ class Reconstructor:
         self, weights: Float32[np.ndarray, "models params"]
     ) -> tuple[
         Float32[np.ndarray, "models height width channels"],
-        Int[np.ndarray, "models"] | None,
+        Int[np.ndarray, " models"] | None,
     ]:
         """Images, and labels where the model recovers them (a network doesn't)."""
         inputs = self.standardiser(self.view(weights))

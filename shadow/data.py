@@ -20,7 +20,7 @@ from jaxtyping import Float32, Int
 from shadow import checks
 
 Images = Float32[np.ndarray, "examples height width channels"]
-Labels = Int[np.ndarray, "examples"]
+Labels = Int[np.ndarray, " examples"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -39,7 +39,7 @@ class PrivateSteps:
         params: Params,
         images: AnyArray,
         labels: AnyArray,
-        part: Float[Array, "examples"] | None,
+        part: Float[Array, " examples"] | None,
     ) -> Params:
         """The sum of clipped gradients; `part` is 1 for those that take part, or 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
@@ -66,7 +66,7 @@ class PrivateSteps:
             losses, params, taps, clip_norm=clip_norm, weights=part
         )
 
-    def participants(self, key: Array, count: int) -> Float[Array, "examples"] | None:
+    def participants(self, key: Array, count: int) -> Float[Array, " examples"] | None:
         """Who takes part in a step, 1 or 0; None: everyone."""
         q = self.privacy.sampling_probability
         if q == 1:

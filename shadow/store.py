@@ -59,7 +59,7 @@ class ShadowModels:
 
     weights: Float32[np.ndarray, "models params"]
     images: Float32[np.ndarray, "models height width channels"]
-    labels: Int32[np.ndarray, "models"]
+    labels: Int32[np.ndarray, " models"]
 
     def __post_init__(self) -> None:
         if not len(self.weights) == len(self.images) == len(self.labels):

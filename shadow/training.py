@@ -29,7 +29,7 @@ from shadow.victims import Params, Victim
 
 OPTIMISERS = ("adam", "sgd")
 AnyArray = Array | np.ndarray
-Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, "fixed"]]
+Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Algorithm = Callable[..., Params]
 
@@ -236,7 +236,7 @@ def spans(victim: Victim, config: TrainingConfig) -> bool:
 
 
 def span_losses(
-    fixed_labels: Int32[Array, "fixed"], target_labels: Int32[Array, "targets"]
+    fixed_labels: Int32[Array, " fixed"], target_labels: Int32[Array, " targets"]
 ) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     """The two shares of the full-batch loss, functions of logits (examples, classes).
 
@@ -252,8 +252,8 @@ def span_losses(
 
 
 def cross_entropy(
-    logits: Float[Array, "examples classes"], labels: Int32[Array, "examples"]
-) -> Float[Array, "examples"]:
+    logits: Float[Array, "examples classes"], labels: Int32[Array, " examples"]
+) -> Float[Array, " examples"]:
     """Cross-entropy of each example, in nats.
 
     The same as optax's; laid out (classes, examples) like the victims' activations,

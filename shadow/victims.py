@@ -124,11 +124,11 @@ class Victim:
         )
         return {name: jnp.zeros(shape.shape) for name, shape in shapes.items()}
 
-    def flatten(self, params: Params) -> Float[Array, "params"]:
+    def flatten(self, params: Params) -> Float[Array, " params"]:
         """Theta: all parameters as one vector, in the order of `layout`."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(params)])
 
-    def unflatten(self, weights: Float[Array, "params"]) -> Params:
+    def unflatten(self, weights: Float[Array, " params"]) -> Params:
         """The inverse of `flatten`.
 
         Raises: ValueError: `weights` has another length than theta.

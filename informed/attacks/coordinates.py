@@ -24,7 +24,7 @@ class Coordinates:
       image_shape: (height, width, channels).
     """
 
-    mean: Float[np.ndarray, "pixels"]
+    mean: Float[np.ndarray, " pixels"]
     basis: Float[np.ndarray, "components pixels"]
     image_shape: tuple[int, ...]
 
@@ -38,7 +38,7 @@ class Coordinates:
         flat = self.mean + u @ self.basis
         return flat.reshape(*u.shape[:-1], *self.image_shape)
 
-    def without(self, pixels: Bool[np.ndarray, "pixels"]) -> "Coordinates":
+    def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
         """The same, with some pixels black whatever u."""
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)

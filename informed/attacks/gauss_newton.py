@@ -40,8 +40,8 @@ class Linearised:
 class Point:
     """Unknowns u, the residuals there, and the cost |residuals|^2 + prior |u|^2."""
 
-    u: Float[np.ndarray, "unknowns"]
-    residuals: Float[np.ndarray, "residuals"]
+    u: Float[np.ndarray, " unknowns"]
+    residuals: Float[np.ndarray, " residuals"]
     cost: float
 
 

@@ -35,7 +35,7 @@ MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 _EPS = float(np.finfo(np.float64).eps)
 Features = Float[np.ndarray, "known columns"]
-Vector = Float[np.ndarray, "features"]
+Vector = Float[np.ndarray, " features"]
 
 
 class ReconstructionImpossibleError(ValueError):
@@ -70,12 +70,12 @@ def reconstruct_glm(
     theta: Vector,
     intercept: float,
     known: Features,
-    labels: Float[np.ndarray, "labels"],
+    labels: Float[np.ndarray, " labels"],
     *,
     link: str,
     penalty: float = 0.0,
     intercept_penalty: float = 0.0,
-    weights: Float[np.ndarray, "known"] | None = None,
+    weights: Float[np.ndarray, " known"] | None = None,
     target_weight: float = 1.0,
 ) -> GlmReconstruction:
     """Theorem 1: one linear predictor with an intercept.
@@ -113,12 +113,12 @@ def reconstruct_glm(
 
 def reconstruct_softmax(
     theta: Float[np.ndarray, "classes features"],
-    intercepts: Float[np.ndarray, "classes"],
+    intercepts: Float[np.ndarray, " classes"],
     known: Features,
-    labels: Int[np.ndarray, "labels"],
+    labels: Int[np.ndarray, " labels"],
     *,
     penalty: float = 0.0,
-    weights: Float[np.ndarray, "known"] | None = None,
+    weights: Float[np.ndarray, " known"] | None = None,
     target_weight: float = 1.0,
 ) -> GlmReconstruction:
     """Theorem 1 for multinomial logistic regression with unpenalised intercepts.
@@ -153,7 +153,7 @@ def reconstruct_softmax(
 def reconstruct_without_intercept(
     theta: Vector,
     known: Features,
-    labels: Float[np.ndarray, "labels"],
+    labels: Float[np.ndarray, " labels"],
     *,
     target_label: float,
     penalty: float = 0.0,
@@ -203,7 +203,7 @@ def gradient_norm(
     theta: Vector,
     intercept: float | None,
     features: Features,
-    labels: Float[np.ndarray, "labels"],
+    labels: Float[np.ndarray, " labels"],
     *,
     link: str,
     penalty: float = 0.0,

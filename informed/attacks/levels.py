@@ -14,7 +14,7 @@ _SLACK = 1e-3  # of a level: float32 holds k / 255 only nearly
 _NEAR = 0.5  # chance brings pixels to 1 of these, on average
 
 
-def above_zero(images: Float[np.ndarray, "images *shape"]) -> int | None:
+def above_zero(images: Float[np.ndarray, "*shape"]) -> int | None:
     """The fewest levels above 0, up to 255, on which all pixels of [0, 1] lie.
 
     Returns: n such that all pixels are k / n; None where there is no such n.

@@ -40,7 +40,7 @@ class RetrainingMembership:
         candidates: tuple[Examples, Examples],
         *,
         key: Array,
-    ) -> Int[np.ndarray, "releases"]:
+    ) -> Int[np.ndarray, " releases"]:
         """See `informed.threat.MembershipAttack`; needs fixed, victim, training."""
         runs = retraining.Retraining(
             knowledge, tangents=1, rank=1, width=_WIDTH, draws=self.draws, key=key
@@ -76,7 +76,7 @@ class ReconstructionMembership:
         candidates: tuple[Examples, Examples],
         *,
         key: Array,
-    ) -> Int[np.ndarray, "releases"]:
+    ) -> Int[np.ndarray, " releases"]:
         """See `informed.threat.MembershipAttack`; what the attack needs."""
         guess = self.attack(release, knowledge, key=key).images
         first, second = (mse(each.images, guess) for each in candidates)

@@ -21,7 +21,7 @@ class Independent:
       deviations: (params,), > 0.
     """
 
-    deviations: Float[np.ndarray, "params"]
+    deviations: Float[np.ndarray, " params"]
 
     def whiten(
         self, differences: Float[np.ndarray, "*several params"]

@@ -52,7 +52,7 @@ class Evidence:
 def log_posterior(
     evidence: Evidence,
     privacy: PrivacyConfig,
-    log_prior: Float[np.ndarray, "candidates"] | None = None,
+    log_prior: Float[np.ndarray, " candidates"] | None = None,
 ) -> Float[np.ndarray, "runs candidates"]:
     """Up to a constant; the most probable candidate is the best guess there is."""
     assert privacy.clip_norm is not None
@@ -86,7 +86,7 @@ def play(
     init: Params,
     runs: int,
     key: Array,
-) -> tuple[Evidence, Int[np.ndarray, "runs"]]:
+) -> tuple[Evidence, Int[np.ndarray, " runs"]]:
     """Train on a random candidate, and collect what the steps say; many times.
 
     The gradients of D_- are computed once a step, for the release and the adversary.

@@ -35,7 +35,7 @@ from shadow import gram
 from shadow.training import Algorithm, algorithm, optimiser, span_losses, spans
 
 Images = Float[np.ndarray, "unknown height width channels"]
-Labels = Int[np.ndarray, "unknown"]
+Labels = Int[np.ndarray, " unknown"]
 
 
 class Retraining:
@@ -225,7 +225,7 @@ class Retraining:
         return np.concatenate(found)[: len(tangents)].T
 
     def pulls(
-        self, images: Images, labels: Labels, slope: Float[np.ndarray, "params"]
+        self, images: Images, labels: Labels, slope: Float[np.ndarray, " params"]
     ) -> Images:
         """The transposed Jacobian times `slope`: a gradient with respect to images."""
         cast = self._cast(images, labels)
@@ -234,7 +234,7 @@ class Retraining:
 
     def pushes(
         self, images: Images, labels: Labels, tangent: Images
-    ) -> Float[np.ndarray, "params"]:
+    ) -> Float[np.ndarray, " params"]:
         """The Jacobian times one direction."""
         block = np.zeros((self._devices, *tangent.shape))
         block[0] = tangent
@@ -242,7 +242,7 @@ class Retraining:
         pushed = self._columns(self._data, *cast, jnp.asarray(block, self._dtype))[1]
         return np.asarray(pushed[0], np.float64)
 
-    def never_lit(self) -> Bool[np.ndarray, "pixels"]:
+    def never_lit(self) -> Bool[np.ndarray, " pixels"]:
         """Pixels that are zero in all of D_- and have weights of their own."""
         images = np.asarray(self._data[0])
         dark = ~images.reshape(len(images), -1).any(axis=0)
@@ -250,8 +250,8 @@ class Retraining:
         return np.asarray(dark & known)
 
     def weights_of(
-        self, pixels: Bool[np.ndarray, "pixels"]
-    ) -> Bool[np.ndarray, "params"]:
+        self, pixels: Bool[np.ndarray, " pixels"]
+    ) -> Bool[np.ndarray, " params"]:
         """Weights of the first layer that some pixels have for themselves."""
         marked = np.zeros(self.victim.num_params, bool)
         if pixels.any():
@@ -260,8 +260,8 @@ class Retraining:
         return marked
 
     def pixels_of(
-        self, weights: Bool[np.ndarray, "params"]
-    ) -> Bool[np.ndarray, "pixels"]:
+        self, weights: Bool[np.ndarray, " params"]
+    ) -> Bool[np.ndarray, " pixels"]:
         """Pixels with at least one of these weights in the first layer."""
         columns, shape = self._first_weights()
         return np.asarray(weights[columns].reshape(shape).any(axis=1))
