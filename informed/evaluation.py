@@ -94,6 +94,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         if len(errors) > 1
         else None,
         "reconn_mse_median": float(np.median(errors)),
+        "reconn_mae": float(metrics.mae(truth.images, guesses).mean()),
         "nn_oracle_mse": float(neighbours.mse.mean()),
         "reconn_labels_right": float(np.mean(guess["labels"] == truth.labels))
         if "labels" in guess

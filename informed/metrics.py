@@ -25,13 +25,18 @@ def mse(
 
     Raises: ValueError: shapes differ.
     """
-    if targets.shape != guesses.shape:
-        raise ValueError(
-            f"Expected guesses of the targets' shape {targets.shape}, got"
-            f" {guesses.shape}."
-        )
-    errors = targets.astype(np.float64) - guesses
-    return np.mean(np.square(errors), axis=(1, 2, 3))
+    return np.mean(np.square(_differences(targets, guesses)), axis=(1, 2, 3))
+
+
+def mae(
+    targets: Float32[np.ndarray, "targets height width channels"],
+    guesses: Float32[np.ndarray, "..."],
+) -> Float[np.ndarray, " targets"]:
+    """Mean absolute error per pixel of each guess.
+
+    Raises: ValueError: shapes differ.
+    """
+    return np.mean(np.abs(_differences(targets, guesses)), axis=(1, 2, 3))
 
 
 def lpips(
@@ -158,3 +163,13 @@ def success_rate(succeeded: np.ndarray, *, confidence: float = 0.95) -> Rate:
         low=low,
         high=high,
     )
+
+
+def _differences(targets: np.ndarray, guesses: np.ndarray) -> np.ndarray:
+    """In float64; refuses other shapes."""
+    if targets.shape != guesses.shape:
+        raise ValueError(
+            f"Expected guesses of the targets' shape {targets.shape}, got"
+            f" {guesses.shape}."
+        )
+    return targets.astype(np.float64) - guesses

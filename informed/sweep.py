@@ -30,6 +30,7 @@ _METRICS = (
     "reconn_mse",
     "reconn_mse_standard_error",
     "reconn_mse_median",
+    "reconn_mae",
     "reconn_lpips",
     "reconn_kl",
     "reconn_labels_right",
