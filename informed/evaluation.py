@@ -80,6 +80,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             float(errors.mean()),
             report.ATTACKS[experiment.reconn.kind],
         )
+    right = guess["labels"] == truth.labels if "labels" in guess else None
     percentiles = neighbours.percentiles.mean(axis=0)
     stages = [name for name in STAGES if name != "invert" or inverted is not None]
     seconds = {
@@ -96,9 +97,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         "reconn_mse_median": float(np.median(errors)),
         "reconn_mae": float(metrics.mae(truth.images, guesses).mean()),
         "nn_oracle_mse": float(neighbours.mse.mean()),
-        "reconn_labels_right": float(np.mean(guess["labels"] == truth.labels))
-        if "labels" in guess
-        else None,
+        "reconn_labels_right": None if right is None else float(right.mean()),
         **{
             f"reconn_{name.lower()}": float(others[name].mean())
             if name in others
@@ -116,7 +115,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         ),
         **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
-        **protection.of(experiment.training, labels),
+        **protection.of(experiment.training, labels, right),
         "shadow_models": experiment.reconn.models or len(shadows),
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),

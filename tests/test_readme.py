@@ -9,14 +9,36 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
 
+def programs(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
 def test_the_python_program(tmp_path, monkeypatch, capsys):
-    (program,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    program, _ = programs(README)
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {})
     found = re.search(r"RecoNN ([\d.]+), .* oracle ([\d.]+)", capsys.readouterr().out)
     assert found is not None
     error, oracle = map(float, found.groups())
     assert 0 < error < oracle
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "privacy.md"])
+def test_a_bound_in_two_lines_prints_what_its_comment_says(page, capsys):
+    (program,) = (p for p in programs(page) if "PoissonGaussian" in p)
+    exec(compile(program, page.name, "exec"), {})
+    expected = re.search(r"print\(.*\)  # (.*)", program)
+    assert expected is not None
+    assert capsys.readouterr().out.strip() == expected[1]
+
+
+def test_the_calibration_of_the_page_on_privacy(capsys):
+    program = programs(ROOT / "docs" / "privacy.md")[1]
+    exec(compile(f"import dp\n{program}", "privacy.md", "exec"), {})
+    sigma, epsilon = map(float, capsys.readouterr().out.split())
+    # An epsilon that promises nothing about membership stops reconstruction.
+    assert 0 < sigma < 1
+    assert epsilon > 50
 
 
 def test_the_program_of_the_page_on_inversion(capsys):

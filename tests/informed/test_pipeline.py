@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dp_accounting
 import numpy as np
 import pytest
 
@@ -221,6 +222,27 @@ def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
     }
     message = refused(capsys, "diagnose", *SMALL, f"--workdir={tmp_path / 'none'}")
     assert "`informed run`" in message
+
+
+def test_private_training_through_the_line(tmp_path, capsys):
+    """All attacks on private victims; theory beside, and no violation of it."""
+    workdir = tmp_path / "private"
+    private = (
+        "--config.training.privacy.clip_norm=1.0",
+        "--config.training.privacy.noise_multiplier=4.0",
+        "--config.reconn.kind=kernel",
+        "--config.inversion.targets=1",
+    )
+    cli.main(["run", *SMALL, *private, f"--workdir={workdir}", "--quiet"])
+    assert "differential privacy" in capsys.readouterr().out
+    results = json.loads((workdir / "results.json").read_text())
+    mu = 20**0.5 / 4
+    accounted = dp_accounting.get_epsilon_gaussian(1 / mu, 1e-5)
+    assert results["epsilon"] == pytest.approx(accounted)
+    assert 0.1 < results["label_bound"] < 1
+    assert results["label_violation"] > 1e-4
+    assert results["inversion_certified"] == 0
+    assert results["reconn_mse"] > 0.5 * results["nn_oracle_mse"]
 
 
 def test_the_kernel_regression_through_the_line(finished, tmp_path, capsys):
