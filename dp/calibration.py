@@ -74,40 +74,31 @@ def calibrate(
             f"Expected gamma > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
             " an attack succeeds without the release."
         )
-    full = _full_batch(base, wanted, steps, relation)
-    if sampling_probability == 1:
-        found = _verified(
-            lambda sigma: Gaussian(
-                noise_multiplier=sigma, steps=steps, relation=relation
-            ),
-            full,
-            base,
-            wanted,
-            gamma,
+    q = float(checks.probability("sampling_probability", sampling_probability))
+    amplified = q < 1 and relation != "replace_one"
+    without = _never_sampled(base, q, steps) if amplified else 0.0
+    if without <= wanted:
+        bound = ReRoBound(
+            log_kappa=np.asarray(base),
+            log_gamma=np.asarray(without),
+            by=np.asarray("never sampled" if amplified else "any attack"),
+            all={},
         )
-        return _report(*found, delta)
+        return Calibration(
+            noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=float(delta)
+        )
+    full = _full_batch(base, wanted, steps, relation)
 
     def run(sigma: float, grid: float = poisson.FINE) -> PoissonGaussian:
         return PoissonGaussian(
             noise_multiplier=sigma,
-            sampling_probability=sampling_probability,
+            sampling_probability=q,
             steps=steps,
             relation=relation,
             grid=grid,
         )
 
-    without = _never_sampled(base, sampling_probability, steps)
-    if without <= wanted and relation != "replace_one":
-        bound = ReRoBound(
-            log_kappa=np.asarray(base),
-            log_gamma=np.asarray(without),
-            by=np.asarray("never sampled"),
-            all={"never sampled": np.asarray(without)},
-        )
-        return Calibration(
-            noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=delta
-        )
-    if relation == "replace_one":
+    if not amplified:
         return _report(*_verified(run, full, base, wanted, gamma), delta)
 
     def excess(log_sigma: float, grid: float) -> float:
@@ -154,12 +145,12 @@ def _root(excess: Callable[[float, float], float], high: float) -> float:
 
 
 def _verified(
-    run: Callable[[float], Gaussian | PoissonGaussian],
+    run: Callable[[float], PoissonGaussian],
     sigma: float,
     log_kappa: float,
     log_gamma: float,
     gamma: Number,
-) -> tuple[Gaussian | PoissonGaussian, ReRoBound]:
+) -> tuple[PoissonGaussian, ReRoBound]:
     """The first sigma from here on, in small steps, whose bound holds."""
     step = 1e-9
     while True:
@@ -170,17 +161,13 @@ def _verified(
         step = min(16 * step, _TOLERANCE)
 
 
-def _report(
-    run: Gaussian | PoissonGaussian, bound: ReRoBound, delta: float
-) -> Calibration:
-    """With its epsilon."""
-    sigma = run.noise_multiplier
-    assert isinstance(sigma, float)
-    if run.relation == "replace_one" and isinstance(run, PoissonGaussian):
-        run = Gaussian(noise_multiplier=sigma, steps=run.steps, relation=run.relation)
+def _report(run: PoissonGaussian, bound: ReRoBound, delta: Number) -> Calibration:
+    """With its epsilon; without amplification by sampling under "replace_one"."""
+    if run.relation == "replace_one":
+        run = dataclasses.replace(run, sampling_probability=1.0)
     return Calibration(
-        noise_multiplier=sigma,
+        noise_multiplier=float(run.noise_multiplier),
         bound=bound,
         epsilon=accounting.epsilon(run, delta),
-        delta=delta,
+        delta=float(delta),
     )

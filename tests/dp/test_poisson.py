@@ -125,6 +125,20 @@ def test_a_target_that_is_hardly_ever_sampled_needs_no_noise():
     assert found.bound.gamma == pytest.approx(1 - 0.99**10 * 0.999)
 
 
+@pytest.mark.parametrize("sampling", [1.0, 0.5])
+def test_who_allows_everything_needs_no_noise(sampling):
+    found = dp.calibrate(
+        1.0,
+        kappa=0.1,
+        steps=10,
+        sampling_probability=sampling,
+        relation="replace_one",
+    )
+    assert found.noise_multiplier == 0
+    assert found.bound.gamma == 1
+    assert found.epsilon == np.inf
+
+
 def test_less_than_the_baseline_is_out_of_reach():
     with pytest.raises(ValueError, match=r"gamma > kappa = 0\.2"):
         dp.calibrate(0.1, kappa=0.2, steps=1, relation="zero_out")
