@@ -115,7 +115,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         ),
         **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
-        **protection.of(experiment.training, labels, right),
+        **protection.of(experiment.training, labels, truth.images, guesses, right),
         "shadow_models": experiment.reconn.models or len(shadows),
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),

@@ -40,6 +40,8 @@ _METRICS = (
     "released_accuracy",
     "epsilon",
     "label_bound",
+    "label_violation",
+    "roc_violations",
     "shadow_models",
     "wall_s",
 )

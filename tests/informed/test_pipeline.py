@@ -241,6 +241,7 @@ def test_private_training_through_the_line(tmp_path, capsys):
     assert results["epsilon"] == pytest.approx(accounted)
     assert 0.1 < results["label_bound"] < 1
     assert results["label_violation"] > 1e-4
+    assert results["roc_violations"] == 0
     assert results["inversion_certified"] == 0
     assert results["reconn_mse"] > 0.5 * results["nn_oracle_mse"]
 
