@@ -14,10 +14,10 @@ from scipy import optimize, special
 
 from dp import accounting, bounds, checks, poisson
 from dp.checks import Number
-from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound
 
-_TOLERANCE, _STEP = 1e-5, 1e-3  # of log sigma
+_BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
 _LEAST = 0.05  # sigma, where batches are sampled
 
 
@@ -101,11 +101,13 @@ def calibrate(
     if not amplified:
         return _report(*_verified(run, full, base, wanted, gamma), delta)
 
-    def excess(log_sigma: float, grid: float) -> float:
-        mechanism = run(math.exp(log_sigma), grid)
+    def excess(log_sigma: float, grid: float | None) -> float:
+        mechanism: Mechanism = run(math.exp(log_sigma), grid or poisson.FINE)
+        if grid is None and isinstance(mechanism, PoissonGaussian):
+            mechanism = mechanism.renyi(np.asarray(base))
         return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
 
-    sigma = math.exp(_root(excess, math.log(full)))
+    sigma = math.exp(_root(excess, math.log(full)) + _MARGIN)
     return _report(*_verified(run, sigma, base, wanted, gamma), delta)
 
 
@@ -122,26 +124,32 @@ def _never_sampled(log_kappa: float, probability: float, steps: int) -> float:
     return float(bounds.log_complement(never + bounds.log_complement(log_kappa)))
 
 
-def _root(excess: Callable[[float, float], float], high: float) -> float:
+def _root(excess: Callable[[float, float | None], float], high: float) -> float:
     """log sigma where excess(log sigma, grid) = 0 on the fine grid.
 
-    Bracketed and solved on the coarse grid, then one step of Newton's method.
+    From above by Renyi divergences, which take no time (grid None); then bracketed and
+    solved on the coarse grid; then one step of Newton's method on the fine one.
 
     Args:
       excess: falls with sigma.
       high: log sigma where it is at most 0.
     """
-    coarse, fine = poisson.COARSE, poisson.FINE
+    least = math.log(_LEAST)
     low = high - math.log(2)
-    while excess(low, coarse) <= 0:
-        if low < math.log(_LEAST):
+    while excess(low, None) <= 0 and low > least:
+        low, high = low - math.log(2), low
+    if excess(low, None) > 0 >= excess(high, None):
+        high = optimize.brentq(excess, low, high, args=(None,), xtol=_TOLERANCE)
+    low = high - _BRACKET
+    while excess(low, poisson.COARSE) <= 0:
+        if low < least:
             return low
         low, high = low - math.log(2), low
-    if excess(high, coarse) > 0:
+    if excess(high, poisson.COARSE) > 0:
         return high
-    root = optimize.brentq(excess, low, high, args=(coarse,), xtol=_TOLERANCE)
-    slope = (excess(root, coarse) - excess(root - _STEP, coarse)) / _STEP
-    return root - excess(root, fine) / slope
+    root = optimize.brentq(excess, low, high, args=(poisson.COARSE,), xtol=_TOLERANCE)
+    slope = -excess(root - _STEP, poisson.COARSE) / _STEP
+    return root - excess(root, poisson.FINE) / slope
 
 
 def _verified(
@@ -158,7 +166,7 @@ def _verified(
         if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
             return run(sigma), bound
         sigma *= 1 + step
-        step = min(16 * step, _TOLERANCE)
+        step = min(16 * step, _MARGIN)
 
 
 def _report(run: PoissonGaussian, bound: ReRoBound, delta: Number) -> Calibration:

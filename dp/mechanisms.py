@@ -120,18 +120,23 @@ class PoissonGaussian:
             log_kappa,
             bounds.log_complement(never + bounds.log_complement(log_kappa)),
         )
-        divergences = poisson.renyi(np.array([2]), sigma, q, self.steps)
-        orders = poisson.orders_for(log_kappa, max(divergences[0] / 2, 1e-12))
-        divergences = poisson.renyi(orders, sigma, q, self.steps)
-        found |= RenyiDP(
-            orders=tuple(orders.tolist()),
-            epsilons=tuple(divergences.tolist()),
-            relation=self.relation,
-        ).bounds(log_kappa)
+        found |= self.renyi(log_kappa).bounds(log_kappa)
         found["privacy loss"] = bounds.dual(
             log_kappa, *poisson.curve_of(sigma, q, self.steps, self.grid)
         )
         return found
+
+    def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
+        """Renyi divergences at orders that suit these baselines; not "replace_one"."""
+        sigma, q = self.noise_multiplier, self.sampling_probability
+        (second,) = poisson.renyi(np.array([2]), sigma, q, self.steps)
+        orders = poisson.orders_for(log_kappa, second / 2)
+        divergences = poisson.renyi(orders, sigma, q, self.steps)
+        return RenyiDP(
+            orders=tuple(orders.tolist()),
+            epsilons=tuple(divergences.tolist()),
+            relation=self.relation,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
