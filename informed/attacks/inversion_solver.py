@@ -36,7 +36,8 @@ _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
 _MOST_COLUMNS = 1024  # and here, where each of them costs a training run;
-_MATRIX_FREE_STEPS = 4  # times as many of these steps
+_MATRIX_FREE_STEPS = 4  # times as many of these steps,
+_SMALL_GAIN = 1.02  # which may gain less each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -409,6 +410,7 @@ class Solver:
         matrix_free = (large or dear) and columns > self.config.krylov
         if matrix_free:
             settings["steps"] *= _MATRIX_FREE_STEPS
+            settings["give_up"] = _SMALL_GAIN
         settle = functools.partial(self._settled, space, residuals, prior)
         if last and not prior:
             settings["settle"] = settle
