@@ -58,7 +58,8 @@ class SweepConfig:
       overrides: "field=value" of all points; values are JSON or plain words.
       points: of each its name and its own "field=value"; "paper=0.0089" isn't a field,
         but the paper's figure for this point, which goes into the table.
-      x: the field along the axis; "" draws a bar a point.
+      x: the field along the axis, or a column of the table, such as epsilon, which some
+        points may lack; "" draws a bar a point.
       series: fields whose values are drawn as lines of their own.
       metric: what is drawn.
     """
@@ -77,7 +78,7 @@ class SweepConfig:
         checks.choice("sweep.metric", self.metric, _METRICS)
         fields = {field for point in self.points for field in _own(point)}
         for field in filter(None, (self.x, *self.series)):
-            if field not in fields:
+            if field not in fields and not (field == self.x and field in _METRICS):
                 raise ValueError(
                     "Expected sweep.x and sweep.series to be fields that the points"
                     f" set, got {field!r}."
@@ -245,9 +246,14 @@ def _figure(config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> bytes:
 def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
     """The metric over x, a line a value of the series, with the paper's points."""
     for number, (name, part) in enumerate(_series(config, rows)):
+        colour = f"C{number}"
+        for row in part:
+            if row[config.x] is None:  # along no axis, such as epsilon without noise
+                label = row["point"]
+                axis.axhline(row[config.metric], ls=":", c=colour, label=label)
+        part = [row for row in part if row[config.x] is not None]
         part = sorted(part, key=lambda row: row[config.x])
         xs = [row[config.x] for row in part]
-        colour = f"C{number}"
         axis.plot(xs, [row[config.metric] for row in part], "o-", c=colour, label=name)
         theirs = [(row[config.x], row[_PAPER]) for row in part if row[_PAPER]]
         if theirs:

@@ -60,7 +60,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         for name, *fields in points
         for kind in ("network", "kernel")
     )
-    config.x = "training.privacy.noise_multiplier"
+    config.x = "epsilon"
     config.series = ("reconn.kind",)
     config.metric = "reconn_mse"
     return config.lock()
