@@ -9,6 +9,7 @@ import pytest
 
 import dp
 from dp import accounting, bounds, poisson, priors, rates
+from informed.attacks import glm
 
 VECTORS = json.loads((Path(__file__).parent / "rero_vectors.json").read_text())
 
@@ -180,3 +181,49 @@ def test_vector(vector):
         found = [found[name] for name in expected]
         expected = list(expected.values())
     np.testing.assert_allclose(found, expected, **tolerance)
+
+
+def of(name):
+    (vector,) = (v for v in VECTORS if v["name"] == name)
+    return vector["inputs"], vector["expected"], vector["tolerance"]
+
+
+def test_logistic_regression_with_an_unpenalised_intercept():
+    given, expected, tolerance = of("glm_logistic_unpenalised_intercept")
+    theta, known = np.array(given["theta"]), np.array(given["X_minus"])
+    found = glm.reconstruct_glm(
+        theta[1:],
+        float(theta[0]),
+        known[:, 1:],
+        np.array(given["y_minus"]),
+        link="logit",
+        penalty=given["penalty_half_lambda"],
+    )
+    np.testing.assert_allclose(found.x, expected["x"][1:], **tolerance)
+    assert found.y == pytest.approx(expected["y"])
+
+
+def test_multinomial_regression():
+    given, expected, tolerance = of("glm_multinomial")
+    theta, known = np.array(given["W"]), np.array(given["X_minus"])
+    found = glm.reconstruct_softmax(
+        theta[:, 1:],
+        theta[:, 0],
+        known[:, 1:],
+        np.array(given["y_minus"]),
+        penalty=given["penalty_half_lambda"],
+    )
+    np.testing.assert_allclose(found.x, expected["x"][1:], **tolerance)
+    assert found.y == expected["label"]
+
+
+def test_theorem_8():
+    given, expected, tolerance = of("thm8_no_intercept")
+    found = glm.reconstruct_without_intercept(
+        np.array(given["theta"]),
+        np.array(given["X_minus"]),
+        np.array(given["y_minus"]),
+        target_label=given["y"],
+    )
+    both = sorted(each.x.tolist() for each in found)
+    np.testing.assert_allclose(both, sorted(expected["candidates"]), **tolerance)
