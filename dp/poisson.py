@@ -18,7 +18,7 @@ from scipy import special, stats
 from dp import bounds, checks
 from dp.checks import Number, Numbers
 
-FINE, COARSE = 1e-4, 1e-3  # grids of the privacy loss
+FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
 _ROUND_OFF = 1e-14  # of composition by FFT
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
