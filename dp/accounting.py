@@ -3,7 +3,6 @@
 On dp-accounting. A run is a `Gaussian` or `PoissonGaussian` of `mechanisms`.
 """
 
-import dataclasses
 from collections.abc import Callable
 
 import dp_accounting
@@ -143,26 +142,3 @@ def _refuse_replacement(run: PoissonGaussian) -> None:
             "Poisson sampling under relation='replace_one' has no dominating pair here."
             " Use 'zero_out' or 'add_or_remove'."
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Summary:
-    """What is known of a run, for reports; None where it doesn't exist."""
-
-    epsilon: float
-    delta: float
-    mu: float | None
-    rho: float | None
-    relation: str
-
-
-def summary(run: Run, delta: Number) -> Summary:
-    """Of a run, at a delta."""
-    full = isinstance(run, Gaussian) or run.sampling_probability == 1
-    return Summary(
-        epsilon=epsilon(run, delta),
-        delta=delta,
-        mu=mu(run) if full else None,
-        rho=rho(run) if full else None,
-        relation=run.relation,
-    )

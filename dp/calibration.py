@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import optimize, special
 
-from dp import accounting, bounds, checks, poisson
+from dp import accounting, checks, poisson
 from dp.checks import Number
 from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound
@@ -60,13 +60,8 @@ def calibrate(
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
-    if (kappa is None) == (log_kappa is None):
-        raise ValueError("Expected either kappa or log_kappa, not both or none.")
-    if log_kappa is None:
-        assert kappa is not None
-        checks.above("kappa", kappa, 0)
-        log_kappa = math.log(float(checks.probability("kappa", kappa)))
-    base = float(checks.log_probability("log_kappa", log_kappa))
+    base = float(checks.baseline(kappa, log_kappa))
+    checks.above("log_kappa", base, -math.inf)
     checks.above("gamma", gamma, 0)
     wanted = math.log(float(checks.probability("gamma", gamma)))
     if wanted <= base:
@@ -76,7 +71,7 @@ def calibrate(
         )
     q = float(checks.probability("sampling_probability", sampling_probability))
     amplified = q < 1 and relation != "replace_one"
-    without = _never_sampled(base, q, steps) if amplified else 0.0
+    without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
     if without <= wanted:
         bound = ReRoBound(
             log_kappa=np.asarray(base),
@@ -116,12 +111,6 @@ def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -
     one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
     gap = special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa)
     return float(one.mu / gap)
-
-
-def _never_sampled(log_kappa: float, probability: float, steps: int) -> float:
-    """log gamma without noise: an attack must fail where the target takes no part."""
-    never = steps * math.log1p(-probability)
-    return float(bounds.log_complement(never + bounds.log_complement(log_kappa)))
 
 
 def _root(excess: Callable[[float, float | None], float], high: float) -> float:

@@ -29,6 +29,16 @@ def log_probability(field: str, value: Numbers) -> np.ndarray:
     return found
 
 
+def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
+    """log kappa from either; float64. Raises ValueError unless exactly one is given."""
+    if log_kappa is not None and kappa is None:
+        return log_probability("log_kappa", log_kappa)
+    if kappa is None or log_kappa is not None:
+        raise ValueError("Expected either kappa or log_kappa, not both or none.")
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(probability("kappa", kappa)))
+
+
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
     """As float64. Raises ValueError unless > bound."""
     found = np.asarray(value, float)

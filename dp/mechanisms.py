@@ -10,7 +10,6 @@ normalisation none of this holds.
 """
 
 import dataclasses
-import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -107,19 +106,14 @@ class PoissonGaussian:
         full = Gaussian(
             noise_multiplier=sigma, steps=self.steps, relation=self.relation
         )
+        if q == 1:
+            return full.bounds(log_kappa)
         found = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
         if self.relation == "replace_one":
             return found
-        if q == 1:
-            return full.bounds(log_kappa)
         if self.steps == 1:
             return {"one step": poisson.one_step(log_kappa, sigma, q)} | found
-        never = self.steps * math.log1p(-q)  # the target takes part in no step
-        found["never sampled"] = np.where(
-            np.isneginf(log_kappa),
-            log_kappa,
-            bounds.log_complement(never + bounds.log_complement(log_kappa)),
-        )
+        found["never sampled"] = poisson.never_sampled(log_kappa, q, self.steps)
         found |= self.renyi(log_kappa).bounds(log_kappa)
         found["privacy loss"] = bounds.dual(
             log_kappa, *poisson.curve_of(sigma, q, self.steps, self.grid)

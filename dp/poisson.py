@@ -13,9 +13,9 @@ import numpy as np
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
 from jaxtyping import Float
-from scipy import special, stats
+from scipy import special
 
-from dp import bounds, checks
+from dp import bounds, checks, rates
 from dp.checks import Number, Numbers
 
 FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
@@ -122,6 +122,17 @@ def one_step(
     return np.asarray(np.clip(found, log_kappa, 0.0))
 
 
+def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds.Logs:
+    """Without noise: an attack does no better where the target takes part in no step.
+
+    1 - (1 - q)^T (1 - kappa); 0 for kappa = 0, as noise hides what is impossible.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    never = steps * math.log1p(-probability)
+    found = bounds.log_complement(never + bounds.log_complement(log_kappa))
+    return np.where(np.isneginf(log_kappa), log_kappa, found)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Simulated:
     """What simulation says of gamma.
@@ -177,11 +188,10 @@ def simulate(
     spread, logs = gains.var(ddof=1), math.log(2 / (1 - confidence))
     margin = math.sqrt(2 * spread * logs / samples) + 7 * logs / (3 * (samples - 1))
     # Below: what this threshold reaches, cut down to a false-positive rate of kappa.
-    half = (1 - confidence) / 2
     false = int(np.sum(log_ratios(False) > log_tau))
+    _, rate = rates.clopper_pearson(false, samples, confidence)
     true = int(np.sum(fresh > log_tau))
-    rate = stats.beta.ppf(1 - half, false + 1, samples - false)
-    power = stats.beta.ppf(half, true, samples - true + 1) if true else 0.0
+    power, _ = rates.clopper_pearson(true, samples, confidence)
     return Simulated(
         gamma=float(np.clip(base + gains.mean(), kappa, 1)),
         low=float(max(kappa, power * min(1.0, kappa / rate))),

@@ -72,13 +72,7 @@ def rero_bound(
       kappa, log_kappa: success without the release, any shape; exactly one of them.
     Raises: ValueError: both or none of kappa and log_kappa, or outside their range.
     """
-    if (kappa is None) == (log_kappa is None):
-        raise ValueError("Expected either kappa or log_kappa, not both or none.")
-    if log_kappa is None:
-        assert kappa is not None
-        with np.errstate(divide="ignore"):
-            log_kappa = np.log(checks.probability("kappa", kappa))
-    base = checks.log_probability("log_kappa", log_kappa)
+    base = checks.baseline(kappa, log_kappa)
     every = mechanism.bounds(base)
     names = np.array(list(every))
     values = np.stack([np.broadcast_to(every[name], base.shape) for name in names])

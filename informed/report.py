@@ -58,7 +58,7 @@ def reconstruction_grid(
                 spine.set_visible(False)
             if values is not None and column < len(values):
                 value = values[column]
-                form = ".4f" if value >= 1e-4 else ".0e"
+                form = ".4f" if value >= 1e-4 else _small(value)
                 axis.set_xlabel(f"{value:{form}}", fontsize=8)
         axes[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
     figure.suptitle(
@@ -116,7 +116,8 @@ def table(results: Mapping[str, Any]) -> str:
     if results["inversion_targets"]:
         count = results["inversion_targets"]
         name = f"inversion, median of {count}"
-        rows.insert(0, (name, f"{results['inversion_mse_median']:.0e}"))
+        median = results["inversion_mse_median"]
+        rows.insert(0, (name, f"{median:{_small(median)}}"))
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
     lines += [f"  {name:<26}{value:>8}" for name, value in rows]
     if results["reconn_labels_right"] is not None:
@@ -151,6 +152,11 @@ def table(results: Mapping[str, Any]) -> str:
         f"wall time                   {results['wall_s']:.0f} s",
     ]
     return "\n".join(lines)
+
+
+def _small(error: float) -> str:
+    """How a tiny error is written; 0 is exact to the last bit."""
+    return ".0e" if error else ".0f"
 
 
 def png(figure: matplotlib.figure.Figure) -> bytes:

@@ -139,6 +139,11 @@ def test_who_allows_everything_needs_no_noise(sampling):
     assert found.epsilon == np.inf
 
 
+def test_a_baseline_of_zero_is_refused():
+    with pytest.raises(ValueError, match="log_kappa > -inf"):
+        dp.calibrate(0.1, kappa=0.0, steps=1, relation="zero_out")
+
+
 def test_less_than_the_baseline_is_out_of_reach():
     with pytest.raises(ValueError, match=r"gamma > kappa = 0\.2"):
         dp.calibrate(0.1, kappa=0.2, steps=1, relation="zero_out")
