@@ -40,7 +40,7 @@ class InversionConfig:
       rank: of the data in derivatives in span (`retraining`).
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
-        would pass 2 GiB, or take more than 1,024 trainings.
+        would pass 2 GiB.
       draws: of randomness of A that isn't told.
       noise_factor: certified if the squared residual is at most this many times that
         of the noise,

@@ -35,7 +35,6 @@ _RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
-_MOST_COLUMNS = 1024  # and here, where each of them costs a training run;
 _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 
@@ -406,8 +405,7 @@ class Solver:
 
         columns = len(labels) * components
         large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
-        dear = columns > _MOST_COLUMNS and not self.runs.in_span
-        matrix_free = (large or dear) and columns > self.config.krylov
+        matrix_free = large and columns > self.config.krylov
         if matrix_free:
             settings["steps"] *= _MATRIX_FREE_STEPS
             settings["give_up"] = _SMALL_GAIN

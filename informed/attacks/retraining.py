@@ -167,11 +167,6 @@ class Retraining:
         self._draws, self._pull = jax.jit(draws_of), jax.jit(pull)
         self._sharded, self._init = sharded, init
 
-    @property
-    def in_span(self) -> bool:
-        """Whether `slopes` needs few tangents for any number of columns."""
-        return self._span is not None
-
     @functools.cached_property
     def _span(self) -> "_Span | None":
         if spans(self.victim, self.training) and self._init is not None:
