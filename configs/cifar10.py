@@ -89,13 +89,13 @@ def get_config(size: str = "paper") -> config_dict.ConfigDict:
     config.reconn.clip = 10.0
     config.reconn.validation_fraction = 0.05
     if size == "cpu":
-        config.data.num_fixed = 500
+        config.data.num_fixed = 200
         config.data.num_test = 200
-        config.training.epochs = 50
+        config.training.epochs = 20
         config.shadow.count = 2000
         config.shadow.block_size = 50
         config.reconn.widths = (2048,)
-        config.reconn.epochs = 100
+        config.reconn.epochs = 60
     if size == "smoke":
         config.data.num_fixed = 200
         config.data.num_test = 16
