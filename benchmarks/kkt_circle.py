@@ -1,0 +1,134 @@
+"""The KKT attack on points of a circle: one JSON line, one figure.
+
+    python -m benchmarks.kkt_circle --figure=docs/images/kkt_circle.png
+
+20 points, equally spaced on the unit circle, labels alternating; a network of three
+layers, 200 units wide, trained until it is near a KKT point. The attack runs --runs
+times from random candidates; the run of the lowest loss counts, which an adversary can
+see. Candidates with next to no multiplier are dropped, and of those closer than 0.03
+only one is kept, as in the paper. recovered: points with a candidate within 0.05.
+model_inversion_recovered: the same of points of extreme output.
+
+Source: Haim et al. 2022, Section 5.1 and Figure 2.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+
+from informed import candidates, report
+from informed.attacks import kkt, model_inversion
+from shadow import devices, files, homogeneous, margin
+from shadow.homogeneous import Network
+
+POINTS = 20
+NEAR, APART, NO_MULTIPLIER = 0.05, 0.03, 0.02
+
+
+def main() -> None:
+    """Train, attack, count, draw."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="of the network")
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--width", type=int, default=200)
+    parser.add_argument("--figure", type=Path, default=None)
+    arguments = parser.parse_args()
+    devices.one_a_core()
+    start = time.perf_counter()
+    angles = 2 * np.pi * np.arange(POINTS) / POINTS
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    labels = np.arange(POINTS) % 2
+    init_key, attack_key, baseline_key = jax.random.split(
+        jax.random.key(arguments.seed), 3
+    )
+    shape = homogeneous.HomogeneousConfig(widths=(arguments.width,) * 2)
+    network = margin.train(
+        margin.MarginConfig(), homogeneous.init(shape, 2, init_key), points, labels
+    )
+    jax.block_until_ready(network)
+    trained = time.perf_counter()
+    runs = kkt.attack_many(
+        kkt.KktConfig(steps=arguments.steps),
+        network,
+        keys=jax.random.split(attack_key, arguments.runs),
+    )
+    best = min(runs, key=lambda run: run.loss)
+    kept = candidates.thinned(
+        best.points, best.multipliers, apart=APART, least=NO_MULTIPLIER
+    )
+    attacked = time.perf_counter()
+    prototypes = model_inversion.invert(
+        model_inversion.InversionOfModel(), network, key=baseline_key
+    ).points
+    line = {
+        "recovered": _recovered(points, best.points[kept]),
+        "points": POINTS,
+        "candidates": len(kept),
+        "model_inversion_recovered": _recovered(points, prototypes),
+        "residual": round(best.residual, 3),
+        "all_runs_recovered": [
+            _recovered(
+                points,
+                run.points[
+                    candidates.thinned(
+                        run.points, run.multipliers, apart=APART, least=NO_MULTIPLIER
+                    )
+                ],
+            )
+            for run in runs
+        ],
+        "all_runs_loss": [round(run.loss, 4) for run in runs],
+        "train_s": round(trained - start, 1),
+        "seconds": round(attacked - start, 1),
+    }
+    print(json.dumps(line))
+    if arguments.figure is not None:
+        _draw(network, points, labels, best, kept, prototypes, arguments.figure)
+
+
+def _recovered(points: np.ndarray, found: np.ndarray) -> int:
+    """How many points have a candidate nearby."""
+    distances = np.linalg.norm(points[:, None] - found[None], axis=-1)
+    return int((distances.min(axis=1) < NEAR).sum())
+
+
+def _draw(
+    network: Network,
+    points: np.ndarray,
+    labels: np.ndarray,
+    best: kkt.Candidates,
+    kept: np.ndarray,
+    prototypes: np.ndarray,
+    path: Path,
+) -> None:
+    """Figure 2: the points and what the network says; the candidates; prototypes."""
+    edge = np.linspace(-1.4, 1.4, 200)
+    grid = np.stack(np.meshgrid(edge, edge), axis=-1).reshape(-1, 2)
+    outputs = homogeneous.apply(network, jnp.asarray(grid, jnp.float32))
+    shown = np.clip(np.asarray(outputs), -2, 2).reshape(200, 200)
+    figure = matplotlib.figure.Figure(figsize=(12, 4), layout="constrained")
+    panels = {
+        "training points": points,
+        "KKT attack, kept candidates": best.points[kept],
+        "model inversion": prototypes,
+    }
+    for axes, (title, found) in zip(figure.subplots(1, 3), panels.items(), strict=True):
+        axes.contourf(edge, edge, shown, levels=20, cmap="RdBu_r", alpha=0.5)
+        axes.scatter(*points.T, s=90, facecolors="none", edgecolors="black")
+        if found is points:
+            axes.scatter(*points.T, c=labels, cmap="RdBu_r", s=25)
+        else:
+            axes.scatter(*found.T, color="black", s=9)
+        axes.set(title=title, xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
+    files.write_bytes(path, report.png(figure))
+
+
+if __name__ == "__main__":
+    main()

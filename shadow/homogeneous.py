@@ -1,0 +1,137 @@
+"""Homogeneous ReLU networks: the victims of attacks that know nothing but the weights.
+
+L dense layers of ReLUs without biases, or with biases in the first layer only: then
+scaling all parameters by c scales the output by c^L, and gradient flow on a loss with
+exponential tails tends, in direction, to a KKT point of margin maximisation. With
+biases in the hidden layers too the network isn't homogeneous, and that is a promise of
+nothing; the attack is tried on these all the same.
+
+Points here are rows (points, pixels), not images, because the networks are dense.
+
+Source: Haim et al. 2022, Sections 3 and 5; their public code, where the paper is silent
+(uniform initialisation of PyTorch, six times smaller in variance than He's).
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from shadow import checks
+
+INITIALISERS = ("torch", "he_normal")
+BIASES = ("none", "first", "hidden")
+
+
+class Layer(NamedTuple):
+    """One dense layer: w (inputs, units), b (units,) or None."""
+
+    w: Float[Array, "inputs units"]
+    b: Float[Array, " units"] | None
+
+
+Network = tuple[Layer, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HomogeneousConfig:
+    """Architecture and initialisation.
+
+    Attributes:
+      widths: of the hidden layers, at least one.
+      outputs: 1 for two classes or regression, else the number of classes.
+      biases: "none"; "first", in the first layer; "hidden", in all but the last.
+      first_scale: standard deviation of the first layer's weights and biases; None: as
+        the others, which makes the attack much harder.
+      initialiser: of the other layers; "torch", uniform within 1 / sqrt(inputs), or
+        "he_normal".
+    """
+
+    widths: tuple[int, ...] = (1000, 1000)
+    outputs: int = 1
+    biases: str = "first"
+    first_scale: float | None = 1e-4
+    initialiser: str = "torch"
+
+    def __post_init__(self) -> None:
+        if not self.widths:
+            raise ValueError("Expected victim.widths to name a hidden layer, got ().")
+        for width in self.widths:
+            checks.at_least("victim.widths", width, 1)
+        checks.at_least("victim.outputs", self.outputs, 1)
+        checks.choice("victim.biases", self.biases, BIASES)
+        checks.choice("victim.initialiser", self.initialiser, INITIALISERS)
+        if self.first_scale is not None and not self.first_scale > 0:
+            raise ValueError(
+                f"Expected victim.first_scale > 0 or None, got {self.first_scale!r}."
+            )
+
+
+def init(config: HomogeneousConfig, inputs: int, key: Array) -> Network:
+    """A network for points of so many inputs; float32, or float64 where JAX has it."""
+    sizes = (inputs, *config.widths, config.outputs)
+    layers = []
+    for number, (fan_in, units) in enumerate(itertools.pairwise(sizes)):
+        first, last = number == 0, number == len(sizes) - 2
+        with_biases = ("first", "hidden") if first else ("hidden",)
+        biased = not last and config.biases in with_biases
+        w_key, b_key = jax.random.split(jax.random.fold_in(key, number))
+        draw = _drawer(config, fan_in, first)
+        layers.append(
+            Layer(
+                w=draw(w_key, (fan_in, units)),
+                b=draw(b_key, (units,)) if biased else None,
+            )
+        )
+    return tuple(layers)
+
+
+def _drawer(config: HomogeneousConfig, fan_in: int, first: bool) -> Callable:
+    """(key, shape) -> initial values."""
+    if first and config.first_scale is not None:
+        scale = config.first_scale
+        return lambda key, shape: scale * jax.random.normal(key, shape)
+    if config.initialiser == "he_normal":
+        scale = (2 / fan_in) ** 0.5
+        return lambda key, shape: scale * jax.random.normal(key, shape)
+    bound = fan_in**-0.5
+    return lambda key, shape: jax.random.uniform(
+        key, shape, minval=-bound, maxval=bound
+    )
+
+
+def apply(
+    network: Network,
+    points: Float[Array, "points inputs"],
+    relu: Callable[[Array], Array] = jax.nn.relu,
+) -> Float[Array, "points outputs"]:
+    """Outputs of the network; `relu` may be one with another derivative."""
+    for layer in network[:-1]:
+        points = relu(affine(layer, points))
+    return affine(network[-1], points)
+
+
+def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
+    """What a layer adds up, before its ReLU; (points, units)."""
+    sums = points @ layer.w
+    return sums if layer.b is None else sums + layer.b[None]
+
+
+def squared_norm(network: Network) -> Float[Array, ""]:
+    """|theta|^2."""
+    return jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(network)]).sum()
+
+
+def scaled(network: Network, factor: float | Array) -> Network:
+    """All parameters times a factor."""
+    return jax.tree.map(lambda leaf: factor * leaf, network)
+
+
+def flat(network: Network) -> Float[np.ndarray, " params"]:
+    """Theta as one vector, layer after layer, weights before biases."""
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(network)])
