@@ -16,7 +16,15 @@ import absl.logging
 from absl import flags
 from ml_collections import config_flags
 
-from informed import diagnose, evaluation, pipeline, privacy, report, sweep
+from informed import (
+    diagnose,
+    evaluation,
+    pipeline,
+    privacy,
+    report,
+    sweep,
+    uninformed,
+)
 from informed.experiment import Experiment
 from informed.stages import Paths
 from informed.sweep import SweepConfig
@@ -30,6 +38,7 @@ _COMMANDS = {
     "invert": "training inversion of the first config.inversion.targets models",
     "evaluate": "compare with the truth: table, pictures, results.json",
     "diagnose": "why targets are easy or hard: diagnostics.json and pictures",
+    "kkt": "weights alone: the KKT attack on a homogeneous network",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
 _EPILOG = """\
@@ -168,6 +177,9 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "sweep":
         _sweep(arguments, rest)
         return
+    if arguments.command == "kkt":
+        _kkt(arguments, rest)
+        return
     experiment = load_experiment(rest)
     if arguments.command == "shadow":
         pipeline.shadow(experiment, paths, progress=progress)
@@ -200,6 +212,20 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps({"stage": arguments.command, "done": True}))
     else:
         print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+def _kkt(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Attack a network of which only the weights are known."""
+    if arguments.shadow:
+        raise ValueError("The KKT attack has no shadow models; leave out --shadow.")
+    experiment = uninformed.Uninformed.from_mapping(_values(rest)[0])
+    results = uninformed.run(experiment, arguments.workdir, arguments.data_dir)
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    print(uninformed.table(results))
+    for name in ("reconstructions.png", "outputs.png"):
+        print(f"{'picture':<32}{arguments.workdir / name}")
 
 
 def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

@@ -58,6 +58,11 @@ class Ranges:
                 )
 
     @classmethod
+    def none(cls) -> "Ranges":
+        """All as the configuration has it; trials differ in their start alone."""
+        return cls(**{field.name: None for field in dataclasses.fields(cls)})
+
+    @classmethod
     def published(cls) -> "Ranges":
         """Appendix B of Haim et al. 2022, for `KktConfig.published()`."""
         return cls(

@@ -1,0 +1,73 @@
+"""The uninformed adversary's command: whole, resumable, refusing what doesn't fit."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from configs import kkt as config_file
+from informed import cli, uninformed
+from informed.uninformed import PointsConfig, Uninformed
+from shadow.store import ConfigurationMismatchError
+
+
+def small(which="digits"):
+    values = config_file.get_config(which).to_dict()
+    values["training"] |= {"fitting_steps": 300, "route_steps": 100}
+    values["attack"] |= {"steps": 20}
+    values["victim"]["widths"] = (16,)
+    return Uninformed.from_mapping(values)
+
+
+@pytest.mark.parametrize("which", ["digits", "digits_multiclass", "digits_mse"])
+def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
+    experiment = small(which)
+    first = uninformed.run(experiment, tmp_path)
+    assert first["targets"] == 20
+    assert len(first["runs_recovered"]) == experiment.search.trials
+    assert first["oracle_recovered"] == max(first["runs_recovered"])
+    for name in ("reconstructions.png", "outputs.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+    before = (tmp_path / "network.npz").stat().st_mtime_ns
+    again = uninformed.run(experiment, tmp_path)
+    assert (tmp_path / "network.npz").stat().st_mtime_ns == before
+    for results in (first, again):
+        results.pop("train_s"), results.pop("attack_s")
+    assert first == again
+
+
+def test_another_victim_is_not_attacked_silently(tmp_path):
+    experiment = small()
+    uninformed.run(experiment, tmp_path)
+    with pytest.raises(ConfigurationMismatchError, match=r"seed: 0 there, 1 asked for"):
+        uninformed.run(dataclasses.replace(experiment, seed=1), tmp_path)
+
+
+def test_training_and_held_out_images_are_disjoint():
+    images = uninformed.load(PointsConfig(name="digits", points=20, held_out=500))
+    seen = {image.tobytes() for image in images.images}
+    assert not seen & {image.tobytes() for image in images.held_out}
+    np.testing.assert_array_equal(np.bincount(images.labels), [10, 10])
+    np.testing.assert_allclose(images.points.mean(axis=0), 0, atol=1e-6)
+
+
+def test_too_many_points_are_refused():
+    with pytest.raises(ValueError, match=r"data\.points is 1790"):
+        uninformed.load(PointsConfig(name="digits", points=1790, classes="all"))
+
+
+def test_command_line(tmp_path, capsys):
+    cli.main(
+        [
+            "kkt",
+            "--config=configs/kkt.py:digits",
+            "--config.attack.steps=5",
+            "--config.training.fitting_steps=20",
+            "--config.training.route_steps=20",
+            f"--workdir={tmp_path}",
+            "--json",
+        ]
+    )
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert printed == json.loads((tmp_path / "results.json").read_text())
