@@ -21,7 +21,7 @@ import numpy as np
 
 from informed import candidates, report
 from informed.attacks import kkt, kkt_search, model_inversion, stationarity
-from informed.attacks.kkt import KktConfig
+from informed.attacks.kkt import Candidates, KktConfig
 from informed.attacks.kkt_search import Trial
 from shadow import checks, data, files, homogeneous, margin
 from shadow.homogeneous import HomogeneousConfig, Layer, Network
@@ -31,6 +31,7 @@ from shadow.store import ConfigurationMismatchError
 _VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; else odd against even
 _SAME = 0.05  # a pixel, for `stability`
 _SHOWN = 20
+_ALIVE = 0.02  # of the largest multiplier
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,6 +231,7 @@ def evaluate(
         "first_layer": model_inversion.first_layer(network),
         "model_inversion": prototypes.points,
     }
+    left, layers = at_truth(experiment, images, network)
     of_runs = [int(_match(images, t.found.points).recovered.sum()) for t in trials]
     results: dict[str, Any] = {
         **{
@@ -242,8 +244,10 @@ def evaluate(
         },
         "runs_recovered": of_runs,
         "oracle_recovered": max(of_runs),
+        "distinct": _distinct(images, chosen.found),
         "residual": round(chosen.found.residual, 3),
-        "residual_at_truth": round(at_truth(experiment, images, network), 3),
+        "residual_at_truth": round(left, 3),
+        "layers_at_truth": [round(float(each), 3) for each in layers],
     }
     if len(trials) > 1:
         results["stability"] = round(
@@ -266,10 +270,20 @@ def _match(images: Images, points: np.ndarray) -> candidates.Matches:
     )
 
 
-def at_truth(experiment: Uninformed, images: Images, network: Network) -> float:
-    """|theta - sum| / |theta| at the true points, with their best coefficients.
+def _distinct(images: Images, found: Candidates) -> int:
+    """Candidates with a multiplier, near copies counted once."""
+    alive = found.multipliers > _ALIVE * found.multipliers.max()
+    shown = found.points[alive].reshape(-1, *images.images.shape[1:])
+    return len(candidates.merged(shown, found.multipliers[alive]))
 
-    What the victim leaves unexplained: where it is large, any attack looks bad.
+
+def at_truth(
+    experiment: Uninformed, images: Images, network: Network
+) -> tuple[float, np.ndarray]:
+    """How far the victim is from a KKT point, at its own training points.
+
+    |theta - sum| / |theta| with the best coefficients, and the same of each layer
+    relative to that layer, (layers,). Where it is large, any attack looks bad.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)
@@ -284,8 +298,9 @@ def at_truth(experiment: Uninformed, images: Images, network: Network) -> float:
     )
     coefficients = jnp.asarray(best, points.dtype)[:, None] * directions
     at = stationarity.passes(network, points, coefficients, alpha)
-    left = stationarity.plain(network, at).sum() / homogeneous.squared_norm(network)
-    return float(jnp.sqrt(left))
+    left = np.asarray(stationarity.plain(network, at))
+    norms = np.array([float(homogeneous.squared_norm((each,))) for each in network])
+    return float(np.sqrt(left.sum() / norms.sum())), np.sqrt(left / norms)
 
 
 def table(results: Mapping[str, Any]) -> str:
