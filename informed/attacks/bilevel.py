@@ -1,0 +1,355 @@
+"""The bilevel attack: points whose training ends at the released weights.
+
+THREAT: uninformed, with labels. Knows theta*, the architecture, loss and weight decay
+of the victim, and the labels of the training points; not the points.
+
+    min_x 1/2 |theta(x) - theta*|^2   s.t.   theta(x) = argmin_theta E(x, y; theta),
+
+E the mean squared error halved plus mu/2 |theta|^2. The lower problem is solved to a
+stated tolerance, in closed form where the victim is affine. With v = theta(x) - theta*
+and H p = v, H the Hessian of E, the gradient of the upper problem is
+
+    - grad_x <grad_theta E(x, y; theta(x)), p>,
+
+p and theta(x) held fixed: with this sign x moves by plus the step times grad_x. The
+paper prints the other one. `matching` is its problem (3), min_x |grad_theta E(x, y;
+theta*)|^2.
+
+Parameters are one vector; everything can be put under `vmap`.
+
+Source: Runkel et al. 2024, equations (2), (3), (7).
+Checked: tests/informed/test_bilevel.py (autodiff through the closed form to 1e-6;
+finite differences; an affine victim's updates stay in a span of two directions).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from shadow import checks
+
+Points = Float[Array, "points inputs"]
+Theta = Float[Array, " params"]
+Targets = Float[Array, " points"]
+
+INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
+_MEMORY = 10
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lower:
+    """The victim, and how its training problem is solved.
+
+    Attributes:
+      outputs: (theta, points) -> (points,).
+      num_params: length of theta.
+      decay: mu > 0; without it the Hessian is singular.
+      affine: whether outputs are theta[:-1] . x + theta[-1]: everything has a closed
+        form then.
+      steps: of L-BFGS, at most; tolerance: of |grad E| / (1 + |theta|).
+      inverse: how H p = v is solved: "exact", for affine victims;
+        "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
+        paper.
+      inverse_steps: of conjugate gradients.
+    """
+
+    outputs: Callable[[Theta, Points], Targets]
+    num_params: int
+    decay: float = 1e-2
+    affine: bool = False
+    steps: int = 50
+    tolerance: float = 1e-6
+    inverse: str = "conjugate_gradients"
+    inverse_steps: int = 50
+
+    def __post_init__(self) -> None:
+        checks.choice("bilevel.inverse", self.inverse, INVERSES)
+        if not self.decay > 0:
+            raise ValueError(
+                f"Expected bilevel.decay > 0, got {self.decay!r}: without it the lower"
+                " problem has no unique solution."
+            )
+        if self.inverse == "exact" and not self.affine:
+            raise ValueError(
+                'bilevel.inverse is "exact", which only affine victims have. Use'
+                ' "conjugate_gradients".'
+            )
+
+    def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
+        """E."""
+        errors = self.outputs(theta, points) - targets
+        return 0.5 * jnp.mean(errors**2) + 0.5 * self.decay * jnp.sum(theta**2)
+
+    def slope(self, theta: Theta, points: Points, targets: Targets) -> Theta:
+        """grad_theta E."""
+        return jax.grad(self.energy)(theta, points, targets)
+
+
+def affine(inputs: int, decay: float = 1e-2) -> Lower:
+    """w . x + b."""
+    return Lower(
+        outputs=lambda theta, points: points @ theta[:-1] + theta[-1],
+        num_params=inputs + 1,
+        decay=decay,
+        affine=True,
+        inverse="exact",
+    )
+
+
+def one_hidden(
+    inputs: int,
+    width: int,
+    decay: float = 1e-3,
+    smoothness: float | None = 20.0,
+    **settings: object,
+) -> Lower:
+    """One hidden layer with biases, one output.
+
+    Args:
+      smoothness: beta of softplus(beta z) / beta; None: ReLU, whose Hessian is not what
+        the implicit function theorem asks for.
+    """
+    sizes = (inputs * width, width, width, 1)
+    cuts = (sizes[0], sizes[0] + sizes[1], sum(sizes[:3]))
+
+    def activation(z: Array) -> Array:
+        if smoothness is None:
+            return jax.nn.relu(z)
+        return jax.nn.softplus(smoothness * z) / smoothness
+
+    def outputs(theta: Theta, points: Points) -> Targets:
+        first, bias, second, last = jnp.split(theta, cuts)
+        hidden = activation(points @ first.reshape(inputs, width) + bias[None])
+        return hidden @ second + last[0]
+
+    return Lower(outputs=outputs, num_params=sum(sizes), decay=decay, **settings)  # type: ignore[arg-type]
+
+
+class Solution(NamedTuple):
+    """Of the lower problem: theta, |grad E| there, and pairs of steps and changes."""
+
+    theta: Theta
+    slope_norm: Array
+    moves: Float[Array, "memory params"]
+    changes: Float[Array, "memory params"]
+
+
+def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solution:
+    """theta(x), warm-started; in closed form for affine victims."""
+    if lower.affine:
+        theta = ridge(points, targets, lower.decay)
+        nothing = jnp.zeros((0, len(theta)), theta.dtype)
+        norm = jnp.linalg.norm(lower.slope(theta, points, targets))
+        return Solution(theta, norm, nothing, nothing)
+    return _quasi_newton(lower, points, targets, start)
+
+
+def ridge(points: Points, targets: Targets, decay: float) -> Theta:
+    """The affine solution, from the m x m dual; the intercept is penalised too."""
+    with_one = _with_one(points)
+    inner = with_one @ with_one.T + decay * len(points) * jnp.eye(len(points))
+    return with_one.T @ jnp.linalg.solve(inner, targets)
+
+
+def _with_one(points: Points) -> Float[Array, "points params"]:
+    return jnp.concatenate([points, jnp.ones_like(points[:, :1])], axis=1)
+
+
+def _quasi_newton(
+    lower: Lower, points: Points, targets: Targets, start: Theta
+) -> Solution:
+    """optax's L-BFGS, until the tolerance or out of steps."""
+    optimise = optax.lbfgs(memory_size=_MEMORY)
+
+    def energy(theta: Theta) -> Array:
+        return lower.energy(theta, points, targets)
+
+    value_and_slope = optax.value_and_grad_from_state(energy)
+
+    def unfinished(carry: tuple) -> Array:
+        theta, state, number, norm = carry
+        del state
+        bound = lower.tolerance * (1 + jnp.linalg.norm(theta))
+        return (number < lower.steps) & (norm > bound)
+
+    def step(carry: tuple) -> tuple:
+        theta, state, number, _ = carry
+        value, slope = value_and_slope(theta, state=state)
+        update, state = optimise.update(
+            slope, state, theta, value=value, grad=slope, value_fn=energy
+        )
+        theta = optax.apply_updates(theta, update)
+        return theta, state, number + 1, jnp.linalg.norm(jax.grad(energy)(theta))
+
+    begin = (
+        start,
+        optimise.init(start),
+        jnp.asarray(0),
+        jnp.linalg.norm(jax.grad(energy)(start)),
+    )
+    theta, state, _, norm = jax.lax.while_loop(unfinished, step, begin)
+    memory = state[0]
+    return Solution(theta, norm, memory.diff_params_memory, memory.diff_updates_memory)
+
+
+def inverse_hessian(
+    lower: Lower, points: Points, targets: Targets, solution: Solution, v: Theta
+) -> Theta:
+    """p with H p = v at the solution of the lower problem."""
+    if lower.inverse == "exact":
+        with_one = _with_one(points)
+        scaled = lower.decay * len(points)
+        inner = with_one @ with_one.T + scaled * jnp.eye(len(points))
+        return (v - with_one.T @ jnp.linalg.solve(inner, with_one @ v)) / lower.decay
+    if lower.inverse == "quasi_newton":
+        return _two_loop(solution, v)
+
+    def product(p: Theta) -> Theta:
+        def slope(theta: Theta) -> Theta:
+            return lower.slope(theta, points, targets)
+
+        return jax.jvp(slope, (solution.theta,), (p,))[1]
+
+    return jax.scipy.sparse.linalg.cg(product, v, maxiter=lower.inverse_steps)[0]
+
+
+def _two_loop(solution: Solution, v: Theta) -> Theta:
+    """The inverse Hessian of L-BFGS times v (Nocedal & Wright 2006, Algorithm 7.4).
+
+    Pairs in any order do: curvature is that of one point. Empty ones are skipped.
+    """
+    moves, changes = solution.moves, solution.changes
+    curvatures = jnp.sum(moves * changes, axis=1)
+    used = curvatures > 0
+    inverse = jnp.where(used, 1 / jnp.where(used, curvatures, 1), 0)
+    shares = []
+    for i in reversed(range(len(moves))):
+        share = inverse[i] * (moves[i] @ v)
+        v = v - share * changes[i]
+        shares.append(share)
+    last = jnp.argmax(used * jnp.arange(1, len(moves) + 1))
+    squared = jnp.sum(changes[last] ** 2)
+    p = v * jnp.where(
+        squared > 0, curvatures[last] / jnp.where(squared > 0, squared, 1), 1
+    )
+    for i, share in zip(range(len(moves)), reversed(shares), strict=True):
+        p = p + moves[i] * (share - inverse[i] * (changes[i] @ p))
+    return p
+
+
+def hypergradient(
+    lower: Lower, points: Points, targets: Targets, theta: Theta, p: Theta
+) -> Points:
+    """Of 1/2 |theta(x) - theta*|^2 with respect to x, given H p = theta(x) - theta*."""
+
+    def along(points: Points) -> Array:
+        return lower.slope(theta, points, targets) @ p
+
+    return -jax.grad(along)(points)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BilevelConfig:
+    """The upper problem.
+
+    Attributes:
+      steps: at most; none is made any more once the distance |theta - theta*|^2 has
+        fallen below `enough` times the first.
+      rate: of Adam.
+      clip: keep pixels in [0, 1].
+    """
+
+    steps: int = 2000
+    rate: float = 1e-2
+    enough: float = 1e-6
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        checks.at_least("bilevel.steps", self.steps, 1)
+        checks.at_least("bilevel.enough", self.enough, 0)
+        if not self.rate > 0:
+            raise ValueError(f"Expected bilevel.rate > 0, got {self.rate!r}.")
+
+
+class Ended(NamedTuple):
+    """Where an attack ended.
+
+    Attributes:
+      points: the reconstructions.
+      theta: of the lower problem there; for `matching` solved once, at the end.
+      distance: |theta - theta*|^2.
+      slope_norm: |grad E| of that solution: how far to trust the distance.
+    """
+
+    points: Points
+    theta: Theta
+    distance: Array
+    slope_norm: Array
+
+
+def attack(
+    config: BilevelConfig,
+    lower: Lower,
+    released: Theta,
+    start: Points,
+    targets: Targets,
+    theta: Theta,
+) -> Ended:
+    """The bilevel attack from `start`, the lower problem from `theta` at first."""
+    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+
+    def distance(theta: Theta) -> Array:
+        return jnp.sum((theta - released) ** 2)
+
+    first = solve(lower, start, targets, theta)
+    enough = config.enough * distance(first.theta)
+
+    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+        points, solution, state = carry
+        v = solution.theta - released
+        p = inverse_hessian(lower, points, targets, solution, v)
+        slope = hypergradient(lower, points, targets, solution.theta, p)
+        update, next_state = adam.update(slope, state)
+        moved = points + update
+        moved = jnp.clip(moved, 0, 1) if config.clip else moved
+        then = (moved, solve(lower, moved, targets, solution.theta), next_state)
+        done = distance(solution.theta) <= enough
+        return jax.tree.map(
+            lambda new, old: jnp.where(done, old, new), then, carry
+        ), None
+
+    begin = (start, first, adam.init(start))
+    (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
+    return Ended(points, solution.theta, distance(solution.theta), solution.slope_norm)
+
+
+def matching(
+    config: BilevelConfig,
+    lower: Lower,
+    released: Theta,
+    start: Points,
+    targets: Targets,
+    theta: Theta,
+) -> Ended:
+    """Problem (3): points at which theta* itself is stationary."""
+    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+
+    def cost(points: Points) -> Array:
+        return jnp.sum(lower.slope(released, points, targets) ** 2)
+
+    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+        points, state = carry
+        update, state = adam.update(jax.grad(cost)(points), state)
+        moved = points + update
+        return (jnp.clip(moved, 0, 1) if config.clip else moved, state), None
+
+    begin = (start, adam.init(start))
+    (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
+    solution = solve(lower, points, targets, theta)
+    distance = jnp.sum((solution.theta - released) ** 2)
+    return Ended(points, solution.theta, distance, solution.slope_norm)
