@@ -19,6 +19,7 @@ from ml_collections import config_flags
 from informed import (
     diagnose,
     evaluation,
+    landscape,
     pipeline,
     privacy,
     report,
@@ -39,6 +40,7 @@ _COMMANDS = {
     "evaluate": "compare with the truth: table, pictures, results.json",
     "diagnose": "why targets are easy or hard: diagnostics.json and pictures",
     "kkt": "weights alone: the KKT attack on a homogeneous network",
+    "landscape": "weights alone: where attacks end, by where they begin",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
 _EPILOG = """\
@@ -177,8 +179,8 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "sweep":
         _sweep(arguments, rest)
         return
-    if arguments.command == "kkt":
-        _kkt(arguments, rest)
+    if arguments.command in ("kkt", "landscape"):
+        _uninformed(arguments, rest)
         return
     experiment = load_experiment(rest)
     if arguments.command == "shadow":
@@ -214,18 +216,26 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(f"{arguments.command}: done, in {paths.workdir}")
 
 
-def _kkt(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Attack a network of which only the weights are known."""
     if arguments.shadow:
-        raise ValueError("The KKT attack has no shadow models; leave out --shadow.")
-    experiment = uninformed.Uninformed.from_mapping(_values(rest)[0])
-    results = uninformed.run(experiment, arguments.workdir, arguments.data_dir)
+        raise ValueError("This attack has no shadow models; leave out --shadow.")
+    values, workdir = _values(rest)[0], arguments.workdir
+    if arguments.command == "kkt":
+        experiment = uninformed.Uninformed.from_mapping(values)
+        results = uninformed.run(experiment, workdir, arguments.data_dir)
+        shown, pictures = results, ["reconstructions.png", "outputs.png"]
+    else:
+        grid = landscape.LandscapeConfig.from_mapping(values)
+        results = landscape.run(grid, workdir, arguments.data_dir)
+        shown = {name: results[name] for name in ("seconds", "conclusions", "auc")}
+        pictures = ["maps.png", "curves.png", "images.png"]
     if arguments.json:
         print(json.dumps(results))
         return
-    print(uninformed.table(results))
-    for name in ("reconstructions.png", "outputs.png"):
-        print(f"{'picture':<32}{arguments.workdir / name}")
+    print(uninformed.table(shown))
+    for name in pictures:
+        print(f"{'picture':<32}{workdir / name}")
 
 
 def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

@@ -258,15 +258,16 @@ class BilevelConfig:
     """The upper problem.
 
     Attributes:
-      steps: at most; none is made any more once the distance |theta - theta*|^2 has
-        fallen below `enough` times the first.
+      steps: at most; none is made any more once |theta - theta*|^2 has fallen below
+        `enough` |theta*|^2, or for `matching` |grad E| below the tolerance: Adam would
+        make steps out of rounding.
       rate: of Adam.
       clip: keep pixels in [0, 1].
     """
 
     steps: int = 2000
     rate: float = 1e-2
-    enough: float = 1e-6
+    enough: float = 1e-11
     clip: bool = False
 
     def __post_init__(self) -> None:
@@ -307,7 +308,7 @@ def attack(
         return jnp.sum((theta - released) ** 2)
 
     first = solve(lower, start, targets, theta)
-    enough = config.enough * distance(first.theta)
+    enough = config.enough * jnp.sum(released**2)
 
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
         points, solution, state = carry
@@ -342,11 +343,19 @@ def matching(
     def cost(points: Points) -> Array:
         return jnp.sum(lower.slope(released, points, targets) ** 2)
 
+    bound = lower.tolerance * (1 + jnp.linalg.norm(released))
+
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
         points, state = carry
-        update, state = adam.update(jax.grad(cost)(points), state)
+        left, slope = jax.value_and_grad(cost)(points)
+        update, next_state = adam.update(slope, state)
         moved = points + update
-        return (jnp.clip(moved, 0, 1) if config.clip else moved, state), None
+        moved = jnp.clip(moved, 0, 1) if config.clip else moved
+        then = (moved, next_state)
+        done = left <= bound**2
+        return jax.tree.map(
+            lambda new, old: jnp.where(done, old, new), then, carry
+        ), None
 
     begin = (start, adam.init(start))
     (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))

@@ -253,11 +253,14 @@ def attack_many(
     keys: Array,
     knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
+    start: Float[np.ndarray, "runs candidates inputs"] | None = None,
 ) -> list[Candidates]:
     """Several runs at once, one a key; divided among the devices that divide them.
 
     Args:
       knobs: each a scalar, or (runs,).
+      start: candidates to begin from, instead of random ones; the first share of them
+        for the first class, and so on.
     """
     knobs = Knobs.of(config) if knobs is None else knobs
     dtype = network[0].w.dtype
@@ -266,7 +269,11 @@ def attack_many(
     )
     problem = _Problem(config, network, mean)
     begun = [
-        problem.begin(key, jax.tree.map(lambda knob, i=i: knob[i], knobs))
+        problem.begin(
+            key,
+            jax.tree.map(lambda knob, i=i: knob[i], knobs),
+            None if start is None else start[i],
+        )
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
@@ -353,13 +360,18 @@ class _Problem:
 
     # The start
 
-    def begin(self, key: Array, knobs: Knobs) -> _Begin:
+    def begin(
+        self, key: Array, knobs: Knobs, start: np.ndarray | None = None
+    ) -> _Begin:
         """Candidates, multipliers and their units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         shape = (m, self.network[0].w.shape[0])
         points = self._start(knobs) * jax.random.normal(points_key, shape, dtype)
+        if start is not None:
+            given = start if self.basis is None else start @ self.basis.T
+            points = jnp.asarray(given, dtype)
         scales = jnp.ones(len(self.network) - 1, dtype)
         if config.alpha_units == "typical":
             few = jax.random.normal(few_key, (_FEW, shape[1]), dtype)
