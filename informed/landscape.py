@@ -251,7 +251,8 @@ def conclusions(measured: Mapping[str, np.ndarray]) -> dict[str, bool]:
     a: from noise theta fits, and images resemble training images no more than held-out
     ones. b: from the training images they are found. c: from the partition theta fits
     as well, and images stay there. d: nearer to the partition than to the training
-    images wherever these are the smaller share. g: far from the truth candidates collapse.
+    images wherever these are the smaller share. g: far from the truth candidates
+    collapse.
     """
     truth, partition = measured["truth"], measured["partition"]
     fits = measured["distance_relative"]
