@@ -317,11 +317,7 @@ def _draw_maps(measured: Mapping[str, Mapping[str, np.ndarray]], path: Path) -> 
             figure.colorbar(image, ax=panel, shrink=0.8)
             panel.set(
                 title=f"{method}: "
-                + (
-                    "log10 |theta - theta*|² / |theta*|²"
-                    if logarithm
-                    else f"L2 to {kind}"
-                ),
+                + ("log10 distance of theta" if logarithm else f"L2 to {kind}"),
                 xlabel="l2: share of images",
                 ylabel="l1: share of truth",
                 xticks=range(size),
