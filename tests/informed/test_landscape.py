@@ -1,5 +1,6 @@
 """The landscape: mixtures, quantities on planted ends, the command."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -13,6 +14,14 @@ from informed.landscape import SHARES, LandscapeConfig, Sets
 
 def smoke() -> LandscapeConfig:
     return LandscapeConfig.from_mapping(config_file.get_config("smoke").to_dict())
+
+
+@pytest.mark.parametrize("size", config_file.SIZES)
+def test_every_configuration_is_valid_and_names_every_field(size):
+    values = config_file.get_config(size).to_dict()
+    config = LandscapeConfig.from_mapping(values)
+    made = dataclasses.asdict(config)
+    assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,10 @@ from informed.experiment import Experiment
 from shadow import ShadowStore
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted((ROOT / "configs").glob("*.py"))
+OTHERS = ("kkt", "landscape")  # commands with configurations of their own
+CONFIGS = [
+    path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem not in OTHERS
+]
 SMALL = [
     f"--config={ROOT / 'configs' / 'digits.py'}",
     "--config.data.num_fixed=60",

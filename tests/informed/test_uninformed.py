@@ -37,6 +37,16 @@ def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
     assert first == again
 
 
+@pytest.mark.parametrize("name", config_file.NAMES)
+@pytest.mark.parametrize("kind", config_file.KINDS)
+def test_every_configuration_is_valid_and_names_every_field(name, kind):
+    values = config_file.get_config(f"{name}_{kind}").to_dict()
+    experiment = Uninformed.from_mapping(values)
+    made = dataclasses.asdict(experiment)
+    assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
+    assert (experiment.attack.coefficients == "signed") == (kind == "mse")
+
+
 def test_another_victim_is_not_attacked_silently(tmp_path):
     experiment = small()
     uninformed.run(experiment, tmp_path)
