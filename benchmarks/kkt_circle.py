@@ -28,7 +28,7 @@ from shadow import devices, files, homogeneous, margin
 from shadow.homogeneous import Network
 
 POINTS = 20
-NEAR, APART, NO_MULTIPLIER = 0.05, 0.03, 0.02
+NEAR, APART = 0.05, 0.03
 
 
 def main() -> None:
@@ -60,9 +60,7 @@ def main() -> None:
         keys=jax.random.split(attack_key, arguments.runs),
     )
     best = min(runs, key=lambda run: run.loss)
-    kept = candidates.thinned(
-        best.points, best.multipliers, apart=APART, least=NO_MULTIPLIER
-    )
+    kept = candidates.thinned(best.points, best.multipliers, apart=APART)
     attacked = time.perf_counter()
     prototypes = model_inversion.invert(
         model_inversion.InversionOfModel(), network, key=baseline_key
@@ -77,9 +75,7 @@ def main() -> None:
             _recovered(
                 points,
                 run.points[
-                    candidates.thinned(
-                        run.points, run.multipliers, apart=APART, least=NO_MULTIPLIER
-                    )
+                    candidates.thinned(run.points, run.multipliers, apart=APART)
                 ],
             )
             for run in runs

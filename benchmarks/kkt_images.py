@@ -13,7 +13,7 @@ from pathlib import Path
 
 from configs import kkt as config_file
 from informed import uninformed
-from shadow import devices
+from shadow import checks, devices
 
 ROWS = tuple(
     f"{name}{kind}"
@@ -34,7 +34,7 @@ def main() -> None:
     devices.one_a_core()
     for row in arguments.rows.split(","):
         values = config_file.get_config(row).to_dict()
-        experiment = uninformed.Uninformed.from_mapping(values)
+        experiment = checks.build(uninformed.Uninformed, values)
         experiment = dataclasses.replace(
             experiment,
             data=dataclasses.replace(experiment.data, points=arguments.points),

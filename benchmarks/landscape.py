@@ -13,7 +13,7 @@ from pathlib import Path
 
 from configs import landscape as config_file
 from informed import landscape
-from shadow import devices
+from shadow import checks, devices
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     devices.one_a_core()
     values = config_file.get_config(arguments.size).to_dict()
     results = landscape.run(
-        landscape.LandscapeConfig.from_mapping(values), arguments.workdir
+        checks.build(landscape.LandscapeConfig, values), arguments.workdir
     )
     shown = ("seconds", "conclusions", "auc")
     print(json.dumps({name: results[name] for name in shown}))

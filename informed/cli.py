@@ -222,11 +222,11 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
     values, workdir = _values(rest)[0], arguments.workdir
     if arguments.command == "kkt":
-        experiment = uninformed.Uninformed.from_mapping(values)
+        experiment = checks.build(uninformed.Uninformed, values)
         results = uninformed.run(experiment, workdir, arguments.data_dir)
         shown, pictures = results, ["reconstructions.png", "outputs.png"]
     else:
-        grid = landscape.LandscapeConfig.from_mapping(values)
+        grid = checks.build(landscape.LandscapeConfig, values)
         results = landscape.run(grid, workdir, arguments.data_dir)
         shown = {name: results[name] for name in ("seconds", "conclusions", "auc")}
         pictures = ["maps.png", "curves.png", "images.png"]

@@ -24,10 +24,9 @@ import jax
 import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
-import skimage.metrics
 from sklearn.metrics import roc_auc_score
 
-from informed import report, uninformed
+from informed import candidates, report, uninformed
 from informed.attacks import bilevel
 from informed.attacks.bilevel import BilevelConfig, Lower
 from informed.uninformed import PointsConfig
@@ -35,6 +34,7 @@ from shadow import checks, files
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 METHODS = ("bilevel", "matching")
+_WINDOW = 7  # pixels, of SSIM
 _TRUE = 0.01  # MSE per pixel below which a point counts as recovered
 
 
@@ -69,14 +69,6 @@ class LandscapeConfig:
             raise ValueError(
                 'Expected data.classes "binary": the victims have one output.'
             )
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> "LandscapeConfig":
-        """Build from nested plain values.
-
-        Raises: ValueError: an unknown field or a wrong type, named with its path.
-        """
-        return checks.build(cls, values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,16 +218,11 @@ def _lengths(images: np.ndarray) -> np.ndarray:
 
 
 def _ssim(images: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """SSIM of all pairs; (images, others). Window 7, pixels in [0, 1]."""
-    return np.array(
+    """SSIM of all pairs; (images, others)."""
+    return np.stack(
         [
-            [
-                skimage.metrics.structural_similarity(
-                    image, other, data_range=1.0, channel_axis=-1
-                )
-                for other in others
-            ]
-            for image in images.astype(np.float64)
+            candidates.ssim([image] * len(others), others, window=_WINDOW)
+            for image in images
         ]
     )
 

@@ -31,7 +31,6 @@ from shadow.store import ConfigurationMismatchError
 _VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; else odd against even
 _SAME = 0.05  # a pixel, for `stability`
 _SHOWN = 20
-_ALIVE = 0.02  # of the largest multiplier
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,14 +80,6 @@ class Uninformed:
     training: MarginConfig = dataclasses.field(default_factory=MarginConfig)
     attack: KktConfig = dataclasses.field(default_factory=KktConfig)
     search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> "Uninformed":
-        """Build from nested plain values.
-
-        Raises: ValueError: an unknown field or a wrong type, named with its path.
-        """
-        return checks.build(cls, values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,9 +263,8 @@ def _match(images: Images, points: np.ndarray) -> candidates.Matches:
 
 def _distinct(images: Images, found: Candidates) -> int:
     """Candidates with a multiplier, near copies counted once."""
-    alive = found.multipliers > _ALIVE * found.multipliers.max()
-    shown = found.points[alive].reshape(-1, *images.images.shape[1:])
-    return len(candidates.merged(shown, found.multipliers[alive]))
+    shown = found.points[found.alive].reshape(-1, *images.images.shape[1:])
+    return len(candidates.merged(shown, found.multipliers[found.alive]))
 
 
 def at_truth(

@@ -127,11 +127,6 @@ def squared_norm(network: Network) -> Float[Array, ""]:
     return jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(network)]).sum()
 
 
-def scaled(network: Network, factor: float | Array) -> Network:
-    """All parameters times a factor."""
-    return jax.tree.map(lambda leaf: factor * leaf, network)
-
-
 def flat(network: Network) -> Float[np.ndarray, " params"]:
     """Theta as one vector, layer after layer, weights before biases."""
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(network)])

@@ -156,6 +156,11 @@ def signs(labels: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
     return 2 * labels - 1
 
 
+def equal_shares(count: int, classes: int) -> Int[Array, " count"]:
+    """Labels of so many points, one class after the other."""
+    return jnp.arange(count) * classes // count
+
+
 def loss(
     kind: str, outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
 ) -> Float[Array, ""]:

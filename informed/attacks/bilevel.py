@@ -24,7 +24,7 @@ finite differences; an affine victim's updates stay in a span of two directions)
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -315,14 +315,9 @@ def attack(
         v = solution.theta - released
         p = inverse_hessian(lower, points, targets, solution, v)
         slope = hypergradient(lower, points, targets, solution.theta, p)
-        update, next_state = adam.update(slope, state)
-        moved = points + update
-        moved = jnp.clip(moved, 0, 1) if config.clip else moved
-        then = (moved, solve(lower, moved, targets, solution.theta), next_state)
-        done = distance(solution.theta) <= enough
-        return jax.tree.map(
-            lambda new, old: jnp.where(done, old, new), then, carry
-        ), None
+        moved, state = _moved(config, adam, points, slope, state)
+        then = (moved, solve(lower, moved, targets, solution.theta), state)
+        return _unless(distance(solution.theta) <= enough, then, carry), None
 
     begin = (start, first, adam.init(start))
     (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
@@ -348,17 +343,29 @@ def matching(
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
         points, state = carry
         left, slope = jax.value_and_grad(cost)(points)
-        update, next_state = adam.update(slope, state)
-        moved = points + update
-        moved = jnp.clip(moved, 0, 1) if config.clip else moved
-        then = (moved, next_state)
-        done = left <= bound**2
-        return jax.tree.map(
-            lambda new, old: jnp.where(done, old, new), then, carry
-        ), None
+        then = _moved(config, adam, points, slope, state)
+        return _unless(left <= bound**2, then, carry), None
 
     begin = (start, adam.init(start))
     (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
     solution = solve(lower, points, targets, theta)
     distance = jnp.sum((solution.theta - released) ** 2)
     return Ended(points, solution.theta, distance, solution.slope_norm)
+
+
+def _moved(
+    config: BilevelConfig,
+    adam: optax.GradientTransformation,
+    points: Points,
+    slope: Points,
+    state: Any,
+) -> tuple[Points, Any]:
+    """A step of Adam: (points, its state)."""
+    update, state = adam.update(slope, state)
+    moved = points + update
+    return (jnp.clip(moved, 0, 1) if config.clip else moved), state
+
+
+def _unless(done: Array, then: tuple, carry: tuple) -> tuple:
+    """What comes next, or what was if nothing is to be done any more."""
+    return jax.tree.map(lambda new, old: jnp.where(done, old, new), then, carry)

@@ -6,7 +6,7 @@ informed adversaries.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks
-for m candidates and multipliers that make it so (`stationarity`). Three forms:
+for m candidates and multipliers that make it so (`stationarity`). Two forms:
 
 multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda >= 0;
               for several outputs the lead over the runner-up (Buzaglo et al. 2023)
@@ -25,7 +25,7 @@ Without biases a shorter point with a larger multiplier is the same, so lengths 
 known only as far as biases matter.
 
 Sources: Haim et al. 2022, equations (6) to (9), Appendix B; Buzaglo et al. 2023.
-Checked: tests/informed/test_kkt.py (a planted combination; the published losses).
+Checked: tests/informed/test_kkt.py (the published losses, written plainly; the circle).
 """
 
 import dataclasses
@@ -38,170 +38,15 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from informed.attacks import stationarity
-from shadow import checks, homogeneous, margin
+from informed.attacks.kkt_config import KktConfig, Knobs
+from shadow import homogeneous, margin
 from shadow.homogeneous import Network
 
-COEFFICIENTS = ("multipliers", "signed")
 _FEW = 256  # random points that tell how large a layer's sums are
 _RESTARTING = 0.6  # of all steps
 _DEAD = 0.02  # of the largest multiplier
 _ROUNDING, _DROP = 1e-6, 5.0  # of singular values
 _FLOOR = 0.1  # of the mean; a candidate without a multiplier would never move
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class KktConfig:
-    """What is minimised, and how.
-
-    Attributes:
-      candidates: m; at least twice the number of training points is advised.
-      coefficients: "multipliers" or "signed".
-      steps, optimiser ("adam" or "sgd" with momentum 0.9), schedule ("cosine" to 0 or
-        "constant").
-      span: look for candidates in the span of the first layer's weights, as far as
-        these stand out from their initial noise.
-      start: standard deviation of the candidates' pixels at the start, sigma_x.
-      rate, multiplier_rate: of the candidates; of the multipliers, in `units`.
-      units: "fitted", multiples of the mean of the multipliers that fit best at the
-        start; "one", plain; "per_candidate", plain and divided by m.
-      multipliers: at the start, "fitted" (by non-negative least squares, with a floor)
-        or "uniform" in [0, 1]; signed ones are standard normal if "uniform".
-      alpha, alpha_end: slope of the sigmoid in ReLU's derivative, first and last; in
-        between geometric. None: the same.
-      alpha_units: "typical", 1 / root mean square of what a layer sums up, or
-        "absolute".
-      relative: residuals divided by |theta|^2.
-      balanced: every layer weighs the same, as it should where theta is a KKT point.
-      margin_weight: of squared distances from the margin, in its units.
-      least_multiplier: lambda_min; dual ("squared" or "linear"), dual_weight: of what
-        is missing to it.
-      low, high: range of pixels, before a mean is subtracted;
-      prior ("squared" or "linear"), prior_weight: of what lies outside, summed; divided
-        by the number of pixels if prior_mean.
-      restarts: so many times, evenly over the first 60 % of the steps, candidates with
-        next to no multiplier begin anew.
-      gram: whether to multiply out; None: where it is less work.
-    """
-
-    candidates: int = 100
-    coefficients: str = "multipliers"
-    steps: int = 20_000
-    optimiser: str = "adam"
-    schedule: str = "cosine"
-    span: bool = True
-    start: float = 0.5
-    rate: float = 5e-3
-    multiplier_rate: float = 1e-2
-    units: str = "fitted"
-    multipliers: str = "uniform"
-    alpha: float = 100.0
-    alpha_end: float | None = 3000.0
-    alpha_units: str = "typical"
-    relative: bool = True
-    balanced: bool = False
-    margin_weight: float = 1.0
-    least_multiplier: float = 0.0
-    dual: str = "squared"
-    dual_weight: float = 5.0
-    low: float = -1.0
-    high: float = 1.0
-    prior: str = "squared"
-    prior_weight: float = 1.0
-    prior_mean: bool = True
-    restarts: int = 10
-    gram: bool | None = None
-
-    def __post_init__(self) -> None:
-        for field, allowed in {
-            "coefficients": COEFFICIENTS,
-            "optimiser": ("adam", "sgd"),
-            "schedule": ("cosine", "constant"),
-            "units": ("fitted", "one", "per_candidate"),
-            "multipliers": ("fitted", "uniform"),
-            "alpha_units": ("typical", "absolute"),
-            "dual": ("squared", "linear"),
-            "prior": ("squared", "linear"),
-        }.items():
-            checks.choice(f"attack.{field}", getattr(self, field), allowed)
-        checks.at_least("attack.candidates", self.candidates, 2)
-        checks.at_least("attack.steps", self.steps, 1)
-        checks.at_least("attack.restarts", self.restarts, 0)
-        for field in ("start", "rate", "multiplier_rate", "alpha"):
-            if not getattr(self, field) > 0:
-                raise ValueError(
-                    f"Expected attack.{field} > 0, got {getattr(self, field)!r}."
-                )
-        for field in ("margin_weight", "dual_weight", "prior_weight"):
-            checks.at_least(f"attack.{field}", getattr(self, field), 0)
-        if not self.low < self.high:
-            raise ValueError(
-                f"Expected attack.low < attack.high, got {self.low!r} and"
-                f" {self.high!r}."
-            )
-        if self.coefficients == "signed" and self.margin_weight:
-            raise ValueError(
-                f"attack.margin_weight is {self.margin_weight!r}, but points with"
-                " signed coefficients have no margin in common. Set it to 0."
-            )
-
-    @classmethod
-    def published(cls, **changes: Any) -> "KktConfig":
-        """Section 4 and Appendix B of Haim et al. 2022; pixels in [0, 1].
-
-        The dual term with lambda_min inside the hinge, as is meant: what is printed is
-        flat.
-        """
-        fields: dict[str, Any] = {
-            "steps": 100_000,
-            "optimiser": "sgd",
-            "schedule": "constant",
-            "span": False,
-            "units": "one",
-            "alpha": 50.0,
-            "alpha_end": None,
-            "alpha_units": "absolute",
-            "relative": False,
-            "margin_weight": 0.0,
-            "restarts": 0,
-            "dual": "linear",
-            "low": 0.0,
-            "prior": "linear",
-        }
-        return cls(**fields | changes)
-
-    @classmethod
-    def public_code(cls, **changes: Any) -> "KktConfig":
-        """What the public code does: multipliers over m, squared hinges, [-1, 1]."""
-        fields: dict[str, Any] = {
-            "steps": 50_000,
-            "units": "per_candidate",
-            "multiplier_rate": 1e-4,
-            "dual": "squared",
-            "low": -1.0,
-            "prior": "squared",
-            "prior_mean": False,
-        }
-        return cls.published(**fields | changes)
-
-
-class Knobs(NamedTuple):
-    """What a random search turns: one number each, or one a run."""
-
-    start: Array
-    rate: Array
-    multiplier_rate: Array
-    least_multiplier: Array
-    alpha: Array
-    alpha_end: Array
-
-    @classmethod
-    def of(cls, config: KktConfig) -> "Knobs":
-        """Those of a configuration."""
-        end = config.alpha if config.alpha_end is None else config.alpha_end
-        fields = {name: getattr(config, name) for name in cls._fields} | {
-            "alpha_end": end
-        }
-        return cls(**{name: jnp.asarray(value) for name, value in fields.items()})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,6 +70,11 @@ class Candidates:
     loss: float
     residual: float
     layers: np.ndarray
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Candidates with a multiplier worth the name; (candidates,) bool."""
+        return self.multipliers > _DEAD * self.multipliers.max()
 
 
 def attack(
@@ -253,14 +103,11 @@ def attack_many(
     keys: Array,
     knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
-    start: Float[np.ndarray, "runs candidates inputs"] | None = None,
 ) -> list[Candidates]:
     """Several runs at once, one a key; divided among the devices that divide them.
 
     Args:
       knobs: each a scalar, or (runs,).
-      start: candidates to begin from, instead of random ones; the first share of them
-        for the first class, and so on.
     """
     knobs = Knobs.of(config) if knobs is None else knobs
     dtype = network[0].w.dtype
@@ -269,11 +116,7 @@ def attack_many(
     )
     problem = _Problem(config, network, mean)
     begun = [
-        problem.begin(
-            key,
-            jax.tree.map(lambda knob, i=i: knob[i], knobs),
-            None if start is None else start[i],
-        )
+        problem.begin(key, jax.tree.map(lambda knob, i=i: knob[i], knobs))
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
@@ -344,7 +187,7 @@ class _Problem:
             network = (homogeneous.Layer(inside, network[0].b), *network[1:])
         self.network = jax.tree.map(jnp.asarray, network)
         self.outputs = network[-1].w.shape[1]
-        self.labels = _labels(config.candidates, max(self.outputs, 2))
+        self.labels = margin.equal_shares(config.candidates, max(self.outputs, 2))
         self.layer_norms = np.array(
             [float(homogeneous.squared_norm((layer,))) for layer in network]
         )
@@ -360,18 +203,13 @@ class _Problem:
 
     # The start
 
-    def begin(
-        self, key: Array, knobs: Knobs, start: np.ndarray | None = None
-    ) -> _Begin:
+    def begin(self, key: Array, knobs: Knobs) -> _Begin:
         """Candidates, multipliers and their units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         shape = (m, self.network[0].w.shape[0])
         points = self._start(knobs) * jax.random.normal(points_key, shape, dtype)
-        if start is not None:
-            given = start if self.basis is None else start @ self.basis.T
-            points = jnp.asarray(given, dtype)
         scales = jnp.ones(len(self.network) - 1, dtype)
         if config.alpha_units == "typical":
             few = jax.random.normal(few_key, (_FEW, shape[1]), dtype)
@@ -579,11 +417,6 @@ def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
     if len(drops) and drops.max() > _DROP:
         rank = int(drops.argmax()) + 1
     return None if rank >= len(w) else rotation[:, :rank].T
-
-
-def _labels(candidates: int, classes: int) -> Int[Array, " candidates"]:
-    """Equal shares, one class after the other."""
-    return jnp.arange(candidates) * classes // candidates
 
 
 def _optimiser(config: KktConfig, rate: Array) -> optax.GradientTransformation:

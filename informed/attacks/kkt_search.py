@@ -28,6 +28,7 @@ from informed.attacks import kkt
 from informed.attacks.kkt import Candidates, KktConfig, Knobs
 from shadow import checks, files, homogeneous
 from shadow.homogeneous import Network
+from shadow.store import ConfigurationMismatchError
 
 _GOOD = 3  # runs of low loss, with which others are compared
 
@@ -99,7 +100,7 @@ def search(
     Args:
       at_once: runs in one batch; memory and speed, not results.
       folder: where finished batches are kept.
-    Raises: ValueError: the folder holds a search of something else.
+    Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
     checks.at_least("search.trials", trials, 1)
     checks.at_least("search.at_once", at_once, 1)
@@ -144,8 +145,8 @@ def stability(trial: Trial, trials: list[Trial], *, apart: float) -> float:
     weights = np.maximum(trial.found.multipliers, 0)
     shares = []
     for other in others:
-        alive = other.found.multipliers > 0.02 * other.found.multipliers.max()
-        gaps = trial.found.points[:, None] - other.found.points[alive][None]
+        alive = other.found.points[other.found.alive]
+        gaps = trial.found.points[:, None] - alive[None]
         near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < apart
         shares.append(np.sum(weights * near) / weights.sum())
     return float(np.mean(shares))
@@ -209,7 +210,7 @@ def _claim(
     if manifest.exists():
         differing = checks.differences(json.loads(manifest.read_text()), about)
         if differing:
-            raise ValueError(
+            raise ConfigurationMismatchError(
                 f"{folder} holds another search: {'; '.join(differing)}. Name another"
                 " folder, or search for the same."
             )

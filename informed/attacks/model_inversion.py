@@ -61,7 +61,7 @@ class Prototypes:
 def invert(config: InversionOfModel, network: Network, *, key: Array) -> Prototypes:
     """Points that lead for their class by as much as they can."""
     outputs = network[-1].w.shape[1]
-    labels = jnp.arange(config.count) * max(outputs, 2) // config.count
+    labels = margin.equal_shares(config.count, max(outputs, 2))
     shape = (config.count, network[0].w.shape[0])
     points = config.start * jax.random.normal(key, shape, network[0].w.dtype)
     with jax.default_matmul_precision("highest"):

@@ -18,7 +18,6 @@ Source: Haim et al. 2022, equation (6) and Appendix B (sigmoid in the backward p
 Checked: tests/informed/test_stationarity.py (autodiff; both ways to 1e-10).
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -160,6 +159,3 @@ def typical_sums(
         scales.append(jnp.sqrt(jnp.mean(sums**2)))
         points = jax.nn.relu(sums)
     return jnp.stack(scales)
-
-
-Residual = Callable[[Network, Pass], Array]

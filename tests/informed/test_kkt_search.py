@@ -9,6 +9,7 @@ from informed.attacks.kkt import Candidates, KktConfig
 from informed.attacks.kkt_search import Ranges, Trial
 from shadow import homogeneous
 from shadow.homogeneous import HomogeneousConfig
+from shadow.store import ConfigurationMismatchError
 
 CONFIG = KktConfig(candidates=4, steps=10)
 
@@ -37,7 +38,9 @@ def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_pa
 
 def test_another_search_is_not_continued(network, key, tmp_path):
     kkt_search.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"config\.steps: 10 there, 11 asked for"):
+    with pytest.raises(
+        ConfigurationMismatchError, match=r"config\.steps: 10 there, 11 asked for"
+    ):
         kkt_search.search(
             KktConfig(candidates=4, steps=11),
             network,

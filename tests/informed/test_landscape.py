@@ -10,16 +10,17 @@ from configs import landscape as config_file
 from informed import cli, landscape
 from informed.attacks import bilevel
 from informed.landscape import SHARES, LandscapeConfig, Sets
+from shadow import checks
 
 
 def smoke() -> LandscapeConfig:
-    return LandscapeConfig.from_mapping(config_file.get_config("smoke").to_dict())
+    return checks.build(LandscapeConfig, config_file.get_config("smoke").to_dict())
 
 
 @pytest.mark.parametrize("size", config_file.SIZES)
 def test_every_configuration_is_valid_and_names_every_field(size):
     values = config_file.get_config(size).to_dict()
-    config = LandscapeConfig.from_mapping(values)
+    config = checks.build(LandscapeConfig, values)
     made = dataclasses.asdict(config)
     assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
 

@@ -9,6 +9,7 @@ import pytest
 from configs import kkt as config_file
 from informed import cli, uninformed
 from informed.uninformed import PointsConfig, Uninformed
+from shadow import checks
 from shadow.store import ConfigurationMismatchError
 
 
@@ -17,7 +18,7 @@ def small(which="digits"):
     values["training"] |= {"fitting_steps": 300, "route_steps": 100}
     values["attack"] |= {"steps": 20}
     values["victim"]["widths"] = (16,)
-    return Uninformed.from_mapping(values)
+    return checks.build(Uninformed, values)
 
 
 @pytest.mark.parametrize("which", ["digits", "digits_multiclass", "digits_mse"])
@@ -41,7 +42,7 @@ def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
 @pytest.mark.parametrize("kind", config_file.KINDS)
 def test_every_configuration_is_valid_and_names_every_field(name, kind):
     values = config_file.get_config(f"{name}_{kind}").to_dict()
-    experiment = Uninformed.from_mapping(values)
+    experiment = checks.build(Uninformed, values)
     made = dataclasses.asdict(experiment)
     assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
     assert (experiment.attack.coefficients == "signed") == (kind == "mse")

@@ -16,7 +16,8 @@ def test_scaling_theta_scales_outputs_by_a_power(widths, biases, key, rng):
     network = homogeneous.init(config, 3, key)
     points = jnp.asarray(rng.standard_normal((11, 3)), jnp.float32)
     outputs = homogeneous.apply(network, points)
-    scaled = homogeneous.apply(homogeneous.scaled(network, 2.0), points)
+    twice = jax.tree.map(lambda leaf: 2 * leaf, network)
+    scaled = homogeneous.apply(twice, points)
     np.testing.assert_allclose(scaled, 2.0 ** (len(widths) + 1) * outputs, rtol=1e-5)
 
 
