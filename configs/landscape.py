@@ -2,8 +2,10 @@
 
 Command:   informed landscape --config=configs/landscape.py --workdir=runs/landscape
 Data:      TFDS_DATA_DIR with a prepared cifar10; :smoke uses digits
-Sizes:     :affine is the default; :one_hidden has 128 units; :smoke is for tests
-Hardware:  two CPU cores: affine a minute
+Sizes:     :affine is the default; :one_hidden has 128 units (`--config.victim.width`);
+           :smoke is for tests
+Hardware:  two CPU cores
+Expected:  see docs/landscape.md
 """
 
 import dataclasses
@@ -11,8 +13,12 @@ import dataclasses
 from ml_collections import config_dict
 
 from informed.attacks.bilevel import BilevelConfig
-from informed.landscape import LandscapeConfig
+from informed.attacks.kkt import KktConfig
+from informed.landscape.runs import LandscapeConfig, VictimConfig
+from informed.landscape.starts import StartsConfig
 from informed.uninformed import PointsConfig
+from shadow.homogeneous import HomogeneousConfig
+from shadow.margin import MarginConfig
 
 SIZES = ("affine", "one_hidden", "smoke")
 
@@ -22,14 +28,38 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
         raise ValueError(f"Expected landscape.py:{', :'.join(SIZES)}; got {size!r}.")
     config = LandscapeConfig(
         data=PointsConfig(name="cifar10", points=20),
-        victim="one_hidden" if size == "one_hidden" else "affine",
-        decay=1e-3 if size == "one_hidden" else 1e-2,
-        attack=BilevelConfig(steps=200 if size == "one_hidden" else 1000),
+        attack=BilevelConfig(steps=1000),
+        network=HomogeneousConfig(widths=(256, 256)),
+        training=MarginConfig(route_steps=60_000),
+        kkt=KktConfig(
+            candidates=20,
+            steps=1000,
+            span=False,
+            rate=1e-2,
+            margin_weight=0.0,
+            low=0.0,
+            prior_weight=100.0,
+            restarts=0,
+        ),
     )
+    if size == "one_hidden":
+        config = dataclasses.replace(
+            config,
+            starts=StartsConfig(perturbed=2),
+            victim=VictimConfig(
+                kind="one_hidden", decay=1e-3, inverse="conjugate_gradients"
+            ),
+            methods=("bilevel", "matching"),
+            attack=BilevelConfig(steps=200),
+            at_once=7,
+        )
     if size == "smoke":
         config = dataclasses.replace(
             config,
             data=PointsConfig(name="digits", points=4, held_out=40),
             attack=BilevelConfig(steps=50),
+            network=HomogeneousConfig(widths=(16, 16)),
+            training=MarginConfig(fitting_steps=500, route_steps=500),
+            kkt=dataclasses.replace(config.kkt, candidates=4, steps=50),
         )
     return config_dict.ConfigDict(dataclasses.asdict(config)).lock()

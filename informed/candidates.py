@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 SIMILAR = 0.4  # SSIM from which Haim et al. speak of a good reconstruction
 WINDOW = 3  # pixels, as in the public code; smaller images of larger windows say less
 _ALIKE = 1e-12
+_LUMINANCE, _CONTRAST = 0.01**2, 0.03**2  # constants of SSIM, for pixels in [0, 1]
 
 
 def thinned(
@@ -141,6 +142,46 @@ def ssim(
     )
 
 
+def ssim_of_all(
+    images: Float[np.ndarray, "images height width channels"],
+    others: Float[np.ndarray, "others height width channels"],
+    window: int = WINDOW,
+) -> Float[np.ndarray, "images others"]:
+    """What `ssim` says of all pairs, as matrix products, ten times as fast."""
+    images, others = images.astype(np.float64), others.astype(np.float64)
+    down, across = (_windows(size, window) for size in images.shape[1:3])
+
+    def means(pixels: np.ndarray) -> np.ndarray:
+        """Over all windows; (..., channels, down, across)."""
+        return down @ np.moveaxis(pixels, -1, -3) @ across.T
+
+    def moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = means(pixels)
+        return first, means(pixels**2) - first**2
+
+    unbiased = window**2 / (window**2 - 1)
+    of_others, others_variance = moments(others)
+    rows = []
+    for image in images:
+        mean, variance = moments(image)
+        covariance = means(image[None] * others) - mean[None] * of_others
+        same = (2 * mean[None] * of_others + _LUMINANCE) * (
+            2 * unbiased * covariance + _CONTRAST
+        )
+        most = (mean[None] ** 2 + of_others**2 + _LUMINANCE) * (
+            unbiased * (variance[None] + others_variance) + _CONTRAST
+        )
+        rows.append(np.mean(same / most, axis=(1, 2, 3)))
+    return np.stack(rows)
+
+
+def _windows(size: int, window: int) -> np.ndarray:
+    """A row of weights a window of neighbouring pixels; (size - window + 1, size)."""
+    first = np.arange(size - window + 1)[:, None]
+    pixels = np.arange(size)[None]
+    return ((pixels >= first) & (pixels < first + window)) / window
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
     """What candidates are worth.
@@ -205,12 +246,12 @@ def match(
     found = stretched(found + shift)
     every = stretched(images + shift)
     similarity = ssim(targets, found)
-    control = np.array(
-        [
-            _most_alike(image, held_out[held_out_labels == label])
-            for image, label in zip(found, labels, strict=True)
-        ]
-    )
+    control = np.zeros(len(found))
+    for label in np.unique(labels):
+        like_it = ssim_of_all(
+            found[labels == label], held_out[held_out_labels == label]
+        )
+        control[labels == label] = like_it.max(axis=1, initial=-1.0)
     rng = np.random.default_rng(0)
     drawn = np.concatenate(
         [_draw(rng, held_out_labels, label, labels) for label in np.unique(labels)]
@@ -226,11 +267,6 @@ def match(
         held_out_ssim=ssim(others, of_others),
         precision=float(np.mean(ssim(targets[nearest], every) > SIMILAR)),
     )
-
-
-def _most_alike(image: np.ndarray, others: np.ndarray) -> float:
-    """The largest SSIM of an image with any of others; -1 where there are none."""
-    return float(ssim(others, [image] * len(others)).max(initial=-1.0))
 
 
 def _draw(

@@ -19,7 +19,6 @@ from ml_collections import config_flags
 from informed import (
     diagnose,
     evaluation,
-    landscape,
     pipeline,
     privacy,
     report,
@@ -27,6 +26,8 @@ from informed import (
     uninformed,
 )
 from informed.experiment import Experiment
+from informed.landscape import command as landscape
+from informed.landscape.runs import LandscapeConfig
 from informed.stages import Paths
 from informed.sweep import SweepConfig
 from shadow import checks, devices
@@ -224,16 +225,17 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "kkt":
         experiment = checks.build(uninformed.Uninformed, values)
         results = uninformed.run(experiment, workdir, arguments.data_dir)
-        shown, pictures = results, ["reconstructions.png", "outputs.png"]
+        lines = uninformed.table(results)
+        pictures = ["reconstructions.png", "outputs.png"]
     else:
-        grid = checks.build(landscape.LandscapeConfig, values)
+        grid = checks.build(LandscapeConfig, values)
         results = landscape.run(grid, workdir, arguments.data_dir)
-        shown = {name: results[name] for name in ("seconds", "conclusions", "auc")}
-        pictures = ["maps.png", "curves.png", "images.png"]
+        lines = landscape.table(results, grid.methods)
+        pictures = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]
     if arguments.json:
         print(json.dumps(results))
         return
-    print(uninformed.table(shown))
+    print(lines)
     for name in pictures:
         print(f"{'picture':<32}{workdir / name}")
 

@@ -111,7 +111,7 @@ def run(
     """
     images = load(experiment.data, data_dir)
     start = time.perf_counter()
-    network = _victim(experiment, images, workdir / "network.npz")
+    network = victim(experiment, images, workdir / "network.npz")
     trained = time.perf_counter()
     mean = images.mean.ravel() if experiment.data.mean_known else None
     trials = kkt_search.search(
@@ -163,7 +163,7 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
     )
 
 
-def _victim(experiment: Uninformed, images: Images, file: Path) -> Network:
+def victim(experiment: Uninformed, images: Images, file: Path) -> Network:
     """The trained network, from `file` if it is there."""
     about = {
         name: value

@@ -38,7 +38,9 @@ Theta = Float[Array, " params"]
 Targets = Float[Array, " points"]
 
 INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
+OPTIMISERS = ("adam", "line_search")
 _MEMORY = 10
+_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -261,16 +263,21 @@ class BilevelConfig:
       steps: at most; none is made any more once |theta - theta*|^2 has fallen below
         `enough` |theta*|^2, or for `matching` |grad E| below the tolerance: Adam would
         make steps out of rounding.
+      optimiser: "adam", or "line_search", gradient descent with backtracking: steps
+        then lie where linear algebra puts them, which Adam's, scaled pixel by pixel,
+        do not.
       rate: of Adam.
       clip: keep pixels in [0, 1].
     """
 
     steps: int = 2000
+    optimiser: str = "adam"
     rate: float = 1e-2
     enough: float = 1e-11
     clip: bool = False
 
     def __post_init__(self) -> None:
+        checks.choice("bilevel.optimiser", self.optimiser, OPTIMISERS)
         checks.at_least("bilevel.steps", self.steps, 1)
         checks.at_least("bilevel.enough", self.enough, 0)
         if not self.rate > 0:
@@ -302,7 +309,7 @@ def attack(
     theta: Theta,
 ) -> Ended:
     """The bilevel attack from `start`, the lower problem from `theta` at first."""
-    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+    optimise = _optimiser(config)
 
     def distance(theta: Theta) -> Array:
         return jnp.sum((theta - released) ** 2)
@@ -315,11 +322,17 @@ def attack(
         v = solution.theta - released
         p = inverse_hessian(lower, points, targets, solution, v)
         slope = hypergradient(lower, points, targets, solution.theta, p)
-        moved, state = _moved(config, adam, points, slope, state)
+
+        def upper(points: Points) -> Array:
+            found = solve(lower, points, targets, solution.theta)
+            return 0.5 * distance(found.theta)
+
+        value = 0.5 * distance(solution.theta)
+        moved, state = _moved(config, optimise, points, value, slope, state, upper)
         then = (moved, solve(lower, moved, targets, solution.theta), state)
         return _unless(distance(solution.theta) <= enough, then, carry), None
 
-    begin = (start, first, adam.init(start))
+    begin = (start, first, optimise.init(start))
     (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
     return Ended(points, solution.theta, distance(solution.theta), solution.slope_norm)
 
@@ -333,7 +346,7 @@ def matching(
     theta: Theta,
 ) -> Ended:
     """Problem (3): points at which theta* itself is stationary."""
-    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+    optimise = _optimiser(config)
 
     def cost(points: Points) -> Array:
         return jnp.sum(lower.slope(released, points, targets) ** 2)
@@ -343,25 +356,37 @@ def matching(
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
         points, state = carry
         left, slope = jax.value_and_grad(cost)(points)
-        then = _moved(config, adam, points, slope, state)
+        then = _moved(config, optimise, points, left, slope, state, cost)
         return _unless(left <= bound**2, then, carry), None
 
-    begin = (start, adam.init(start))
+    begin = (start, optimise.init(start))
     (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
     solution = solve(lower, points, targets, theta)
     distance = jnp.sum((solution.theta - released) ** 2)
     return Ended(points, solution.theta, distance, solution.slope_norm)
 
 
+def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:
+    if config.optimiser == "line_search":
+        search = optax.scale_by_backtracking_linesearch(_HALVINGS, increase_factor=2.0)
+        return optax.chain(optax.sgd(1.0), search)
+    rates = optax.cosine_decay_schedule(config.rate, config.steps)
+    return optax.with_extra_args_support(optax.adam(rates))
+
+
 def _moved(
     config: BilevelConfig,
-    adam: optax.GradientTransformation,
+    optimise: optax.GradientTransformationExtraArgs,
     points: Points,
+    value: Array,
     slope: Points,
     state: Any,
+    value_fn: Callable[[Points], Array],
 ) -> tuple[Points, Any]:
-    """A step of Adam: (points, its state)."""
-    update, state = adam.update(slope, state)
+    """One step: (points, state of the optimiser)."""
+    update, state = optimise.update(
+        slope, state, points, value=value, grad=slope, value_fn=value_fn
+    )
     moved = points + update
     return (jnp.clip(moved, 0, 1) if config.clip else moved), state
 

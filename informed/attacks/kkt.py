@@ -103,12 +103,21 @@ def attack_many(
     keys: Array,
     knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
+    starts: Float[Array, "runs candidates inputs"] | None = None,
 ) -> list[Candidates]:
     """Several runs at once, one a key; divided among the devices that divide them.
 
     Args:
       knobs: each a scalar, or (runs,).
+      starts: where candidates begin, as the network sees points; None: at random. With
+        `config.span` their part within it.
+    Raises: ValueError: `starts` with restarts, which would leave them.
     """
+    if starts is not None and config.restarts:
+        raise ValueError(
+            f"attack.restarts is {config.restarts}, but candidates begin at given"
+            " starts, which restarts would leave. Set it to 0."
+        )
     knobs = Knobs.of(config) if knobs is None else knobs
     dtype = network[0].w.dtype
     knobs = jax.tree.map(
@@ -116,7 +125,11 @@ def attack_many(
     )
     problem = _Problem(config, network, mean)
     begun = [
-        problem.begin(key, jax.tree.map(lambda knob, i=i: knob[i], knobs))
+        problem.begin(
+            key,
+            jax.tree.map(lambda knob, i=i: knob[i], knobs),
+            None if starts is None else starts[i],
+        )
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
@@ -203,13 +216,15 @@ class _Problem:
 
     # The start
 
-    def begin(self, key: Array, knobs: Knobs) -> _Begin:
+    def begin(self, key: Array, knobs: Knobs, start: Array | None = None) -> _Begin:
         """Candidates, multipliers and their units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         shape = (m, self.network[0].w.shape[0])
         points = self._start(knobs) * jax.random.normal(points_key, shape, dtype)
+        if start is not None:
+            points = start if self.basis is None else start @ self.basis.T
         scales = jnp.ones(len(self.network) - 1, dtype)
         if config.alpha_units == "typical":
             few = jax.random.normal(few_key, (_FEW, shape[1]), dtype)

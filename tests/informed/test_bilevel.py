@@ -135,3 +135,24 @@ def test_what_cannot_be_solved_is_refused():
         bilevel.affine(3, decay=0.0)
     with pytest.raises(ValueError, match="only affine victims"):
         dataclasses.replace(bilevel.one_hidden(3, 2), inverse="exact")
+
+
+def test_line_search_goes_down_within_two_directions_a_step(data, rng):
+    """The first step is along the hypergradient, and no step goes up."""
+    points, targets = data
+    lower = bilevel.affine(INPUTS, decay=0.05)
+    released = bilevel.ridge(points, targets, 0.05)
+    start = jnp.asarray(rng.random(points.shape))
+    slope = upper_slope(lower, start, targets, released, released)
+    last = np.inf
+    for steps in (1, 5, 50):
+        config = BilevelConfig(steps=steps, optimiser="line_search")
+        ended = bilevel.attack(config, lower, released, start, targets, released)
+        assert float(ended.distance) < last
+        last = float(ended.distance)
+        if steps == 1:
+            moved = ended.points - start
+            cosine = jnp.vdot(moved, -slope) / (
+                jnp.linalg.norm(moved) * jnp.linalg.norm(slope)
+            )
+            np.testing.assert_allclose(cosine, 1, rtol=1e-9)

@@ -91,3 +91,12 @@ def test_recovered_needs_both():
         precision=0.0,
     )
     np.testing.assert_array_equal(found.recovered, [True, False, False])
+
+
+@pytest.mark.parametrize("window", [3, 7])
+def test_ssim_of_all_pairs_is_that_of_each(window, rng):
+    images, others = rng.random((4, 12, 9, 3)), rng.normal(size=(5, 12, 9, 3))
+    found = candidates.ssim_of_all(images, others, window)
+    for i, image in enumerate(images):
+        expected = candidates.ssim([image] * len(others), others, window)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-12)

@@ -100,6 +100,22 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
     )
 
 
+@pytest.mark.parametrize("span", [False, True])
+def test_candidates_begin_where_they_are_told(span, key, rng):
+    """At a rate of next to nothing they stay, within the span if that is asked for."""
+    net = network(key, inputs=6, widths=(4, 3))
+    config = KktConfig(candidates=4, steps=3, rate=1e-9, restarts=0, span=span)
+    starts = jnp.asarray(rng.standard_normal((2, 4, 6)), jnp.float32)
+    found = kkt.attack_many(config, net, keys=jax.random.split(key, 2), starts=starts)
+    basis = np.linalg.qr(np.asarray(net[0].w))[0]
+    expected = starts @ (basis @ basis.T) if span else starts
+    for each, start in zip(found, expected, strict=True):
+        np.testing.assert_allclose(each.points, start, atol=1e-5)
+    again = dataclasses.replace(config, restarts=1)
+    with pytest.raises(ValueError, match=r"attack\.restarts"):
+        kkt.attack_many(again, net, keys=jax.random.split(key, 2), starts=starts)
+
+
 def test_directions_of_several_classes_lead_over_the_runner_up():
     outputs = jnp.array([[3.0, 1.0, 2.0], [0.0, 5.0, 1.0]])
     found = kkt.directions(outputs, jnp.array([0, 0]))
