@@ -45,13 +45,14 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
     if size == "one_hidden":
         config = dataclasses.replace(
             config,
-            starts=StartsConfig(perturbed=2),
+            starts=StartsConfig(perturbed=0),
             victim=VictimConfig(
                 kind="one_hidden", decay=1e-3, inverse="conjugate_gradients"
             ),
             methods=("bilevel", "matching"),
             attack=BilevelConfig(steps=200),
-            at_once=7,
+            theta="released",
+            at_once=12,
         )
     if size == "smoke":
         config = dataclasses.replace(

@@ -40,7 +40,7 @@ Targets = Float[Array, " points"]
 INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
 OPTIMISERS = ("adam", "line_search")
 _MEMORY = 10
-_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
+_FINE_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,9 @@ class Lower:
         "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
         paper.
       inverse_steps: of conjugate gradients.
+      first: (inputs, units) of the first layer, whose weights come first in theta; None:
+        outputs aren't made from products of points with such a layer.
+      of_inputs: the same victim for points of so many inputs.
     """
 
     outputs: Callable[[Theta, Points], Targets]
@@ -68,6 +71,8 @@ class Lower:
     tolerance: float = 1e-6
     inverse: str = "conjugate_gradients"
     inverse_steps: int = 50
+    first: tuple[int, int] | None = None
+    of_inputs: "Callable[[int], Lower] | None" = None
 
     def __post_init__(self) -> None:
         checks.choice("bilevel.inverse", self.inverse, INVERSES)
@@ -129,26 +134,95 @@ def one_hidden(
         hidden = activation(points @ first.reshape(inputs, width) + bias[None])
         return hidden @ second + last[0]
 
-    return Lower(outputs=outputs, num_params=sum(sizes), decay=decay, **settings)  # type: ignore[arg-type]
+    def of_inputs(count: int) -> Lower:
+        return one_hidden(count, width, decay, smoothness)
+
+    lower = Lower(
+        outputs=outputs,
+        num_params=sum(sizes),
+        decay=decay,
+        first=(inputs, width),
+        of_inputs=of_inputs,
+    )
+    return dataclasses.replace(lower, **settings)  # type: ignore[arg-type]
 
 
 class Solution(NamedTuple):
-    """Of the lower problem: theta, |grad E| there, and pairs of steps and changes."""
+    """Of the lower problem: theta, |grad E| there, and pairs of steps and changes.
+
+    The pairs are those of L-BFGS, within the span of the points where it ran there.
+    """
 
     theta: Theta
     slope_norm: Array
-    moves: Float[Array, "memory params"]
-    changes: Float[Array, "memory params"]
+    moves: Float[Array, "memory moved"]
+    changes: Float[Array, "memory moved"]
 
 
 def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solution:
-    """theta(x), warm-started; in closed form for affine victims."""
+    """theta(x), warm-started; in closed form for affine victims.
+
+    With a first layer and fewer points than inputs, within the span of the points: at a
+    solution decay has left nothing of that layer outside. What `start` has there is
+    dropped.
+    """
     if lower.affine:
         theta = ridge(points, targets, lower.decay)
         nothing = jnp.zeros((0, len(theta)), theta.dtype)
         norm = jnp.linalg.norm(lower.slope(theta, points, targets))
         return Solution(theta, norm, nothing, nothing)
+    if _larger_than_span(lower, points):
+        span = _Span(lower, points)
+        inside = span.project(start)
+        found = solve(span.lower, span.points, targets, inside)
+        return found._replace(theta=span.lift(found.theta))
     return _quasi_newton(lower, points, targets, start)
+
+
+def _larger_than_span(lower: Lower, points: Points) -> bool:
+    return lower.first is not None and len(points) < lower.first[0]
+
+
+class _Span:
+    """The lower problem within the span of the points, where all is that isn't decay.
+
+    E depends on the first layer W by products with the points only, so with orthonormal
+    columns Q that span these, W = Q B + rest, it is that of points x Q and of B, plus
+    mu / 2 |rest|^2.
+    """
+
+    def __init__(self, lower: Lower, points: Points) -> None:
+        assert lower.first is not None
+        assert lower.of_inputs is not None
+        self.first = lower.first
+        self.basis = jnp.linalg.qr(points.T)[0]  # (inputs, points)
+        self.points = points @ self.basis
+        self.lower = dataclasses.replace(
+            lower.of_inputs(len(points)),
+            **{
+                name: getattr(lower, name)
+                for name in (
+                    "steps",
+                    "tolerance",
+                    "inverse",
+                    "inverse_steps",
+                )
+            },
+        )
+
+    def project(self, theta: Theta) -> Float[Array, " inside"]:
+        """B and the other parameters."""
+        w, rest = self._cut(theta, self.first[0])
+        return jnp.concatenate([(self.basis.T @ w).ravel(), rest])
+
+    def lift(self, inside: Float[Array, " inside"]) -> Theta:
+        """theta of these, with no rest."""
+        b, rest = self._cut(inside, self.basis.shape[1])
+        return jnp.concatenate([(self.basis @ b).ravel(), rest])
+
+    def _cut(self, theta: Theta, inputs: int) -> tuple[Array, Array]:
+        w, rest = jnp.split(theta, [inputs * self.first[1]])
+        return w.reshape(inputs, self.first[1]), rest
 
 
 def ridge(points: Points, targets: Targets, decay: float) -> Theta:
@@ -208,6 +282,14 @@ def inverse_hessian(
         scaled = lower.decay * len(points)
         inner = with_one @ with_one.T + scaled * jnp.eye(len(points))
         return (v - with_one.T @ jnp.linalg.solve(inner, with_one @ v)) / lower.decay
+    if _larger_than_span(lower, points):
+        span = _Span(lower, points)
+        at, inside = (span.project(each) for each in (solution.theta, v))
+        p = inverse_hessian(
+            span.lower, span.points, targets, solution._replace(theta=at), inside
+        )
+        outside = v - span.lift(inside)  # where the Hessian is mu
+        return span.lift(p) + outside / lower.decay
     if lower.inverse == "quasi_newton":
         return _two_loop(solution, v)
 

@@ -49,8 +49,8 @@ class VictimConfig:
     decay: float = 1e-2
     smoothness: float | None = 20.0
     init: str = "scaled"
-    steps: int = 2000
-    attack_steps: int = 50
+    steps: int = 10_000
+    attack_steps: int = 100
     inverse: str = "exact"
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ def run(
     """
     _claim(config, workdir)
     attack = _kkt if method == "kkt" else _bilevel
-    with jax.enable_x64(method != "kkt" and config.victim.kind == "affine"):
+    with jax.enable_x64(method != "kkt"):
         return attack(config, method, sets, np.stack(list(starts.values())), workdir)
 
 

@@ -79,6 +79,48 @@ def test_hypergradient_of_a_hidden_layer_against_finite_differences(data, rng):
         np.testing.assert_allclose(jnp.vdot(slope, way), difference, rtol=1e-4)
 
 
+@pytest.fixture
+def hidden(data, rng):
+    """A victim with a hidden layer, smaller than its inputs, and a start."""
+    points, _ = data
+    lower = bilevel.one_hidden(
+        INPUTS, 6, decay=0.05, smoothness=5.0, steps=3000, tolerance=1e-11
+    )
+    return lower, jnp.asarray(0.3 * rng.standard_normal(lower.num_params))
+
+
+def test_solution_within_the_span_solves_the_whole(hidden, data):
+    lower, start = hidden
+    points, targets = data
+    found = bilevel.solve(lower, points, targets, start).theta
+    bound = 2e-11 * (1 + jnp.linalg.norm(found))
+    assert jnp.linalg.norm(lower.slope(found, points, targets)) < bound
+    span = bilevel._Span(lower, points)
+    np.testing.assert_allclose(span.lift(span.project(found)), found, atol=1e-12)
+    whole = bilevel._quasi_newton(lower, points, targets, found)
+    np.testing.assert_allclose(whole.theta, found, atol=1e-8)
+
+
+def test_inverse_hessian_within_the_span_is_that_of_the_whole(hidden, data, rng):
+    lower, start = hidden
+    points, targets = data
+    lower = dataclasses.replace(lower, inverse_steps=500)
+    solution = bilevel.solve(lower, points, targets, start)
+    hessian = jax.hessian(lower.energy)(solution.theta, points, targets)
+    v = jnp.asarray(rng.standard_normal(lower.num_params))
+    found = bilevel.inverse_hessian(lower, points, targets, solution, v)
+    np.testing.assert_allclose(hessian @ found, v, atol=1e-4)
+
+
+def test_repeated_points_have_a_span_too(hidden, data):
+    lower, start = hidden
+    points, targets = data
+    repeated = jnp.stack([points[0]] * 2 + [points[1]] * 3)
+    signs = jnp.array([-1.0, -1, 1, 1, 1])
+    solution = bilevel.solve(lower, repeated, signs, start)
+    assert jnp.linalg.norm(lower.slope(solution.theta, repeated, signs)) < 1e-9
+
+
 def test_quasi_newton_inverts_a_hessian_it_has_seen(rng):
     """With as many conjugate pairs as dimensions the two loops are the inverse."""
     size = 4
