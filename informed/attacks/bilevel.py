@@ -40,6 +40,7 @@ Targets = Float[Array, " points"]
 INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
 OPTIMISERS = ("adam", "line_search")
 _MEMORY = 10
+_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 _FINE_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
 
@@ -58,8 +59,8 @@ class Lower:
         "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
         paper.
       inverse_steps: of conjugate gradients.
-      first: (inputs, units) of the first layer, whose weights come first in theta; None:
-        outputs aren't made from products of points with such a layer.
+      first: (inputs, units) of the first layer, whose weights come first in theta;
+        None: outputs aren't made from products of points with such a layer.
       of_inputs: the same victim for points of so many inputs.
     """
 

@@ -80,9 +80,8 @@ def test_hypergradient_of_a_hidden_layer_against_finite_differences(data, rng):
 
 
 @pytest.fixture
-def hidden(data, rng):
+def hidden(rng):
     """A victim with a hidden layer, smaller than its inputs, and a start."""
-    points, _ = data
     lower = bilevel.one_hidden(
         INPUTS, 6, decay=0.05, smoothness=5.0, steps=3000, tolerance=1e-11
     )
@@ -114,7 +113,7 @@ def test_inverse_hessian_within_the_span_is_that_of_the_whole(hidden, data, rng)
 
 def test_repeated_points_have_a_span_too(hidden, data):
     lower, start = hidden
-    points, targets = data
+    points = data[0]
     repeated = jnp.stack([points[0]] * 2 + [points[1]] * 3)
     signs = jnp.array([-1.0, -1, 1, 1, 1])
     solution = bilevel.solve(lower, repeated, signs, start)
