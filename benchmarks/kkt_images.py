@@ -3,7 +3,8 @@
     python -m benchmarks.kkt_images --rows=cifar10,cifar10_multiclass --points=20
 
 Every row is `informed kkt --config=configs/kkt.py:ROW` with two candidates a point. It
-is kept in --workdir, with its pictures; a finished row is only printed again.
+is kept in --workdir, with its pictures; a finished row is only printed again. Training
+images are those after the first 100 of each class: on the first, settings were chosen.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--points", type=int, default=20)
+    parser.add_argument("--offset", type=int, default=100, help="of each class")
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--standard", action="store_true", help="no small first layer")
     parser.add_argument("--workdir", type=Path, default=Path("runs/kkt"))
@@ -37,7 +39,9 @@ def main() -> None:
         experiment = checks.build(uninformed.Uninformed, values)
         experiment = dataclasses.replace(
             experiment,
-            data=dataclasses.replace(experiment.data, points=arguments.points),
+            data=dataclasses.replace(
+                experiment.data, points=arguments.points, offset=arguments.offset
+            ),
             victim=dataclasses.replace(
                 experiment.victim,
                 widths=(arguments.width,) * 2,
@@ -47,7 +51,7 @@ def main() -> None:
                 experiment.attack, candidates=2 * arguments.points
             ),
         )
-        name = f"{row}_{arguments.points}_{arguments.width}"
+        name = f"{row}_{arguments.points}_{arguments.width}_from_{arguments.offset}"
         folder = arguments.workdir / (name + "_standard" * arguments.standard)
         done = folder / "results.json"
         results = (

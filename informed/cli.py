@@ -251,7 +251,7 @@ def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             print(json.dumps(row), flush=True)
             return
         paper = "" if row["paper"] is None else f"   paper {row['paper']}"
-        print(f"{row['point']:<32}{row[config.metric]:.5f}{paper}", flush=True)
+        print(f"{row['point']:<34}{row[config.metric]:.5f}{paper}", flush=True)
 
     sweep.run(
         config,

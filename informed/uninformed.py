@@ -40,7 +40,8 @@ class PointsConfig:
     Attributes:
       name: of the data set.
       classes: "binary", vehicles or animals of CIFAR-10, odd or even of others; "all".
-      points: how many images, equal shares of the classes, the first of each.
+      points: how many images, equal shares of the classes.
+      offset: so many of each class are passed over; then the first are taken.
       held_out: images for the control.
       mean_known: whether the adversary knows the mean image, which is subtracted.
     """
@@ -48,12 +49,14 @@ class PointsConfig:
     name: str = "mnist"
     classes: str = "binary"
     points: int = 20
+    offset: int = 0
     held_out: int = 2000
     mean_known: bool = True
 
     def __post_init__(self) -> None:
         checks.choice("data.classes", self.classes, ("binary", "all"))
         checks.at_least("data.points", self.points, 2)
+        checks.at_least("data.offset", self.offset, 0)
         checks.at_least("data.held_out", self.held_out, 1)
 
 
@@ -149,12 +152,13 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
         labels = (vehicles if config.name == "cifar10" else labels % 2).astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)
-    chosen = np.concatenate([np.flatnonzero(labels == c)[:share] for c in classes])
+    wanted = slice(config.offset, config.offset + share)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[wanted] for c in classes])
     if len(chosen) < share * len(classes) or share == 0:
         raise ValueError(
-            f"data.points is {config.points}, but {config.name} has"
-            f" {np.bincount(labels).min()} images of its rarest class of"
-            f" {len(classes)}; expected at least one and at most all of a class."
+            f"data.points is {config.points} and data.offset {config.offset}, but"
+            f" {config.name} has {np.bincount(labels).min()} images of its rarest class"
+            f" of {len(classes)}; expected at least one and at most all of a class."
         )
     rest = np.setdiff1d(np.arange(len(labels)), chosen)
     others = np.random.default_rng(0).permutation(rest)[: config.held_out]

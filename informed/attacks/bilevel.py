@@ -41,7 +41,6 @@ INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
 OPTIMISERS = ("adam", "line_search")
 _MEMORY = 10
 _HALVINGS = 20  # of a step, at most; each next one begins at twice the last
-_FINE_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

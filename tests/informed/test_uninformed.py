@@ -63,9 +63,20 @@ def test_training_and_held_out_images_are_disjoint():
     np.testing.assert_allclose(images.points.mean(axis=0), 0, atol=1e-6)
 
 
+def test_an_offset_passes_over_the_first_of_each_class():
+    both = uninformed.load(PointsConfig(name="digits", points=30))
+    later = uninformed.load(PointsConfig(name="digits", points=20, offset=5))
+    for label in (0, 1):
+        np.testing.assert_array_equal(
+            both.images[both.labels == label][5:], later.images[later.labels == label]
+        )
+
+
 def test_too_many_points_are_refused():
-    with pytest.raises(ValueError, match=r"data\.points is 1790"):
-        uninformed.load(PointsConfig(name="digits", points=1790, classes="all"))
+    for change in ({"points": 1790}, {"offset": 1790}):
+        field, value = next(iter(change.items()))
+        with pytest.raises(ValueError, match=rf"data\.{field} (is )?{value}"):
+            uninformed.load(PointsConfig(name="digits", classes="all", **change))
 
 
 def test_command_line(tmp_path, capsys):
