@@ -100,7 +100,7 @@ class TrainingInversion:
             else:
                 labels = knowledge.labels[i : i + 1]
             guess = None if guesses is None else guesses[i][None]
-            starts = solver.starts(target, labels[:, None], guess)
+            starts = solver.starts.of(target.theta, labels[:, None], guess)
             best = _first_explained(solver.solve(target, start) for start in starts)
             yield dataclasses.replace(_reconstruction(best), label_margins=margins)
 
@@ -126,7 +126,7 @@ class TrainingInversion:
         results = []
         for i, row in enumerate(labels):
             target = Target.of(release, i)
-            starts = solver.starts(target, row[None], None)
+            starts = solver.starts.of(target.theta, row[None], None)
             best = _first_explained(solver.solve(target, s) for s in starts)
             results.append(_reconstruction(best))
         return results

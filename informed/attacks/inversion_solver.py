@@ -6,7 +6,7 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,10 +18,9 @@ from informed.attacks import noise as noises
 from informed.attacks.coordinates import Space
 from informed.attacks.gauss_newton import Linearised
 from informed.attacks.inversion_config import InversionConfig
-from informed.attacks.label_shadows import LabelShadows
+from informed.attacks.inversion_starts import Start, Starts
 from informed.attacks.retraining import Retraining
 from informed.threat import Knowledge, Release
-from shadow.store import ShadowModels
 
 _LAST_DIGITS = 1e-6
 _ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
@@ -54,15 +53,6 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
-    """Where to begin: labels (unknown,), images (unknown, ...), and how patiently."""
-
-    labels: np.ndarray
-    images: np.ndarray
-    patient: bool
-
-
-@dataclasses.dataclass(frozen=True)
 class Candidate:
     """A reconstruction of the unknown points of one release, and what speaks for it.
 
@@ -88,7 +78,7 @@ class Solver:
     def __init__(
         self, config: InversionConfig, knowledge: Knowledge, key: Array
     ) -> None:
-        draw_key, self._key = jax.random.split(key)
+        draw_key, start_key = jax.random.split(key)
         self.config = config
         self.runs = Retraining(
             knowledge,
@@ -99,116 +89,17 @@ class Solver:
             key=draw_key,
         )
         assert knowledge.fixed is not None
-        self._public = (knowledge.fixed.images, knowledge.fixed.labels)
+        images, labels = knowledge.fixed.images, knowledge.fixed.labels
         if knowledge.public is not None:
-            own, given = self._public, knowledge.public
-            self._public = (
-                np.concatenate([own[0], given.images]),
-                np.concatenate([own[1], given.labels]),
-            )
-        self.coordinates = coordinates.KINDS[config.coordinates](self._public[0])
-        self._levels = levels.above_zero(self._public[0]) if config.levels else None
+            images = np.concatenate([images, knowledge.public.images])
+            labels = np.concatenate([labels, knowledge.public.labels])
+        self.coordinates = coordinates.KINDS[config.coordinates](images)
+        self.starts = Starts(
+            config, self.runs, self.coordinates, images, labels, start_key
+        )
+        self._levels = levels.above_zero(images) if config.levels else None
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self._shadows_of: dict[int, LabelShadows] = {}
-
-    # Starts
-
-    def mean_image(self, label: int) -> np.ndarray:
-        """Mean of the public images of a class, or of all where it has none.
-
-        Black where all of D_- is.
-        """
-        images, labels = self._public
-        members = images[labels == label]
-        mean = (members if len(members) else images).mean(axis=0)
-        return np.where(self._dark.reshape(mean.shape), 0, mean)
-
-    def starts(
-        self, target: Target, labels: np.ndarray, guess: np.ndarray | None
-    ) -> Iterator[Start]:
-        """The guess; the mean image; then what is read out of theta by regression.
-
-        Args:
-          target: the release.
-          labels: (candidates, unknown).
-          guess: (unknown, height, width, channels), or None.
-        """
-        if guess is not None:
-            for row in labels:
-                yield Start(row, guess, patient=False)
-        means = [[self.mean_image(int(label)) for label in row] for row in labels]
-        yield self._start(labels[0], means[0], 0)
-        if labels.shape[1] == 1:
-            for label, image in self._regressed(target, labels[:, 0]):
-                yield Start(np.array([label]), image[None], patient=True)
-            return
-        for number in range(1, 1 + self.config.starts):
-            for row in labels:
-                images = [self._member(int(label), number) for label in row]
-                yield self._start(row, images, number)
-
-    def _start(self, labels: np.ndarray, images: list, number: int) -> Start:
-        """A start; the first one is hurried."""
-        stacked = np.stack(images)
-        if len(labels) > 1:
-            stacked = self._apart(stacked, number)
-        return Start(labels, stacked, patient=number > 0)
-
-    def _member(self, label: int, number: int) -> np.ndarray:
-        """A public image of a class, or of any where it has none."""
-        images, labels = self._public
-        members = np.flatnonzero(labels == label)
-        members = members if len(members) else np.arange(len(images))
-        return images[self._rng(number).choice(members)]
-
-    def _regressed(
-        self, target: Target, labels: np.ndarray
-    ) -> list[tuple[int, np.ndarray]]:
-        """What theta suggests to a kernel regression for each label, best first.
-
-        A small shadow attack: some public images of each label are trained on, once for
-        all releases. Outliers, whom no mean image resembles, are found from here.
-        """
-        shadows = [self._shadows(int(label)) for label in labels]
-        guesses = np.stack([shadow.guess(target.theta) for shadow in shadows])
-        thetas = self.runs.thetas(guesses[:, None], labels[:, None])
-        best = np.argsort(np.sum((thetas - target.theta[None]) ** 2, axis=1))
-        found = [(int(labels[i]), guesses[i]) for i in best]
-        nearest = []  # where labels are few, the public images that come nearest
-        for label, shadow in zip(labels.tolist(), shadows, strict=True):
-            near, images = shadow.nearest(target.theta, self.config.starts)
-            nearest += [(d, label, z) for d, z in zip(near, images, strict=True)]
-        nearest.sort(key=lambda each: each[0])
-        found += [(label, image) for _, label, image in nearest]
-        return found[: self.config.starts]
-
-    def _shadows(self, label: int) -> LabelShadows:
-        """Of public images of a label, or of any where it has none."""
-        if label not in self._shadows_of:
-            images, of = self._public
-            members = np.flatnonzero(of == label)
-            members = members if len(members) else np.arange(len(of))
-            shown = images[members[-self.config.neighbours :]]
-            labels = np.full(len(shown), label, np.int32)
-            thetas = self.runs.thetas(shown[:, None], labels[:, None])
-            self._shadows_of[label] = LabelShadows(
-                ShadowModels(
-                    weights=thetas.astype(np.float32), images=shown, labels=labels
-                )
-            )
-        return self._shadows_of[label]
-
-    def _apart(self, images: np.ndarray, number: int) -> np.ndarray:
-        """Move points of one label apart, or they would stay together."""
-        u = self.coordinates.of(images)
-        few = u[:, : min(self.config.stages, default=u.shape[1])]
-        few += 0.1 * self._rng(number).standard_normal(few.shape)
-        return self.coordinates.images(u)
-
-    def _rng(self, number: int) -> np.random.Generator:
-        key = jax.random.fold_in(self._key, number)
-        return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
     # Labels
 
@@ -239,7 +130,7 @@ class Solver:
     def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
         """Theta and its Jacobian in the first components at a class's mean image."""
         if label not in self._at_means:
-            image = self.mean_image(label)[None]
+            image = self.starts.mean_image(label)[None]
             labels = np.array([label])
             value = self.runs.thetas(image[None], labels[None])[0]
             basis = self.coordinates.without(self._dark).basis
@@ -441,7 +332,7 @@ class Solver:
 
     def _space(self, labels: np.ndarray, black: np.ndarray) -> Space:
         """Coordinates of these points, around the mean images of their labels."""
-        means = np.stack([self.mean_image(int(label)) for label in labels])
+        means = np.stack([self.starts.mean_image(int(label)) for label in labels])
         return Space(self.coordinates, labels, means, black)
 
     def _known(self, noise: noises.Independent, start: Start) -> Linearised | None:
@@ -452,7 +343,7 @@ class Solver:
             len(start.labels) > 1
             or label not in self._at_means
             or components > self.config.label_components
-            or not np.array_equal(start.images[0], self.mean_image(label))
+            or not np.array_equal(start.images[0], self.starts.mean_image(label))
         ):
             return None
         jacobian = self._at_means[label][1][:, :components]
