@@ -61,6 +61,7 @@ def get_config(size: str = "paper") -> config_dict.ConfigDict:
     config.view.kind = "weights"
     config.view.layers = ()
     config.view.probes = 500
+    config.view.queries = "images"
 
     config.reconn = config_dict.ConfigDict()
     config.reconn.kind = "network"

@@ -52,6 +52,7 @@ def get_config() -> config_dict.ConfigDict:
     config.view.kind = "weights"
     config.view.layers = ()
     config.view.probes = 200
+    config.view.queries = "images"
 
     config.reconn = config_dict.ConfigDict()
     config.reconn.kind = "network"

@@ -65,6 +65,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.view.kind = "weights"
     config.view.layers = ()
     config.view.probes = 200
+    config.view.queries = "images"
 
     config.reconn = config_dict.ConfigDict()
     config.reconn.kind = "network"

@@ -84,8 +84,8 @@ def factory_of(
 
 
 def view_of(experiment: Experiment, store: ShadowStore) -> View:
-    """What the RecoNN sees; the first shadow targets are the probes."""
-    blocks = -(-experiment.view.probes // store.manifest["block_size"])
+    """What the RecoNN sees; the first shadow targets are the public images."""
+    blocks = -(-experiment.view.public_images // store.manifest["block_size"])
     first = itertools.islice(store.blocks(), blocks)
     public = np.concatenate([block.images for block in first])
     return experiment.view.view(victim_of(experiment, store), public)

@@ -1,7 +1,8 @@
 """Views: what of a released model the RecoNN gets to see.
 
 weights   white-box: all of theta, or the layers that were released (Section VI-B)
-logits    black-box: the model's answers to public images (Section VI-C)
+logits    black-box: the model's answers to public images (Section VI-C), or to inputs
+          that the adversary has made
 
 A view is a function of theta alone, so a store of shadow models is read again, never
 made again, for another one.
@@ -23,7 +24,10 @@ from shadow import checks
 from shadow.victims import Slice, Victim
 
 KINDS = ("weights", "logits")
+QUERIES = ("images", "components")
 _MODELS_AT_ONCE = 64
+_LEARNT_FROM = 4000  # public images, for components
+_DEVIATIONS = 10.0
 
 Weights = Float32[np.ndarray, "models params"]
 Features = Float32[np.ndarray, "models features"]
@@ -50,16 +54,21 @@ class ViewConfig:
       kind: "weights" or "logits".
       layers: of "weights": names or beginnings of names of the victim's arrays, such as
         "output" or "hidden_0/w"; none means all of them.
-      probes: of "logits": number of public images; the paper has 200 on MNIST, 500 on
+      probes: of "logits": number of queries; the paper has 200 on MNIST, 500 on
         CIFAR-10.
+      queries: "images", public ones, as in the paper; "components", inputs that are no
+        images, ten deviations along each principal component of the public images,
+        which tell more where the adversary may ask anything.
     """
 
     kind: str = "weights"
     layers: tuple[str, ...] = ()
     probes: int = 200
+    queries: str = "images"
 
     def __post_init__(self) -> None:
         checks.choice("view.kind", self.kind, KINDS)
+        checks.choice("view.queries", self.queries, QUERIES)
         checks.at_least("view.probes", self.probes, 1)
         if self.layers and self.kind != "weights":
             raise ValueError(
@@ -67,13 +76,19 @@ class ViewConfig:
                 f" {self.kind!r}. Leave it empty."
             )
 
+    @property
+    def public_images(self) -> int:
+        """How many public images decide the queries, at most."""
+        return _LEARNT_FROM if self.queries == "components" else self.probes
+
     def view(self, victim: Victim, public: np.ndarray) -> View:
         """The view of this victim.
 
         Args:
           victim: whose theta it is.
-          public: (images, height, width, channels), of which the first are the probes.
-        Raises: ValueError: a layer the victim hasn't, or too few public images.
+          public: (images, height, width, channels); the first `public_images` are used.
+        Raises: ValueError: a layer the victim hasn't, too few public images, or fewer
+          pixels than components.
         """
         if self.kind == "weights":
             return Layers.of(victim.layout, self.layers)
@@ -82,7 +97,37 @@ class ViewConfig:
                 f"Expected view.probes <= {len(public)}, the public images, got"
                 f" {self.probes}."
             )
-        return Logits(victim, public[: self.probes])
+        used = public[: self.public_images]
+        made_from = hashlib.sha256(used.tobytes()).hexdigest()
+        if self.queries == "components":
+            made_from += f" components {self.probes}"
+            return Logits(victim, strong_components(used, self.probes), made_from)
+        return Logits(victim, used, made_from)
+
+
+def strong_components(
+    images: Float32[np.ndarray, "images height width channels"], count: int
+) -> Float32[np.ndarray, "{count} height width channels"]:
+    """Ten deviations along each of the first principal components; no images.
+
+    So far out a network is linear in pieces, and its answers are products of the
+    components with its first layer's weights, mixed.
+
+    Raises: ValueError: fewer pixels than components.
+    """
+    flat = images.reshape(len(images), -1).astype(np.float64)
+    if count > flat.shape[1]:
+        raise ValueError(
+            f"Expected view.probes <= {flat.shape[1]}, the pixels, for view.queries"
+            f" 'components'; got {count}."
+        )
+    variances, components = np.linalg.eigh(np.cov(flat, rowvar=False))
+    strongest = components.T[::-1][:count]
+    largest = np.abs(strongest).argmax(axis=1)[:, None]
+    strongest *= np.sign(np.take_along_axis(strongest, largest, axis=1))
+    sizes = _DEVIATIONS * np.sqrt(np.maximum(variances[::-1][:count], 0))
+    probes = (sizes[:, None] * strongest).astype(np.float32)
+    return probes.reshape(count, *images.shape[1:])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,15 +176,17 @@ EVERYTHING = Layers()
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Logits:
-    """The model's logits on public images, one image after the other.
+    """The model's logits on some inputs, one input after the other.
 
     Attributes:
       victim: the architecture; the adversary only queries it.
       probes: (probes, height, width, channels).
+      made_from: names the images that the probes are, or were made from.
     """
 
     victim: Victim
     probes: np.ndarray
+    made_from: str
 
     def __call__(self, weights: Weights) -> Features:
         """Logits, (models, probes * classes)."""
@@ -150,8 +197,8 @@ class Logits:
         return np.concatenate(parts)
 
     def fingerprint(self) -> str:
-        """A hash of the probes."""
-        return hashlib.sha256(self.probes.tobytes()).hexdigest()
+        """A hash of what the probes are made from."""
+        return self.made_from
 
     @functools.cached_property
     def _answers(self) -> jax.stages.Wrapped:

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tqdm import tqdm
 
 from informed import uninformed
 from informed.attacks import bilevel, kkt
@@ -196,11 +197,14 @@ def _in_batches(
     """All starts, batch by batch; what is on disk isn't done again."""
     parts: list[dict[str, np.ndarray]] = []
     first = 0
-    while first < len(starts):
-        batch = starts[first : first + config.at_once]
-        file = workdir / "ends" / f"{method}_{first:04d}.npz"
-        parts.append(_kept(file, functools.partial(attack, batch)))
-        first += len(parts[-1]["images"])  # batches may have been larger then
+    with tqdm(total=len(starts), desc=method, unit=" starts", disable=None) as bar:
+        while first < len(starts):
+            batch = starts[first : first + config.at_once]
+            file = workdir / "ends" / f"{method}_{first:04d}.npz"
+            parts.append(_kept(file, functools.partial(attack, batch)))
+            done = len(parts[-1]["images"])  # batches may have been larger then
+            first += done
+            bar.update(done)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

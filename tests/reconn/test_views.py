@@ -1,7 +1,10 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 import shadow
 from reconn.views import EVERYTHING, Layers, Logits, ViewConfig
@@ -44,7 +47,26 @@ def test_logits_are_the_victims_answers(victim, thetas, digits):
             victim.unflatten(jnp.asarray(thetas[i])), digits.images[:6]
         )
         np.testing.assert_allclose(found[i], np.ravel(answers), rtol=1e-4, atol=1e-4)
-    assert view.fingerprint() != Logits(victim, digits.images[:5]).fingerprint()
+    fewer = ViewConfig(kind="logits", probes=5).view(victim, digits.images)
+    assert view.fingerprint() != fewer.fingerprint()
+
+
+def test_components_are_principal_and_strong(victim, thetas, digits):
+    config = ViewConfig(kind="logits", probes=6, queries="components")
+    view = config.view(victim, digits.images)
+    assert view(thetas).shape == (70, 60)
+    flat = digits.images.reshape(len(digits.images), -1).astype(np.float64)
+    expected = PCA(6).fit(flat)
+    probes = view.probes.reshape(6, -1)
+    sizes = np.linalg.norm(probes, axis=1)
+    deviations = np.sqrt(expected.explained_variance_)
+    np.testing.assert_allclose(sizes, 10 * deviations, rtol=1e-5)
+    cosines = np.sum(probes / sizes[:, None] * expected.components_, axis=1)
+    np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-5)
+    images = ViewConfig(kind="logits", probes=6).view(victim, digits.images)
+    assert view.fingerprint() != images.fingerprint()
+    with pytest.raises(ValueError, match=r"view\.probes <= 64, the pixels"):
+        dataclasses.replace(config, probes=65).view(victim, digits.images)
 
 
 def test_of_a_convolutional_victim_too(rng):
@@ -54,7 +76,7 @@ def test_of_a_convolutional_victim_too(rng):
     images = rng.random((3, 16, 16, 3)).astype(np.float32)
     theta = np.asarray(victim.flatten(params))[None]
     np.testing.assert_allclose(
-        Logits(victim, images)(theta)[0],
+        Logits(victim, images, "images")(theta)[0],
         np.ravel(victim.apply(params, images)),
         rtol=1e-4,
         atol=1e-5,
@@ -64,6 +86,8 @@ def test_of_a_convolutional_victim_too(rng):
 def test_bad_input(victim, digits):
     with pytest.raises(ValueError, match=r"view\.kind.*'logit'.*'logits'"):
         ViewConfig(kind="logit")
+    with pytest.raises(ValueError, match=r"view\.queries"):
+        ViewConfig(kind="logits", queries="noise")
     with pytest.raises(ValueError, match=r"view\.layers is of view\.kind='weights'"):
         ViewConfig(kind="logits", layers=("output",))
     with pytest.raises(ValueError, match=r"view\.probes <= 5.*got 6"):
