@@ -27,7 +27,7 @@ KINDS = ("weights", "logits")
 QUERIES = ("images", "components")
 _MODELS_AT_ONCE = 64
 _LEARNT_FROM = 4000  # public images, for components
-_DEVIATIONS = 10.0
+_DEVIATIONS = 30.0
 
 Weights = Float32[np.ndarray, "models params"]
 Features = Float32[np.ndarray, "models features"]
@@ -57,7 +57,7 @@ class ViewConfig:
       probes: of "logits": number of queries; the paper has 200 on MNIST, 500 on
         CIFAR-10.
       queries: "images", public ones, as in the paper; "components", inputs that are no
-        images, ten deviations along each principal component of the public images,
+        images, thirty deviations along each principal component of the public images,
         which tell more where the adversary may ask anything.
     """
 
@@ -108,7 +108,7 @@ class ViewConfig:
 def strong_components(
     images: Float32[np.ndarray, "images height width channels"], count: int
 ) -> Float32[np.ndarray, "{count} height width channels"]:
-    """Ten deviations along each of the first principal components; no images.
+    """Thirty deviations along each of the first principal components; no images.
 
     So far out a network is linear in pieces, and its answers are products of the
     components with its first layer's weights, mixed.

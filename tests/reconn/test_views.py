@@ -60,7 +60,7 @@ def test_components_are_principal_and_strong(victim, thetas, digits):
     probes = view.probes.reshape(6, -1)
     sizes = np.linalg.norm(probes, axis=1)
     deviations = np.sqrt(expected.explained_variance_)
-    np.testing.assert_allclose(sizes, 10 * deviations, rtol=1e-5)
+    np.testing.assert_allclose(sizes, 30 * deviations, rtol=1e-5)
     cosines = np.sum(probes / sizes[:, None] * expected.components_, axis=1)
     np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-5)
     images = ViewConfig(kind="logits", probes=6).view(victim, digits.images)
