@@ -23,6 +23,7 @@ _COLUMNS = (
     "ssim",
     "held_out_ssim",
     "recovered",
+    "distinct",
 )
 PICTURES = ("maps.png", "curves.png", "roc.png")  # and one of images a method
 _SHOWN = (*starts.CORNERS, starts.COLLAPSED)

@@ -19,7 +19,8 @@ from informed.landscape import starts
 from informed.landscape.quantities import Measured
 from informed.landscape.starts import CORNERS, StartsConfig
 
-FITS = 0.01  # of |theta*|^2, or twice what the training images leave if that is more
+FITS = 0.01  # of |theta*|^2, or twice what the training images leave if that is more,
+_AT_MOST = 0.1  # up to this
 
 
 def of_method(
@@ -31,7 +32,7 @@ def of_method(
     along = {share: starts.name(share, 1.0) for share in shares}
     stays = at("partition", "partition")
     far = at("truth", "partition")
-    fit = max(FITS, 2 * at("distance_relative", "truth"))
+    fit = min(max(FITS, 2 * at("distance_relative", "truth")), _AT_MOST)
     found = {
         "a": _said(
             at("distance_relative", "noise") <= fit

@@ -45,7 +45,7 @@ def measure(
       ssim, held_out_ssim: with the nearest training image; with the nearest of as many
         held-out ones.
       rank: median of the nearest training image's among 200 held-out ones and itself.
-      recovered: how many images.
+      recovered: how many images; distinct: how many training images these are.
       spread: L2 distance between the images themselves.
       moved: L2 distance from the start; in_two: share of its square that lies in two
         directions, the same for all images.
@@ -94,6 +94,7 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         "held_out_ssim": as_many.max(axis=1).mean(),
         "rank": np.asarray(np.median(ranks)),
         "recovered": true.sum(),
+        "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
         "spread": pairs.sum() / (count * (count - 1)),
         "moved": _lengths(images - start).mean(),
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),

@@ -235,12 +235,14 @@ def _bilevel(
         )["theta"]
         released = jnp.asarray(theta)
         begin = released if config.theta == "released" else own
-        solver = bilevel.attack if method == "bilevel" else bilevel.matching
+        solver, within = bilevel.attack, lower
+        if method == "matching":  # which solves but once
+            solver, within = bilevel.matching, longer
 
         @jax.jit
         @jax.vmap
         def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
-            ended = solver(config.attack, lower, released, points, targets, begin)
+            ended = solver(config.attack, within, released, points, targets, begin)
             errors = lower.outputs(released, ended.points) - targets
             return ended, 0.5 * errors**2
 

@@ -122,6 +122,7 @@ def test_quantities_of_planted_ends(sets):
         "ssim": [1, None],
         "rank": [1, None],
         "recovered": [count, 0],
+        "distinct": [count, 0],
         "distance_mean": [0, 1.5],
         "distance_relative": [0, 1.5],
     }.items():
@@ -130,6 +131,13 @@ def test_quantities_of_planted_ends(sets):
                 assert value > 0.1
             else:
                 assert value == pytest.approx(wanted, abs=1e-6)
+
+
+def test_copies_of_one_training_image_are_one(sets):
+    copies = np.repeat(sets.truth[:1], len(sets.truth), axis=0)[None]
+    found = quantities.measure(sets, copies, planted(copies))
+    assert found["recovered"] == len(sets.truth)
+    assert found["distinct"] == 1
 
 
 def test_the_rank_counts_held_out_images_that_are_nearer(sets):
