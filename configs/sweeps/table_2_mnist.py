@@ -23,7 +23,7 @@ ROWS = (
     ("random initialisation", ("training.initialisation=random",), 0.0695),
     ("black-box logits", ("view.kind=logits",), 0.0110),
 )
-SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+SMALLER = ("shadow.count=3000", "reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

@@ -91,7 +91,8 @@ def _concluded(
             method: conclusions.contractions(config.starts, names, begun, each.images)
             for method, each in ends.items()
         }
-    for other in set(measured) - {"bilevel"} if "bilevel" in measured else ():
+    others = [other for other in measured if other != "bilevel"]
+    for other in others if "bilevel" in measured else ():
         pair = f"bilevel against {other}"
         found[pair] = conclusions.compared(
             config.starts, names, measured["bilevel"], measured[other]

@@ -155,7 +155,7 @@ def run(
     """
     _claim(config, workdir)
     attack = _kkt if method == "kkt" else _bilevel
-    with jax.enable_x64(method != "kkt"):
+    with jax.enable_x64(method != "kkt"):  # which is in float32
         return attack(config, method, sets, np.stack(list(starts.values())), workdir)
 
 
@@ -181,8 +181,9 @@ def _claim(config: LandscapeConfig, workdir: Path) -> None:
 def _kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """What is in a file, which is made if it isn't there."""
     if not file.exists():
+        made = make()
         with files.replacing(file) as opened:
-            np.savez(opened, allow_pickle=False, **make())
+            np.savez(opened, allow_pickle=False, **made)
     with np.load(file, allow_pickle=False) as stored:
         return dict(stored)
 
@@ -216,23 +217,24 @@ def _bilevel(
     workdir: Path,
 ) -> Ends:
     """Points whose training ends at theta, or at which theta is stationary."""
-    flat = sets.truth.reshape(len(sets.truth), -1)
+    flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
-    dtype = jnp.float64 if jax.config.jax_enable_x64 else jnp.float32  # type: ignore[attr-defined]
+    longer = dataclasses.replace(lower, steps=config.victim.steps)
     scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
     keys = jax.random.split(jax.random.key(config.seed))
     theirs, own = (
-        scale * jax.random.uniform(key, (lower.num_params,), dtype) for key in keys
+        scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
+        for key in keys
     )
-    targets = jnp.asarray(sets.signs, dtype)
-    longer = dataclasses.replace(lower, steps=config.victim.steps)
+    targets = jnp.asarray(sets.signs, jnp.float64)
+
+    def train() -> Mapping[str, Any]:
+        solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
+        return {"theta": solve(jnp.asarray(flat)).theta}
+
     with jax.default_matmul_precision("highest"):
-        trained = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
-        theta = _kept(
-            workdir / f"{config.victim.kind}.npz",
-            lambda: {"theta": np.asarray(trained(jnp.asarray(flat, dtype)).theta)},
-        )["theta"]
+        theta = _kept(workdir / f"{config.victim.kind}.npz", train)["theta"]
         released = jnp.asarray(theta)
         begin = released if config.theta == "released" else own
         solver, within = bilevel.attack, lower
@@ -247,7 +249,7 @@ def _bilevel(
             return ended, 0.5 * errors**2
 
         def attack(batch: np.ndarray) -> Mapping[str, Any]:
-            points = jnp.asarray(batch.reshape(len(batch), *flat.shape), dtype)
+            points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
             ended, loss = from_start(points)
             return {
                 "images": np.asarray(ended.points).reshape(batch.shape),
