@@ -100,7 +100,7 @@ class ViewConfig:
         used = public[: self.public_images]
         made_from = hashlib.sha256(used.tobytes()).hexdigest()
         if self.queries == "components":
-            made_from += f" components {self.probes}"
+            made_from += f" components {self.probes} at {_DEVIATIONS:g}"
             return Logits(victim, strong_components(used, self.probes), made_from)
         return Logits(victim, used, made_from)
 

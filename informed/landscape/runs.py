@@ -29,6 +29,7 @@ from shadow.margin import MarginConfig
 from shadow.store import ConfigurationMismatchError
 
 METHODS = ("bilevel", "matching", "kkt")
+Attack = Callable[[np.ndarray], Mapping[str, Any]]  # (starts, points, ...) -> ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -154,9 +155,13 @@ def run(
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     _claim(config, workdir)
-    attack = _kkt if method == "kkt" else _bilevel
-    with jax.enable_x64(method != "kkt"):  # which is in float32
-        return attack(config, method, sets, np.stack(list(starts.values())), workdir)
+    prepare = _kkt if method == "kkt" else _bilevel
+    double = jax.enable_x64(method != "kkt")  # which is in float32
+    with double, jax.default_matmul_precision("highest"):
+        attack, victim = prepare(config, method, sets, workdir)
+        images = np.stack(list(starts.values()))
+        found = _in_batches(config, method, images, workdir, attack)
+    return Ends(**found, **victim)
 
 
 def _claim(config: LandscapeConfig, workdir: Path) -> None:
@@ -193,8 +198,8 @@ def _in_batches(
     method: str,
     starts: np.ndarray,
     workdir: Path,
-    attack: Callable[[np.ndarray], Mapping[str, Any]],
-) -> dict[str, np.ndarray]:
+    attack: Attack,
+) -> dict[str, Any]:
     """All starts, batch by batch; what is on disk isn't done again."""
     parts: list[dict[str, np.ndarray]] = []
     first = 0
@@ -210,13 +215,12 @@ def _in_batches(
 
 
 def _bilevel(
-    config: LandscapeConfig,
-    method: str,
-    sets: Sets,
-    starts: np.ndarray,
-    workdir: Path,
-) -> Ends:
-    """Points whose training ends at theta, or at which theta is stationary."""
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path
+) -> tuple[Attack, dict[str, Any]]:
+    """Points whose training ends at theta, or at which theta is stationary.
+
+    Returns: the attack, and what `Ends` says of its victim.
+    """
     flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
     inputs = flat.shape[1]
     lower = config.victim.lower(inputs)
@@ -233,53 +237,47 @@ def _bilevel(
         solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
         return {"theta": solve(jnp.asarray(flat)).theta}
 
-    with jax.default_matmul_precision("highest"):
-        theta = _kept(workdir / f"{config.victim.kind}.npz", train)["theta"]
-        released = jnp.asarray(theta)
-        begin = released if config.theta == "released" else own
-        solver, within = bilevel.attack, lower
-        if method == "matching":  # which solves but once
-            solver, within = bilevel.matching, longer
+    theta = _kept(workdir / f"{config.victim.kind}.npz", train)["theta"]
+    released = jnp.asarray(theta)
+    begin = released if config.theta == "released" else own
+    solver, within = bilevel.attack, lower
+    if method == "matching":  # which solves but once
+        solver, within = bilevel.matching, longer
 
-        @jax.jit
-        @jax.vmap
-        def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
-            ended = solver(config.attack, within, released, points, targets, begin)
-            errors = lower.outputs(released, ended.points) - targets
-            return ended, 0.5 * errors**2
+    @jax.jit
+    @jax.vmap
+    def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
+        ended = solver(config.attack, within, released, points, targets, begin)
+        errors = lower.outputs(released, ended.points) - targets
+        return ended, 0.5 * errors**2
 
-        def attack(batch: np.ndarray) -> Mapping[str, Any]:
-            points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
-            ended, loss = from_start(points)
-            return {
-                "images": np.asarray(ended.points).reshape(batch.shape),
-                "distance": ended.distance,
-                "slope_norm": ended.slope_norm,
-                "loss": loss,
-            }
+    def attack(batch: np.ndarray) -> Mapping[str, Any]:
+        points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
+        ended, loss = from_start(points)
+        return {
+            "images": np.asarray(ended.points).reshape(batch.shape),
+            "distance": ended.distance,
+            "slope_norm": ended.slope_norm,
+            "loss": loss,
+        }
 
-        found = _in_batches(config, method, starts, workdir, attack)
     basis = None
     if config.victim.kind == "one_hidden":
         width = config.victim.width
         basis = kkt.span(theta[: inputs * width].reshape(inputs, width))
-    return Ends(
-        **found,
-        size=float(np.sum(theta.astype(np.float64) ** 2)),
-        params=len(theta),
-        basis=basis,
-        centre=np.zeros(inputs),
-    )
+    return attack, {
+        "size": float(np.sum(theta**2)),
+        "params": len(theta),
+        "basis": basis,
+        "centre": np.zeros(inputs),
+    }
 
 
 def _kkt(
-    config: LandscapeConfig,
-    method: str,
-    sets: Sets,
-    starts: np.ndarray,
-    workdir: Path,
-) -> Ends:
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path
+) -> tuple[Attack, dict[str, Any]]:
     """The KKT attack on a homogeneous network of the same images, less their mean."""
+    del method
     images = uninformed.Images(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )
@@ -317,10 +315,9 @@ def _kkt(
             "loss": (leads / margins - 1) ** 2,
         }
 
-    return Ends(
-        **_in_batches(config, method, starts, workdir, attack),
-        size=size,
-        params=len(homogeneous.flat(network)),
-        basis=kkt.span(np.asarray(network[0].w)),
-        centre=mean,
-    )
+    return attack, {
+        "size": size,
+        "params": len(homogeneous.flat(network)),
+        "basis": kkt.span(np.asarray(network[0].w)),
+        "centre": mean,
+    }
