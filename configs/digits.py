@@ -37,7 +37,7 @@ def get_config() -> config_dict.ConfigDict:
     config.training.batch_size = config_dict.placeholder(int)
     config.training.weight_decay = 0.0
     config.training.initialisation = "shared"
-    config.training.shuffling = "known"
+    config.training.shuffling = "auto"
     config.training.privacy = config_dict.ConfigDict()
     config.training.privacy.clip_norm = config_dict.placeholder(float)
     config.training.privacy.noise_multiplier = 0.0
@@ -58,7 +58,7 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.kind = "network"
     config.reconn.kernel = config_dict.ConfigDict()
     config.reconn.kernel.scale = 4.0
-    config.reconn.kernel.ridge = 1e-3
+    config.reconn.kernel.ridge = config_dict.placeholder(float)
     config.reconn.kernel.voters = 10_000
     config.reconn.models = config_dict.placeholder(int)
     config.reconn.standardise = True

@@ -1,6 +1,6 @@
 """Checks of what a user hands in: one clear line, before anything is computed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,31 @@ Number = float | int  # np.float64 is a float
 Numbers = Number | np.ndarray | np.generic | Sequence
 
 
+class FieldError(ValueError):
+    """A named field has a value that it may not have.
+
+    Args:
+      field: the name as it is known here, without a path.
+      message: says what is wrong; its first `{}` stands for the field.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message.replace("{}", field, 1))
+        self.field, self.message = field, message
+
+    def within(self, place: str) -> "FieldError":
+        """The same error of the field `place.field`."""
+        return FieldError(f"{place}.{self.field}", self.message)
+
+    def called(self, names: Mapping[str, str]) -> "FieldError":
+        """The same error, by the name that the caller knows the field under."""
+        return FieldError(names.get(self.field, self.field), self.message)
+
+
 def require(field: str, value: Any, holds: Any, allowed: str) -> None:
-    """Raise ValueError unless `holds` everywhere (NaN never does)."""
+    """Raise FieldError unless `holds` everywhere (NaN never does)."""
     if not np.all(holds):
-        raise ValueError(f"Expected {field} {allowed}, got {value!r}.")
+        raise FieldError(field, f"Expected {{}} {allowed}, got {value!r}.")
 
 
 def probability(field: str, value: Numbers) -> np.ndarray:
@@ -56,7 +77,7 @@ def at_least_0(field: str, value: Numbers) -> np.ndarray:
 def whole(field: str, value: Any, bound: int) -> int:
     """Raises ValueError unless an integer >= bound."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"Expected {field} to be an integer, got {value!r}.")
+        raise FieldError(field, f"Expected {{}} to be an integer, got {value!r}.")
     require(field, value, value >= bound, f">= {bound}")
     return int(value)
 
@@ -64,6 +85,7 @@ def whole(field: str, value: Any, bound: int) -> int:
 def relation(value: str, allowed: Iterable[str]) -> None:
     """Raises ValueError unless the neighbouring relation is known."""
     if value not in allowed:
-        raise ValueError(
-            f"Expected relation to be one of {', '.join(allowed)}; got {value!r}."
+        raise FieldError(
+            "relation",
+            f"Expected {{}} to be one of {', '.join(allowed)}; got {value!r}.",
         )

@@ -44,16 +44,16 @@ class PrivacyConfig:
     sampling_probability: float = 1.0
 
     def __post_init__(self) -> None:
-        where = "training.privacy."
         if self.clip_norm is not None:
-            checks.above(where + "clip_norm", self.clip_norm, 0)
-        checks.at_least_0(where + "noise_multiplier", self.noise_multiplier)
-        checks.above(where + "sampling_probability", self.sampling_probability, 0)
-        checks.probability(where + "sampling_probability", self.sampling_probability)
+            checks.above("clip_norm", self.clip_norm, 0)
+        checks.at_least_0("noise_multiplier", self.noise_multiplier)
+        checks.above("sampling_probability", self.sampling_probability, 0)
+        checks.probability("sampling_probability", self.sampling_probability)
         if not self.on and (self.noise_multiplier or self.sampling_probability < 1):
-            raise ValueError(
-                f"{where}clip_norm is None, which turns privacy off, but noise or"
-                " sampling is asked for. Set clip_norm."
+            raise checks.FieldError(
+                "clip_norm",
+                "{} is None, which turns privacy off, but noise or sampling is asked"
+                " for. Set it.",
             )
 
     @property
@@ -62,7 +62,7 @@ class PrivacyConfig:
         return self.clip_norm is not None
 
     def mechanism(self, *, steps: int, relation: str) -> PoissonGaussian:
-        """For `dp.rero_bound` and `dp.accounting`.
+        """For `dp.rero_bound` and `dp.accounting`, where sampling is secret.
 
         Raises: ValueError: no noise, so there is no guarantee.
         """
@@ -70,7 +70,7 @@ class PrivacyConfig:
         if not self.on or not self.noise_multiplier:
             raise ValueError(
                 "Training without clipping and noise has no privacy guarantee. Set"
-                " training.privacy.clip_norm and noise_multiplier."
+                " clip_norm and noise_multiplier."
             )
         return PoissonGaussian(
             noise_multiplier=self.noise_multiplier,

@@ -11,7 +11,6 @@ Source: Balle et al. 2022, Section V-B c).
 
 import dataclasses
 import functools
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from shadow import checks, files
 from shadow.data import Examples
 
 Images = Float32[np.ndarray, "images height width channels"]
+REVISION = 1  # see `shadow.records`
 _PREDICT_BATCH = 500
 
 
@@ -47,14 +47,11 @@ class ClassifierConfig:
     held_out: float = 0.1
 
     def __post_init__(self) -> None:
-        checks.at_least("evaluation.classifier.epochs", self.epochs, 0)
-        checks.at_least("evaluation.classifier.batch_size", self.batch_size, 1)
+        checks.at_least("epochs", self.epochs, 0)
+        checks.at_least("batch_size", self.batch_size, 1)
         for field in ("learning_rate", "held_out"):
-            value = getattr(self, field)
-            if not 0 < value < 1:
-                raise ValueError(
-                    f"Expected evaluation.classifier.{field} in (0, 1), got {value!r}."
-                )
+            checks.positive(field, getattr(self, field))
+            checks.within(field, getattr(self, field), 0, 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,9 +71,7 @@ class Classifier:
     def save(self, path: Path) -> None:
         """Write to an .npz file."""
         leaves = {f"{i:02d}": v for i, v in enumerate(jax.tree.leaves(self.params))}
-        buffer = io.BytesIO()
-        np.savez(buffer, accuracy=np.float64(self.accuracy), **leaves)
-        files.write_bytes(path, buffer.getvalue())
+        files.write_arrays(path, accuracy=np.array(self.accuracy), **leaves)
 
     @classmethod
     def load(
@@ -85,9 +80,9 @@ class Classifier:
         """Read what `save` wrote."""
         network = _network(image_shape, num_classes)
         treedef = jax.tree.structure(jax.eval_shape(network.init, jax.random.key(0)))
-        with np.load(path, allow_pickle=False) as arrays:
-            leaves = [arrays[f"{i:02d}"] for i in range(len(arrays) - 1)]
-            accuracy = float(arrays["accuracy"])
+        arrays = files.read_arrays(path)
+        accuracy = float(arrays.pop("accuracy"))
+        leaves = [arrays[f"{i:02d}"] for i in range(len(arrays))]
         return cls(network.apply, jax.tree.unflatten(treedef, leaves), accuracy)
 
     def log_probabilities(self, images: Images) -> Float[np.ndarray, "images classes"]:

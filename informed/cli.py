@@ -30,7 +30,13 @@ from informed.landscape import command as landscape
 from informed.landscape.runs import LandscapeConfig
 from informed.stages import Paths
 from informed.sweep import SweepConfig
-from shadow import checks, devices
+from shadow import checks, devices, records
+from shadow.records import (
+    ConfigurationMismatchError,
+    NotMadeError,
+    VersionMismatchError,
+)
+from shadow.store import CorruptBlockError
 
 _COMMANDS = {
     "run": "all stages: shadow, train, attack, evaluate",
@@ -44,6 +50,14 @@ _COMMANDS = {
     "landscape": "weights alone: where attacks end, by where they begin",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
+_EXPECTED = (
+    ValueError,
+    LookupError,
+    RuntimeError,
+    OSError,
+    ArithmeticError,
+    ImportError,
+)
 _EPILOG = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
 Finished stages do nothing, interrupted ones go on where they were.
@@ -57,15 +71,40 @@ def main(argv: Sequence[str] | None = None) -> None:
         devices.one_a_core()
     arguments, rest = _parser().parse_known_args(argv)
     try:
-        _execute(arguments, rest)
-    except (ValueError, LookupError, RuntimeError, OSError, ArithmeticError) as error:
+        with records.accepting_other_versions(
+            getattr(arguments, "accept_versions", False)
+        ):
+            _execute(arguments, rest)
+    except _EXPECTED as error:
         if arguments.debug:
             raise
-        print(f"informed {arguments.command}: {error}", file=sys.stderr)
+        text = f"{error} {_remedy(error, arguments)}".rstrip()
+        print(f"informed {arguments.command}: {text}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\nInterrupted; the same command goes on from here.", file=sys.stderr)
         sys.exit(130)
+
+
+def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
+    """What to do about an error, in terms of the command line."""
+    workdir = getattr(arguments, "workdir", None)
+    if isinstance(error, VersionMismatchError):
+        return (
+            "Use those versions or another --workdir, or go on knowingly with"
+            " --accept-versions."
+        )
+    if isinstance(error, ConfigurationMismatchError):
+        return (
+            "Use that configuration, or another --workdir (with --shadow to attack the"
+            " same models)."
+        )
+    if isinstance(error, CorruptBlockError):
+        shadow = getattr(arguments, "shadow", None) or workdir
+        return f"Remake what is corrupt: informed shadow verify --workdir={shadow}"
+    if isinstance(error, NotMadeError):
+        return f"Make it, or finish it, with `informed {error.by}`."
+    return ""
 
 
 def load_experiment(overrides: Sequence[str]) -> Experiment:
@@ -111,6 +150,11 @@ def _values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
         raise ValueError(f"Unknown configuration field: {hint}") from error
     except (flags.Error, OSError) as error:
         raise ValueError(str(error).strip().splitlines()[-1].strip()) from error
+    except Exception as error:  # anything that the user's file may raise
+        raise ValueError(
+            f"{file} could not be read as a configuration:"
+            f" {type(error).__name__}: {error}"
+        ) from error
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if values.config is None or file is None:
@@ -145,6 +189,11 @@ def _parser() -> argparse.ArgumentParser:
             "--shadow", type=Path, help="attack the shadow models of another workdir"
         )
         command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+        command.add_argument(
+            "--accept-versions",
+            action="store_true",
+            help="go on with what other versions of jax or of this package made",
+        )
         command.add_argument("--json", action="store_true", help="print JSON")
         command.add_argument("--quiet", action="store_true", help="no progress bars")
         command.add_argument("--debug", action="store_true", help="show tracebacks")

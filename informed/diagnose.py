@@ -5,7 +5,8 @@
 <workdir>/diagnostics/easy_and_hard.png Figure 14: best and worst reconstructions
 <workdir>/diagnostics/gradients.png     Figures 21, 22: norms and zeros of gradients
 <workdir>/diagnostics/losses.png        Figure 11: losses with and without the target
-<workdir>/diagnostics/metrics.png       Figures 5a/b, 19: how the metrics agree
+<workdir>/diagnostics/metrics.png       Figures 5a/b, 19: how the metrics agree, where
+                                        LPIPS or KL are asked for
 """
 
 import dataclasses
@@ -13,17 +14,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.figure
+import matplotlib.ticker
 import numpy as np
 from scipy import stats
 
 from informed import diagnostics, evaluation, metrics, report, stored
 from informed.diagnostics import Gradients, WithAndWithout
 from informed.experiment import Experiment
-from informed.stages import Paths
+from informed.stages import Paths, Stage
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
-from shadow.store import ShadowStore
 
 _EXTREMES = 6  # targets of either kind that are drawn
 _EPOCHS = 8  # at which gradients are taken
@@ -38,17 +39,14 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
       experiment, paths: of the run.
       progress: say what is being done.
     Returns: the contents of diagnostics.json.
-    Raises: FileNotFoundError: nothing was attacked yet.
+    Raises: NotMadeError: nothing was attacked yet; ConfigurationMismatchError,
+      VersionMismatchError: models or attacks were made otherwise.
     """
-    found = paths.workdir / "reconstructions.npz"
-    if not found.exists():
-        raise FileNotFoundError(
-            f"No reconstructions.npz in {paths.workdir}. Make it with `informed run`."
-        )
-    released = ShadowStore(paths.shadow / "released")
+    shadows, released = stored.stores(experiment, paths)
+    record = stored.attack_record(experiment, shadows, released)
+    Stage.require(paths.workdir, "attack", record)
     truth = released.read()
-    guesses = stored.read_arrays(found)["images"]
-    shadows = ShadowStore(paths.shadow / "shadow")
+    guesses = files.read_arrays(paths.workdir / "reconstructions.npz")["images"]
     factory = stored.factory_of(experiment, shadows, role="released")
     targets = stored.examples(released, truth.images, truth.labels)
     errors = metrics.mse(truth.images, guesses)
@@ -80,7 +78,10 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     judged = {"MSE": errors} | evaluation.other_metrics(
         experiment, paths, released, truth.images, guesses
     )
-    files.write_bytes(folder / "metrics.png", _agreement(judged))
+    if len(judged) > 1:
+        files.write_bytes(folder / "metrics.png", _agreement(judged))
+    else:  # nothing to compare the MSE with
+        (folder / "metrics.png").unlink(missing_ok=True)
     auc = diagnostics.membership_auc(
         factory.victim, truth.weights[:_MODELS], factory.fixed, targets
     )
@@ -184,6 +185,7 @@ def _gradients(slopes: Gradients, errors: np.ndarray) -> bytes:
     figure = matplotlib.figure.Figure(figsize=(9.0, 3.6), dpi=120)
     left, right = figure.subplots(1, 2)
     left.loglog(slopes.norms.sum(axis=1), errors, ".")
+    _few_ticks(left)
     left.set_xlabel(f"gradient norm of the target, sum of {len(slopes.epochs)} epochs")
     left.set_ylabel("MSE of its reconstruction")
     for layer, row in zip(slopes.layers, slopes.zeros, strict=True):
@@ -194,6 +196,18 @@ def _gradients(slopes: Gradients, errors: np.ndarray) -> bytes:
     right.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     return report.png(figure)
+
+
+def _few_ticks(axis: Any) -> None:
+    """At most four labelled ticks a side, plain numbers, none over another."""
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(matplotlib.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = side.get_view_interval()
+        within = [t for t in side.get_major_locator()() if low <= t <= high]
+        shown = within[:: -(-len(within) // 4)] or [float(np.sqrt(low * high))]
+        side.set_major_locator(matplotlib.ticker.FixedLocator(shown))
+        side.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:.2g}"))
+        side.set_minor_locator(matplotlib.ticker.NullLocator())
 
 
 def _losses(compared: list[WithAndWithout]) -> bytes:
@@ -216,13 +230,13 @@ def _losses(compared: list[WithAndWithout]) -> bytes:
 
 
 def _agreement(judged: Mapping[str, np.ndarray]) -> bytes:
-    names = list(judged)
-    others = names[1:] or names
+    others = list(judged)[1:]
     figure = matplotlib.figure.Figure(figsize=(4.2 * len(others), 3.6), dpi=120)
     for axis, name in zip(
         figure.subplots(1, len(others), squeeze=False)[0], others, strict=True
     ):
         axis.loglog(judged["MSE"], np.maximum(judged[name], 1e-12), ".", ms=4)
+        _few_ticks(axis)
         axis.set_xlabel("MSE")
         axis.set_ylabel(name)
         axis.set_title(f"Spearman {_spearman(judged['MSE'], judged[name]):.2f}")

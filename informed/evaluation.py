@@ -10,8 +10,9 @@ import numpy as np
 from informed import classifier, metrics, protection, report, stored
 from informed.experiment import Experiment
 from informed.stages import STAGES, Paths, Stage
-from shadow import checks, data, files, victims
-from shadow.store import ShadowStore, versions
+from shadow import data, files, records, victims
+from shadow.records import Record
+from shadow.store import ShadowStore
 
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
@@ -21,35 +22,32 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     """Compare the reconstructions with the targets; draw; write results.json.
 
     Returns: the contents of results.json.
-    Raises: FileNotFoundError: nothing was attacked yet.
+    Raises:
+      NotMadeError: nothing was attacked yet.
+      ConfigurationMismatchError, VersionMismatchError: models or attacks were made
+        otherwise; names the fields.
     """
     file = paths.workdir / "results.json"
-    shadows = ShadowStore(paths.shadow / "shadow")
-    released = ShadowStore(paths.shadow / "released")
+    shadows, released = stored.stores(experiment, paths)
     stage = Stage(
         paths.workdir,
         "evaluate",
-        stored.attack_configuration(experiment, shadows, released)
-        | stored.invert_configuration(experiment, shadows, released)
-        | {"evaluation": dataclasses.asdict(experiment.evaluation)},
+        stored.evaluate_record(experiment, shadows, released),
         outputs=("results.json", "reconstructions.png", "distances.png"),
     )
     if stage.done:
         return json.loads(file.read_text())
-    needed = {"attack": "reconstructions.npz"}
+    needed = {"attack": stored.attack_record(experiment, shadows, released)}
     if experiment.inversion.targets:
-        needed["invert"] = "inversions.npz"
-    for command, name in needed.items():
-        if not (paths.workdir / name).exists():
-            raise FileNotFoundError(
-                f"No {name} in {paths.workdir}. Make it with `informed {command}`."
-            )
+        needed["invert"] = stored.invert_record(experiment, shadows, released)
+    for name, record in needed.items():
+        Stage.require(paths.workdir, name, record)
     with stage.running():
-        guess = stored.read_arrays(paths.workdir / "reconstructions.npz")
+        guess = files.read_arrays(paths.workdir / "reconstructions.npz")
         guesses, truth = guess["images"], released.read()
         inverted, inversion_errors = None, np.empty(0)
         if experiment.inversion.targets:
-            inverted = stored.read_arrays(paths.workdir / "inversions.npz")
+            inverted = files.read_arrays(paths.workdir / "inversions.npz")
             count = len(inverted["images"])
             inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
         public, labels = stored.targets(shadows)
@@ -81,6 +79,10 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             report.ATTACKS[experiment.reconn.kind],
         )
     right = guess["labels"] == truth.labels if "labels" in guess else None
+    developer = stored.factory_of(experiment, released, role="released", width=1)
+    kind = shadows.array("fixed_labels")  # drawn as the targets are
+    if not experiment.data.shadow_name:
+        kind = np.concatenate([kind, labels])
     percentiles = neighbours.percentiles.mean(axis=0)
     stages = [name for name in STAGES if name != "invert" or inverted is not None]
     seconds = {
@@ -115,7 +117,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         ),
         **_inversion_results(truth, inverted, inversion_errors),
         "released_accuracy": _released_accuracy(experiment, released, truth),
-        **protection.of(experiment.training, labels, truth.images, guesses, right),
+        **protection.of(developer, kind, truth.images, guesses, right),
         "shadow_models": experiment.reconn.models or len(shadows),
         "num_targets": len(released),
         "num_fixed": len(shadows.array("fixed_labels")),
@@ -124,7 +126,12 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         "wall_s": round(sum(seconds.values()), 3),
         "picture": str(paths.workdir / "reconstructions.png"),
         "configuration": dataclasses.asdict(experiment),
-        "versions": versions(),
+        "versions": {
+            "models": dict(released.record.versions),
+            "reconstructions": Stage.read(paths.workdir, "attack")["versions"],
+            "evaluation": dict(stage.record.versions),
+            "packages": records.packages(),
+        },
     }
     files.write_json(file, results)
     return results
@@ -174,9 +181,10 @@ def _classifier(
         "classifier": dataclasses.asdict(experiment.evaluation.classifier),
         "released_fingerprint": released.fingerprint(),
     }
-    name = f"classifier-{checks.fingerprint(configuration)[:8]}"
+    record = Record.of(configuration, classifier=classifier.REVISION)
+    name = f"classifier-{record.fingerprint()[:8]}"
     file = paths.shadow / f"{name}.npz"
-    stage = Stage(paths.shadow, name, configuration, outputs=(file.name,))
+    stage = Stage(paths.shadow, name, record, outputs=(file.name,))
     if not stage.done:
         with stage.running():
             pool = data.load(experiment.data.name, data_dir=paths.data_dir)

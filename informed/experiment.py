@@ -54,10 +54,10 @@ class ShadowConfig:
     models_per_batch: int | None = None
 
     def __post_init__(self) -> None:
-        checks.at_least("shadow.count", self.count, 1)
-        checks.at_least("shadow.block_size", self.block_size, 1)
+        checks.at_least("count", self.count, 1)
+        checks.at_least("block_size", self.block_size, 1)
         if self.models_per_batch is not None:
-            checks.at_least("shadow.models_per_batch", self.models_per_batch, 1)
+            checks.at_least("models_per_batch", self.models_per_batch, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class InversionStage:
     attack: InversionConfig = dataclasses.field(default_factory=InversionConfig)
 
     def __post_init__(self) -> None:
-        checks.at_least("inversion.targets", self.targets, 0)
+        checks.at_least("targets", self.targets, 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,28 +6,34 @@
     invert     <workdir>/inversions.npz               inversions of a few of them
     evaluate   <workdir>/results.json, *.png          the comparison with the truth
 
-A finished stage does nothing; an interrupted one goes on; one begun with another
-configuration is refused, and the message names the fields that differ. `<shadow>` is
+A finished stage does nothing; an interrupted one goes on. Every stage compares its
+whole configuration and its versions with those of the stores and stages that it reads,
+and with its own earlier record; what differs is refused, field by field. `<shadow>` is
 the same folder as `<workdir>` unless another run's shadow models are to be attacked.
 """
 
 import dataclasses
-import hashlib
-from pathlib import Path
-from typing import Any
+import functools
+from collections.abc import Callable
 
 import numpy as np
 
-from informed import evaluation, stored
+from informed import evaluation, feasible, stored
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
 from informed.experiment import Experiment
 from informed.stages import Paths, Stage
 from informed.threat import Knowledge, Release
 from reconn import trainer
-from shadow import data, victims
+from shadow import checks, data, files
 from shadow.factory import Factory
 from shadow.store import ShadowStore
+
+_DATA_FIELDS = {
+    "num_fixed": "config.data.num_fixed",
+    "num_test": "config.data.num_test",
+    "num_shadow": "config.shadow.count",
+}
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
@@ -40,33 +46,24 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
 
 
 def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
-    """Train the shadow models and the released models of the test targets."""
+    """Train the shadow models and the released models of the test targets.
+
+    Raises: ValueError: a later stage couldn't be run; found before the first model.
+    """
     stage = Stage(
         paths.shadow,
         "shadow",
-        _shadow_configuration(experiment),
+        stored.shadow_record(experiment),
         outputs=("shadow/manifest.json", "released/manifest.json"),
     )
     if stage.done and not any(store.missing() for store in _stores(paths)):
+        made, _ = stored.stores(experiment, paths)
+        feasible.require(experiment, stored.victim_of(experiment, made))
         return
-    config = experiment.data
-    pool = data.load(config.name, data_dir=paths.data_dir)
-    split = data.split(
-        pool,
-        num_fixed=config.num_fixed,
-        num_shadow=experiment.shadow.count,
-        num_test=config.num_test,
-        seed=experiment.seed,
-        balanced=config.balanced,
-        shadow_pool=(
-            data.load(config.shadow_name, data_dir=paths.data_dir)
-            if config.shadow_name
-            else None
-        ),
-    )
-    victim = victims.build(
-        experiment.victim, image_shape=pool.image_shape, num_classes=pool.num_classes
-    )
+    load = loader(paths.data_dir)
+    victim = feasible.victim(experiment, load(experiment.data.name))
+    feasible.require(experiment, victim)
+    split = _split(experiment, load)
     with stage.running():
         for role, targets in (("released", split.test), ("shadow", split.shadow)):
             factory = Factory(
@@ -93,6 +90,25 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             factory.fill(store, targets, progress=progress, on_block=stage.note)
 
 
+def require(
+    experiment: Experiment, load: Callable[[str], data.Examples], sizes: set
+) -> None:
+    """Raise one clear line if any stage couldn't be run, without running one.
+
+    Args:
+      experiment: what is to be run.
+      load: the data set of a name.
+      sizes: divisions of data sets that are known to be possible; grows.
+    Raises: ValueError, ImportError: see `feasible.require`; or too few images.
+    """
+    pool = load(experiment.data.name)
+    feasible.require(experiment, feasible.victim(experiment, pool))
+    parts = (experiment.data, experiment.shadow.count, experiment.seed)
+    if parts not in sizes:
+        _split(experiment, load)
+        sizes.add(parts)
+
+
 def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
     """Check every block of the stores against its checksum; remake corrupt ones.
 
@@ -114,11 +130,11 @@ def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
 
 def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
     """Train the RecoNN on the shadow models. The released ones are not opened."""
-    store = ShadowStore(paths.shadow / "shadow")
+    store, _ = stored.stores(experiment, paths)
     stage = Stage(
         paths.workdir,
         "train",
-        stored.train_configuration(experiment, store),
+        stored.train_record(experiment, store),
         outputs=("reconn/run.json",),
     )
     if stage.done:
@@ -137,12 +153,12 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
 
 def attack(experiment: Experiment, paths: Paths) -> None:
     """Reconstruct the test targets from the weights of the released models alone."""
-    store = ShadowStore(paths.shadow / "shadow")
-    released = ShadowStore(paths.shadow / "released")
+    store, released = stored.stores(experiment, paths)
+    Stage.require(paths.workdir, "train", stored.train_record(experiment, store))
     stage = Stage(
         paths.workdir,
         "attack",
-        stored.attack_configuration(experiment, store, released),
+        stored.attack_record(experiment, store, released),
         outputs=("reconstructions.npz",),
     )
     if stage.done:
@@ -161,7 +177,7 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         arrays = {"images": guess.images}
         if guess.labels is not None:
             arrays["labels"] = guess.labels
-        stored.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
+        files.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
 
 
 def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -169,12 +185,11 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
     count = experiment.inversion.targets
     if not count:
         return
-    store = ShadowStore(paths.shadow / "shadow")
-    released = ShadowStore(paths.shadow / "released")
+    store, released = stored.stores(experiment, paths)
     stage = Stage(
         paths.workdir,
         "invert",
-        stored.invert_configuration(experiment, store, released),
+        stored.invert_record(experiment, store, released),
         outputs=("inversions.npz",),
     )
     if stage.done:
@@ -190,7 +205,7 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             Knowledge.informed(developer, public=public),
             key=experiment.inversion_key,
         )
-        stored.write_arrays(
+        files.write_arrays(
             paths.workdir / "inversions.npz",
             images=found.images,
             labels=np.asarray(found.labels),
@@ -200,19 +215,30 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
         )
 
 
-def _shadow_configuration(experiment: Experiment) -> dict[str, Any]:
-    """What decides the two stores."""
-    shadow = {
-        "count": experiment.shadow.count,
-        "block_size": experiment.shadow.block_size,
-    }
-    names = (experiment.data.name, experiment.data.shadow_name)
-    hashes = {
-        name: hashlib.sha256(Path(name).read_bytes()).hexdigest()
-        for name in names
-        if name and name.endswith(".npz") and Path(name).is_file()
-    }
-    return experiment.model_configuration | {"shadow": shadow, "files": hashes}
+def loader(data_dir: str | None) -> Callable[[str], data.Examples]:
+    """name -> the data set, as a field of the configuration names it; read once."""
+
+    @functools.cache
+    def load(name: str) -> data.Examples:
+        with checks.under("config.data"):
+            return data.load(name, data_dir=data_dir)
+
+    return load
+
+
+def _split(experiment: Experiment, load: Callable[[str], data.Examples]) -> data.Split:
+    """Fixed set, shadow targets and test targets."""
+    config, other = experiment.data, experiment.data.shadow_name
+    with checks.called(_DATA_FIELDS):
+        return data.split(
+            load(config.name),
+            num_fixed=config.num_fixed,
+            num_shadow=experiment.shadow.count,
+            num_test=config.num_test,
+            seed=experiment.seed,
+            balanced=config.balanced,
+            shadow_pool=load(other) if other else None,
+        )
 
 
 def _stores(paths: Paths) -> list[ShadowStore]:

@@ -1,64 +1,163 @@
 """What theory says of an experiment's private training, and whether attacks obey it."""
 
+import dataclasses
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 import dp
 from dp import accounting, bounds, rates
+from dp.mechanisms import Mechanism
 from informed import metrics
-from shadow.training import TrainingConfig
+from shadow.factory import Factory
+from shadow.training import steps_taken
 
 DELTA = 1e-5
+CONFIDENCE = 0.99  # of kappa
 _THRESHOLDS = -np.linspace(0, 0.2, 41)  # of minus the mean squared error
-_FIELDS = ("epsilon", "delta", "label_bound", "label_violation", "roc_violations")
+_FIELDS = (
+    "epsilon",
+    "epsilon_of_target",
+    "accounted",
+    "delta",
+    "label_kappa",
+    "label_bound",
+    "label_violation",
+    "roc_violations",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Accounted:
+    """What of private training counts, by who knows which randomness.
+
+    Attributes:
+      target: the mechanism that releases the target, under "zero_out"; None: it takes
+        part in no step, and nothing of it is released.
+      any_record: the same of the record that takes part most often.
+      replaced: of the target, under "replace_one".
+      how: in words.
+    """
+
+    target: Mechanism | None
+    any_record: Mechanism | None
+    replaced: dp.Gaussian | None
+    how: str
+
+
+def accounted(developer: Factory) -> Accounted:
+    """The mechanisms by which a factory's released models reveal their target.
+
+    Sampling amplifies privacy only while nobody knows who was sampled. Where the order
+    is public, a record is protected by the noise of the steps that it takes part in.
+
+    Raises: ValueError: training adds no noise.
+    """
+    training = developer.training
+    q, epochs = training.privacy.sampling_probability, training.epochs
+    poisson = training.privacy.mechanism(steps=epochs, relation="zero_out")
+    if q == 1 or not training.order_is_public:
+        full = _gaussian(poisson.noise_multiplier, epochs, "replace_one")
+        how = (
+            f"full batches, {epochs} steps"
+            if q == 1
+            else f"sampling with probability {q:g} that nobody is told, {epochs} steps"
+        )
+        return Accounted(target=poisson, any_record=poisson, replaced=full, how=how)
+    taken = steps_taken(training, developer.order_key, len(developer.fixed))
+    own, most = int(taken[-1]), int(taken.max())
+    sigma = poisson.noise_multiplier
+    return Accounted(
+        target=_gaussian(sigma, own, "zero_out"),
+        any_record=_gaussian(sigma, most, "zero_out"),
+        replaced=_gaussian(sigma, own, "replace_one"),
+        how=(
+            f"public sampling: the target takes part in {own} of {epochs} steps, no"
+            f" record in more than {most}"
+        ),
+    )
 
 
 def of(
-    training: TrainingConfig,
+    developer: Factory,
     labels: Int[np.ndarray, " images"],
     targets: Float[np.ndarray, "targets height width channels"],
     guesses: Float[np.ndarray, "targets height width channels"],
     right: Bool[np.ndarray, " targets"] | None,
-) -> dict[str, float | None]:
+) -> dict[str, float | str | None]:
     """Fields of results.json; None where training adds no noise.
 
     Args:
-      training: of the released models.
-      labels: of images of the targets' kind.
+      developer: who trained the released models.
+      labels: of images drawn from where the targets are drawn from.
       targets, guesses: of every release.
       right: whether the attack named each target's label, where it names labels.
     Returns:
-      epsilon: at delta, of the "zero_out" relation.
-      label_bound: the largest probability with which anyone can name the target's
-        label, who would otherwise name the most frequent one.
+      epsilon: at delta, of the "zero_out" relation, for every record of the training
+        set; epsilon_of_target: for the target's place in it, which a public order may
+        sample less often than others.
+      accounted: what was counted, in words.
+      label_kappa: how often the most frequent label is right without the release; an
+        upper bound with confidence `CONFIDENCE`.
+      label_bound: the largest probability with which anyone who isn't told the
+        target's label can name it, from the target's place.
       label_violation: the probability of as many right labels if that holds.
       roc_violations: at how many errors the attack recognises a release's own target
         more often than its false positives on other targets allow. Those are trained
         on too, so the bound is that of "replace_one".
     """
-    if not training.privacy.noise_multiplier:
+    if not developer.training.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
-    run = training.privacy.mechanism(steps=training.epochs, relation="zero_out")
-    kappa = float(np.bincount(labels).max() / len(labels))
-    gamma = float(dp.rero_bound(run, kappa=kappa).gamma)
+    run = accounted(developer)
+    kappa = most_frequent(labels, developer.victim.num_classes)
+    gamma = kappa
+    if run.target is not None:
+        gamma = float(dp.rero_bound(run.target, kappa=kappa).gamma)
     others = np.random.default_rng(0).integers(0, len(targets), len(targets))
-    replaced = dp.Gaussian(
-        noise_multiplier=training.privacy.noise_multiplier,
-        steps=training.epochs,
-        relation="replace_one",
-    )
+
+    def most_true(rate: float) -> float:
+        if run.replaced is None:
+            return rate
+        return float(np.exp(bounds.gaussian(np.log(rate), run.replaced.mu)))
+
     violated = rates.roc_violations(
         -metrics.mse(targets, guesses),
         -metrics.mse(targets[others], guesses),
-        lambda rate: float(np.exp(bounds.gaussian(np.log(rate), replaced.mu))),
+        most_true,
         _THRESHOLDS,
     )
     return {
-        "epsilon": accounting.epsilon(run, DELTA),
+        "epsilon": _epsilon(run.any_record),
+        "epsilon_of_target": _epsilon(run.target),
+        "accounted": run.how,
         "delta": DELTA,
+        "label_kappa": kappa,
         "label_bound": gamma,
         "label_violation": None
         if right is None
         else rates.violation(int(right.sum()), len(right), gamma),
         "roc_violations": len(violated),
     }
+
+
+def most_frequent(labels: Int[np.ndarray, " images"], num_classes: int) -> float:
+    """Upper confidence bound of the most frequent label's probability.
+
+    Clopper-Pearson at `CONFIDENCE`, over all classes at once.
+    """
+    counts = np.bincount(labels, minlength=num_classes)
+    one = 1 - 2 * (1 - CONFIDENCE) / num_classes  # the interval is two-sided
+    return rates.clopper_pearson(int(counts.max()), len(labels), one)[1]
+
+
+def _gaussian(sigma: float, steps: int, relation: str) -> dp.Gaussian | None:
+    if not steps:
+        return None
+    return dp.Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
+
+
+def _epsilon(run: Mechanism | None) -> float:
+    if run is None:
+        return 0.0
+    assert isinstance(run, dp.Gaussian | dp.PoissonGaussian)
+    return accounting.epsilon(run, DELTA)

@@ -136,10 +136,12 @@ def table(results: Mapping[str, Any]) -> str:
             f" {results['inversion_targets']} inversions"
         )
     if results["epsilon"] is not None:
-        lines.append(
+        lines += [
             f"differential privacy        epsilon {results['epsilon']:.4g} at delta"
-            f" {results['delta']:g}"
-        )
+            f" {results['delta']:g}",
+            f"  of the target's place     epsilon {results['epsilon_of_target']:.4g}",
+            f"  accounted                 {results['accounted']}",
+        ]
         lines.append(
             f"label: bound                {100 * results['label_bound']:.1f} % (always"
             " valid, whatever the attack)"

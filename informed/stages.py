@@ -4,12 +4,12 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from shadow import checks, files
-from shadow.store import ConfigurationMismatchError
+from shadow import files, records
+from shadow.records import NotMadeError, Record
 
 STAGES = ("shadow", "train", "attack", "invert", "evaluate")
 
@@ -32,48 +32,54 @@ class Paths:
 class Stage:
     """A stage of a run in `folder`.
 
-    Raises: ConfigurationMismatchError: it was begun there with another configuration.
+    Raises: ConfigurationMismatchError, VersionMismatchError: it was begun there under
+      another record.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        name: str,
-        configuration: Mapping[str, Any],
-        *,
-        outputs: Sequence[str],
+        self, folder: Path, name: str, record: Record, *, outputs: Sequence[str]
     ) -> None:
-        self.file = folder / "stages" / f"{name}.json"
-        self.configuration = json.loads(json.dumps(configuration))
+        self.file, self.record = _file(folder, name), record
         self.done, self.progress, self.wall_s = False, False, 0.0
+        self._accepted: list[str] = []
         if self.file.exists():
-            record = json.loads(self.file.read_text())
-            if not record["progress"]:
+            there = json.loads(self.file.read_text())
+            if not there["progress"]:
                 return  # begun, but nothing came of it
-            differing = checks.differences(record["configuration"], self.configuration)
-            if differing:
-                raise ConfigurationMismatchError(
-                    f"The stage {name!r} in {folder} was begun with another"
-                    f" configuration: {'; '.join(differing)}. Use another --workdir"
-                    " (with --shadow to attack the same models), or that configuration."
-                )
-            self.done = record["done"] and all(
+            accepted = _require(there, folder, name, record)
+            self._accepted = sorted({*there.get("accepted", []), *accepted})
+            self.done = there["done"] and all(
                 (folder / output).exists() for output in outputs
             )
-            self.progress, self.wall_s = True, record["wall_s"]
+            self.progress, self.wall_s = True, there["wall_s"]
 
     @staticmethod
     def read(folder: Path, name: str) -> dict[str, Any]:
-        """The record of a stage that was begun.
+        """What is recorded of a stage that was begun.
 
-        Raises: FileNotFoundError: it wasn't.
+        Raises: NotMadeError: it wasn't.
         """
-        file = folder / "stages" / f"{name}.json"
+        file = _file(folder, name)
         if not file.exists():
-            raise FileNotFoundError(
-                f"The stage {name!r} was never run in {folder}. Run `informed {name}`."
+            raise NotMadeError(
+                f"The stage {name!r} was never run in {folder}.", by=name
             )
         return json.loads(file.read_text())
+
+    @staticmethod
+    def require(folder: Path, name: str, record: Record) -> None:
+        """Refuse to build on a stage that isn't finished, or was made otherwise.
+
+        Raises:
+          NotMadeError: it isn't finished.
+          ConfigurationMismatchError, VersionMismatchError: made under another record.
+        """
+        there = Stage.read(folder, name)
+        _require(there, folder, name, record)
+        if not there["done"]:
+            raise NotMadeError(
+                f"The stage {name!r} in {folder} is not finished.", by=name
+            )
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -93,10 +99,22 @@ class Stage:
 
     def _write(self, *, done: bool) -> None:
         self.done = done
-        record = {
-            "configuration": self.configuration,
+        values = {
+            **self.record.values,
+            "accepted": self._accepted,
             "done": done,
             "progress": self.progress,
             "wall_s": round(self.wall_s, 3),
         }
-        files.write_json(self.file, record)
+        files.write_json(self.file, values)
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / "stages" / f"{name}.json"
+
+
+def _require(
+    there: dict[str, Any], folder: Path, name: str, record: Record
+) -> list[str]:
+    what = f"The stage {name!r} in {folder}"
+    return records.require_same(Record.read(there), record, what)

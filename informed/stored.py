@@ -1,63 +1,112 @@
 """What the files of a run hold, and what decided them."""
 
 import dataclasses
-import io
+import hashlib
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from informed.attacks import inversion_config
 from informed.experiment import Experiment
+from informed.stages import Paths
+from reconn import trainer
 from reconn.views import View
-from shadow import data, files, victims
+from shadow import data, training, victims
 from shadow.factory import Factory
+from shadow.records import Record
 from shadow.store import ShadowStore
 
+REVISION = 1  # of what is compared and how; see `shadow.records`
 
-def train_configuration(experiment: Experiment, store: ShadowStore) -> dict[str, Any]:
-    """What decides the RecoNN."""
-    return {
+
+def shadow_record(experiment: Experiment) -> Record:
+    """What decides both stores."""
+    names = (experiment.data.name, experiment.data.shadow_name)
+    hashes = {
+        name: hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        for name in names
+        if name and name.endswith(".npz") and Path(name).is_file()
+    }
+    shadow = {
+        "count": experiment.shadow.count,
+        "block_size": experiment.shadow.block_size,
+    }
+    return Record.of(
+        experiment.model_configuration | {"shadow": shadow, "files": hashes},
+        data=data.REVISION,
+        training=training.REVISION,
+    )
+
+
+def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowStore]:
+    """Shadow and released models, made under this experiment.
+
+    Raises:
+      NotMadeError: there are none.
+      ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
+    """
+    found = {role: ShadowStore(paths.shadow / role) for role in ("shadow", "released")}
+    sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
+    for role, store in found.items():
+        configuration = experiment.model_configuration | {
+            "num_models": sizes[role],
+            "block_size": experiment.shadow.block_size,
+        }
+        store.require(
+            Record.of(configuration, data=data.REVISION, training=training.REVISION)
+        )
+    return found["shadow"], found["released"]
+
+
+def train_record(experiment: Experiment, shadows: ShadowStore) -> Record:
+    """What decides the reconstructor."""
+    configuration = {
         "seed": experiment.seed,
         "view": dataclasses.asdict(experiment.view),
         "reconn": dataclasses.asdict(experiment.reconn),
-        "shadow_models": len(store),
-        "shadow_fingerprint": store.fingerprint(),
+        "shadow_models": len(shadows),
+        "shadow_fingerprint": shadows.fingerprint(),
     }
+    return Record.of(configuration, **trainer.revisions(experiment.reconn))
 
 
-def attack_configuration(
-    experiment: Experiment, store: ShadowStore, released: ShadowStore
-) -> dict[str, Any]:
+def attack_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
     """What decides the reconstructions."""
-    return train_configuration(experiment, store) | {
-        "released_fingerprint": released.fingerprint()
-    }
+    trained = train_record(experiment, shadows)
+    both = {**trained.configuration, "released_fingerprint": released.fingerprint()}
+    return Record(both, trained.versions)
 
 
-def invert_configuration(
-    experiment: Experiment, store: ShadowStore, released: ShadowStore
-) -> dict[str, Any]:
+def invert_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
     """What decides the inversions."""
-    return {
+    configuration = {
         "seed": experiment.seed,
         "inversion": dataclasses.asdict(experiment.inversion),
-        "shadow_fingerprint": store.fingerprint(),
+        "shadow_fingerprint": shadows.fingerprint(),
         "released_fingerprint": released.fingerprint(),
     }
+    return Record.of(configuration, inversion=inversion_config.REVISION)
 
 
-def write_arrays(file: Path, **arrays: np.ndarray) -> None:
-    """Write an .npz file in one step."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    files.write_bytes(file, buffer.getvalue())
-
-
-def read_arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; never unpickled."""
-    with np.load(file, allow_pickle=False) as arrays:
-        return dict(arrays)
+def evaluate_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
+    """What decides results.json."""
+    attacked = attack_record(experiment, shadows, released)
+    inverted = invert_record(experiment, shadows, released)
+    configuration = {
+        **attacked.configuration,
+        **inverted.configuration,
+        "evaluation": dataclasses.asdict(experiment.evaluation),
+    }
+    own = Record.of(configuration, evaluation=REVISION)
+    versions = {**attacked.versions, **inverted.versions, **own.versions}
+    return Record(own.configuration, versions)
 
 
 def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:

@@ -9,6 +9,7 @@ models they use differ) attack one store. Finished points do nothing when the sw
 run again; an interrupted one goes on.
 """
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -24,7 +25,8 @@ import matplotlib.figure
 from informed import pipeline, report
 from informed.experiment import Experiment
 from informed.stages import Paths
-from shadow import checks, files
+from shadow import checks, files, records
+from shadow.records import Record
 
 _METRICS = (
     "reconn_mse",
@@ -74,18 +76,22 @@ class SweepConfig:
 
     def __post_init__(self) -> None:
         if not self.points:
-            raise ValueError("Expected at least one of sweep.points, got none.")
-        checks.choice("sweep.metric", self.metric, _METRICS)
+            raise checks.FieldError(
+                "points", "Expected {} to hold at least one, got none."
+            )
+        checks.choice("metric", self.metric, _METRICS)
         fields = {field for point in self.points for field in _own(point)}
         for field in filter(None, (self.x, *self.series)):
             if field not in fields and not (field == self.x and field in _METRICS):
-                raise ValueError(
-                    "Expected sweep.x and sweep.series to be fields that the points"
-                    f" set, got {field!r}."
+                raise checks.FieldError(
+                    "x" if field == self.x else "series",
+                    f"Expected {{}} to be a field that the points set, got {field!r}.",
                 )
         names = [point[0] for point in self.points]
         if len({_slug(name) for name in names}) < len(names):
-            raise ValueError(f"Expected distinct names of sweep.points, got {names}.")
+            raise checks.FieldError(
+                "points", f"Expected distinct names of {{}}, got {names}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,12 +125,10 @@ def points(config: SweepConfig, base: Mapping[str, Any]) -> list[Point]:
         fields = _own(point)
         paper = fields.pop(_PAPER, None)
         common = dict(_assignment(text) for text in config.overrides)
-        try:
+        with _named(name):
             for field, value in (common | fields).items():
                 _set(values, field, value)
             experiment = Experiment.from_mapping(values)
-        except ValueError as error:
-            raise ValueError(f"Point {name!r} of the sweep: {error}") from error
         found.append(Point(name, fields, paper, experiment))
     return found
 
@@ -147,8 +151,18 @@ def run(
       progress: show bars.
       on_point: called with the row of each point, finished before or now.
     Returns: the rows of sweep.csv.
+    Raises:
+      ValueError: a point that couldn't be run to its end; names it, before any is.
+      ConfigurationMismatchError, VersionMismatchError: the folder holds a sweep of
+        another base; or of a point made otherwise.
     """
     todo = points(config, base)
+    load, sizes = pipeline.loader(data_dir), set[Any]()
+    for point in todo:
+        with _named(point.name):
+            pipeline.require(point.experiment, load, sizes)
+    record = Record.of({"overrides": list(config.overrides), "base": dict(base)})
+    records.claim(workdir / "sweep.json", record, f"The sweep in {workdir}")
     fields = list(dict.fromkeys(name for point in todo for name in point.fields))
     rows: list[dict[str, Any]] = []
     for number, point in enumerate(todo):
@@ -168,6 +182,15 @@ def run(
         files.write_bytes(workdir / "sweep.png", _figure(config, rows))
         on_point(row)
     return rows
+
+
+@contextlib.contextmanager
+def _named(point: str) -> Iterator[None]:
+    """Says of which point of the sweep an error is."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Point {point!r} of the sweep: {error}") from error
 
 
 def _own(point: Sequence[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int
 
+from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory, known_shuffling_key, shared_initialisation
 from shadow.training import TrainingConfig
@@ -32,11 +33,56 @@ class Release:
       weights: (releases, params), theta of each model. The rows are separate games
         that share D_- and A; each has a target of its own.
       deviations: (releases, params), standard deviations of what publishing added to
-        the weights, such as rounding (`informed.rounding`); None: nothing.
+        the weights, such as rounding (`informed.publishing`); None: nothing.
+    Raises: ValueError: another shape, NaN or infinity.
     """
 
     weights: Float32[np.ndarray, "releases params"]
     deviations: Float[np.ndarray, "releases params"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "deviations"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if np.ndim(values) != 2:
+                raise checks.FieldError(
+                    name,
+                    "Expected {} of a release of shape (releases, params), got"
+                    f" {np.shape(values)}.",
+                )
+            finite = np.isfinite(values).all(axis=1)
+            if not finite.all():
+                raise checks.FieldError(
+                    name,
+                    f"Expected finite {{}}, found NaN or infinity in {np.sum(~finite)}"
+                    f" of {len(values)} releases, such as number {finite.argmin()}.",
+                )
+        if self.deviations is not None and self.deviations.shape != self.weights.shape:
+            raise checks.FieldError(
+                "deviations",
+                f"Expected {{}} of shape {self.weights.shape}, one a weight, got"
+                f" {self.deviations.shape}.",
+            )
+
+    def require(self, knowledge: "Knowledge") -> None:
+        """Whether what the adversary is told fits what it sees.
+
+        Raises: ValueError: weights of another victim, or not one label a release.
+        """
+        releases, params = self.weights.shape
+        if knowledge.victim is not None and params != knowledge.victim.num_params:
+            raise checks.FieldError(
+                "weights",
+                f"Expected {{}} of {knowledge.victim.num_params} parameters, those of"
+                f" this victim, got {params}.",
+            )
+        if knowledge.labels is not None and len(knowledge.labels) != releases:
+            raise checks.FieldError(
+                "labels",
+                f"Expected one of {{}} a release, {releases}, got"
+                f" {len(knowledge.labels)}.",
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +114,7 @@ class Knowledge:
         configuration makes them public, and are None where it doesn't.
         """
         shared = factory.training.initialisation == "shared"
-        known = factory.training.shuffling == "known"
+        known = factory.training.order_is_public
         start = shared_initialisation(factory.victim, factory.key)
         return cls(
             fixed=factory.fixed,

@@ -8,8 +8,7 @@ in `network.npz`, batches of the search in `search/`: a run that was cut off goe
 """
 
 import dataclasses
-import json
-import time
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from informed import candidates, report
 from informed.attacks import kkt, kkt_search, model_inversion, stationarity
 from informed.attacks.kkt import Candidates, KktConfig
 from informed.attacks.kkt_search import Trial
-from shadow import checks, data, files, homogeneous, margin
+from shadow import checks, data, files, homogeneous, margin, records
 from shadow.homogeneous import HomogeneousConfig, Layer, Network
 from shadow.margin import MarginConfig
-from shadow.store import ConfigurationMismatchError
+from shadow.records import Record
 
 _VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; else odd against even
 _SAME = 0.05  # a pixel, for `stability`
@@ -54,10 +53,10 @@ class PointsConfig:
     mean_known: bool = True
 
     def __post_init__(self) -> None:
-        checks.choice("data.classes", self.classes, ("binary", "all"))
-        checks.at_least("data.points", self.points, 2)
-        checks.at_least("data.offset", self.offset, 0)
-        checks.at_least("data.held_out", self.held_out, 1)
+        checks.choice("classes", self.classes, ("binary", "all"))
+        checks.at_least("points", self.points, 2)
+        checks.at_least("offset", self.offset, 0)
+        checks.at_least("held_out", self.held_out, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,8 +68,8 @@ class SearchConfig:
     random: bool = False
 
     def __post_init__(self) -> None:
-        checks.at_least("search.trials", self.trials, 1)
-        checks.at_least("search.at_once", self.at_once, 1)
+        checks.at_least("trials", self.trials, 1)
+        checks.at_least("at_once", self.at_once, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,6 +98,15 @@ class Images:
         """What is subtracted."""
         return self.images.mean(axis=0)
 
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        return checks.fingerprint(
+            [
+                hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest()
+                for each in dataclasses.astuple(self)
+            ]
+        )
+
     @property
     def points(self) -> np.ndarray:
         """What the network sees; (points, inputs)."""
@@ -112,26 +120,24 @@ def run(
 
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
-    images = load(experiment.data, data_dir)
-    start = time.perf_counter()
-    network = victim(experiment, images, workdir / "network.npz")
-    trained = time.perf_counter()
+    with checks.under("config.data"):
+        images = load(experiment.data, data_dir)
+    clock = records.Clock(workdir / "seconds.json")
+    with clock.running("train_s"):
+        network = victim(experiment, images, workdir / "network.npz")
     mean = images.mean.ravel() if experiment.data.mean_known else None
-    trials = kkt_search.search(
-        experiment.attack,
-        network,
-        trials=experiment.search.trials,
-        at_once=experiment.search.at_once,
-        key=_key(experiment, 2),
-        ranges=None if experiment.search.random else kkt_search.Ranges.none(),
-        mean=mean,
-        folder=workdir / "search",
-    )
-    seconds = {
-        "train_s": round(trained - start, 1),
-        "attack_s": round(time.perf_counter() - trained, 1),
-    }
-    results = evaluate(experiment, images, network, trials, workdir) | seconds
+    with clock.running("attack_s"):
+        trials = kkt_search.search(
+            experiment.attack,
+            network,
+            trials=experiment.search.trials,
+            at_once=experiment.search.at_once,
+            key=_key(experiment, 2),
+            ranges=None if experiment.search.random else kkt_search.Ranges.none(),
+            mean=mean,
+            folder=workdir / "search",
+        )
+    results = evaluate(experiment, images, network, trials, workdir) | clock.seconds
     files.write_json(workdir / "results.json", results)
     return results
 
@@ -149,16 +155,18 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
     labels = pool.labels
     if config.classes == "binary":
         vehicles = np.isin(labels, _VEHICLES)
-        labels = (vehicles if config.name == "cifar10" else labels % 2).astype(np.int32)
+        cifar10 = config.name.partition(":")[0] == "cifar10"  # of any version
+        labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)
     wanted = slice(config.offset, config.offset + share)
     chosen = np.concatenate([np.flatnonzero(labels == c)[wanted] for c in classes])
     if len(chosen) < share * len(classes) or share == 0:
-        raise ValueError(
-            f"data.points is {config.points} and data.offset {config.offset}, but"
-            f" {config.name} has {np.bincount(labels).min()} images of its rarest class"
-            f" of {len(classes)}; expected at least one and at most all of a class."
+        raise checks.FieldError(
+            "points",
+            f"{{}} is {config.points} and offset {config.offset}, but {config.name} has"
+            f" {np.bincount(labels).min()} images of its rarest class of"
+            f" {len(classes)}; expected at least one and at most all of a class.",
         )
     rest = np.setdiff1d(np.arange(len(labels)), chosen)
     others = np.random.default_rng(0).permutation(rest)[: config.held_out]
@@ -168,42 +176,37 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
 
 
 def victim(experiment: Uninformed, images: Images, file: Path) -> Network:
-    """The trained network, from `file` if it is there."""
-    about = {
-        name: value
-        for name, value in dataclasses.asdict(experiment).items()
-        if name in ("seed", "data", "victim", "training")
-    }
-    about = json.loads(json.dumps(about))
-    if file.exists():
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = dict(stored)
-        differing = checks.differences(json.loads(str(arrays.pop("about"))), about)
-        if differing:
-            raise ConfigurationMismatchError(
-                f"{file} holds another victim: {'; '.join(differing)}. Use another"
-                " --workdir, or that configuration."
-            )
-        return tuple(
-            Layer(
-                jnp.asarray(arrays[f"w{number}"]),
-                jnp.asarray(arrays[f"b{number}"]) if f"b{number}" in arrays else None,
-            )
-            for number in range(len(experiment.victim.widths) + 1)
-        )
-    begun = homogeneous.init(
-        experiment.victim, images.points.shape[1], _key(experiment, 1)
+    """The trained network, from `file` if it is there.
+
+    Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
+    """
+    fields = dataclasses.asdict(experiment)
+    about = {name: fields[name] for name in ("seed", "data", "victim", "training")}
+    record = Record.of(
+        about | {"content": images.fingerprint()},
+        homogeneous=homogeneous.REVISION,
+        margin=margin.REVISION,
     )
-    network = margin.train(experiment.training, begun, images.points, images.labels)
-    arrays = {f"w{number}": np.asarray(layer.w) for number, layer in enumerate(network)}
-    for number, layer in enumerate(network):
-        if layer.b is not None:
-            arrays[f"b{number}"] = np.asarray(layer.b)
-    with files.replacing(file) as opened:
-        np.savez(
-            opened, allow_pickle=False, about=np.array(json.dumps(about)), **arrays
+
+    def train() -> dict[str, np.ndarray]:
+        begun = homogeneous.init(
+            experiment.victim, images.points.shape[1], _key(experiment, 1)
         )
-    return network
+        made = margin.train(experiment.training, begun, images.points, images.labels)
+        arrays = {f"w{i}": np.asarray(layer.w) for i, layer in enumerate(made)}
+        biases = {f"b{i}": np.asarray(layer.b) for i, layer in enumerate(made)}
+        return arrays | {
+            name: b for name, b in biases.items() if made[int(name[1:])].b is not None
+        }
+
+    arrays = records.kept(file, record, f"The victim in {file}", train)
+    return tuple(
+        Layer(
+            jnp.asarray(arrays[f"w{number}"]),
+            jnp.asarray(arrays[f"b{number}"]) if f"b{number}" in arrays else None,
+        )
+        for number in range(len(experiment.victim.widths) + 1)
+    )
 
 
 def evaluate(
@@ -219,7 +222,8 @@ def evaluate(
     training images.
     """
     chosen = kkt_search.by_loss(trials)[0]
-    found = _match(images, chosen.found.points)
+    mean = images.mean if experiment.data.mean_known else None
+    found = _match(images, chosen.found.points, mean)
     inversion = model_inversion.InversionOfModel(count=experiment.attack.candidates)
     prototypes = model_inversion.invert(inversion, network, key=_key(experiment, 3))
     baselines = {
@@ -227,14 +231,16 @@ def evaluate(
         "model_inversion": prototypes.points,
     }
     left, layers = at_truth(experiment, images, network)
-    of_runs = [int(_match(images, t.found.points).recovered.sum()) for t in trials]
+    of_runs = [
+        int(_match(images, t.found.points, mean).recovered.sum()) for t in trials
+    ]
     results: dict[str, Any] = {
         **{
             name: value if isinstance(value, int) else round(value, 3)
             for name, value in found.summary().items()
         },
         **{
-            f"{name}_recovered": int(_match(images, points).recovered.sum())
+            f"{name}_recovered": int(_match(images, points, mean).recovered.sum())
             for name, points in baselines.items()
         },
         "runs_recovered": of_runs,
@@ -253,15 +259,17 @@ def evaluate(
     return results
 
 
-def _match(images: Images, points: np.ndarray) -> candidates.Matches:
-    """Candidates beside the training images."""
+def _match(
+    images: Images, points: np.ndarray, mean: np.ndarray | None
+) -> candidates.Matches:
+    """Candidates beside the training images; `mean`: if the adversary knows it."""
     return candidates.match(
         images.images,
         images.labels,
         points.reshape(-1, *images.images.shape[1:]),
         images.held_out,
         images.held_out_labels,
-        mean=images.mean,
+        mean=mean,
     )
 
 

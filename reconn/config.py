@@ -63,37 +63,29 @@ class ReconnConfig:
     validation_fraction: float = 0.05
 
     def __post_init__(self) -> None:
-        checks.choice("reconn.kind", self.kind, KINDS)
-        checks.choice("reconn.architecture", self.architecture, networks.ARCHITECTURES)
-        checks.choice("reconn.activation", self.activation, ACTIVATIONS)
-        checks.choice("reconn.optimiser", self.optimiser, OPTIMISERS)
-        checks.choice("reconn.schedule", self.schedule, SCHEDULES)
+        checks.choice("kind", self.kind, KINDS)
+        checks.choice("architecture", self.architecture, networks.ARCHITECTURES)
+        checks.choice("activation", self.activation, ACTIVATIONS)
+        checks.choice("optimiser", self.optimiser, OPTIMISERS)
+        checks.choice("schedule", self.schedule, SCHEDULES)
         if self.models is not None:
-            checks.at_least("reconn.models", self.models, 2)
-        checks.at_least("reconn.epochs", self.epochs, 1)
-        checks.at_least("reconn.batch_size", self.batch_size, 1)
-        checks.at_least("reconn.warmup_epochs", self.warmup_epochs, 0)
-        checks.at_least("reconn.weight_decay", self.weight_decay, 0)
+            checks.at_least("models", self.models, 2)
+        checks.at_least("epochs", self.epochs, 1)
+        checks.at_least("batch_size", self.batch_size, 1)
+        checks.at_least("warmup_epochs", self.warmup_epochs, 0)
+        checks.at_least("weight_decay", self.weight_decay, 0)
         for field in ("learning_rate", "clip"):
-            if not getattr(self, field) > 0:
-                raise ValueError(
-                    f"Expected reconn.{field} > 0, got {getattr(self, field)!r}."
-                )
+            checks.positive(field, getattr(self, field))
         for field in ("input_dropout", "dropout"):
-            if not 0 <= getattr(self, field) < 1:
-                raise ValueError(
-                    f"Expected reconn.{field} in [0, 1), got {getattr(self, field)!r}."
-                )
+            checks.within(field, getattr(self, field), 0, 1)
         if self.weight_decay and self.optimiser != "adam":
-            raise ValueError(
-                "reconn.weight_decay is of the optimiser 'adam'; it would do nothing to"
-                f" {self.optimiser!r}. Set it to 0."
+            raise checks.FieldError(
+                "weight_decay",
+                "{} is of the optimiser 'adam'; it would do nothing to"
+                f" {self.optimiser!r}. Set it to 0.",
             )
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                "Expected reconn.validation_fraction in (0, 1), got"
-                f" {self.validation_fraction!r}."
-            )
+        checks.positive("validation_fraction", self.validation_fraction)
+        checks.within("validation_fraction", self.validation_fraction, 0, 1)
 
     def network(
         self, num_features: int, image_shape: tuple[int, ...]

@@ -6,7 +6,6 @@ on MNIST) carry nothing about the target and are dropped, not divided by almost 
 """
 
 import dataclasses
-import io
 import math
 from pathlib import Path
 
@@ -56,17 +55,16 @@ class Standardiser:
 
     def save(self, path: Path) -> None:
         """Write to an .npz file."""
-        buffer = io.BytesIO()
-        np.savez(buffer, mean=self.mean, scale=self.scale, clip=np.float64(self.clip))
-        files.write_bytes(path, buffer.getvalue())
+        clip = np.array(self.clip, np.float64)
+        files.write_arrays(path, mean=self.mean, scale=self.scale, clip=clip)
 
     @classmethod
     def load(cls, path: Path) -> "Standardiser":
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as arrays:
-            return cls(
-                mean=arrays["mean"], scale=arrays["scale"], clip=float(arrays["clip"])
-            )
+        arrays = files.read_arrays(path)
+        return cls(
+            mean=arrays["mean"], scale=arrays["scale"], clip=float(arrays["clip"])
+        )
 
 
 def fit(
@@ -115,7 +113,7 @@ def fit(
     if not varies.any():
         raise ValueError(
             f"No feature varies between the {count} shadow models: the target leaves no"
-            " trace in theta (training.epochs = 0?)."
+            " trace in theta (no epochs of training?)."
         )
     if not standardise:
         return Standardiser(

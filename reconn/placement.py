@@ -13,6 +13,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shadow import checks
+
 _SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
 _AXIS = "devices"
 
@@ -62,9 +64,9 @@ class Placement:
             return tuple(jax.device_put(a, self.devices[0]) for a in arrays)
         size = arrays[0].shape[1]
         if size % count:
-            raise ValueError(
-                f"Expected reconn.batch_size to be a multiple of the {count} devices,"
-                f" got {size}."
+            raise checks.FieldError(
+                "batch_size",
+                f"Expected {{}} to be a multiple of the {count} devices, got {size}.",
             )
         spec = PartitionSpec(None, _AXIS)
         return tuple(jax.device_put(a, NamedSharding(self._mesh, spec)) for a in arrays)

@@ -16,7 +16,7 @@ from reconn.networks import Discriminator, Network, patch_discriminator
 from reconn.placement import Placement
 from shadow.victims import Params
 
-LOWER = "Lower reconn.learning_rate, and begin in another folder."
+LOWER = "Lower learning_rate, and begin in another folder."
 
 
 class Steps:

@@ -26,18 +26,22 @@ import orbax.checkpoint as ocp
 from jaxtyping import Array, Float32, Int
 from tqdm import tqdm
 
-from reconn import features, kernel, losses, networks
+from reconn import features, kernel, losses, networks, views
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
+from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
 from reconn.views import EVERYTHING, View
-from shadow import checks, files
-from shadow.store import ConfigurationMismatchError, ShadowModels, ShadowStore
+from shadow import files, records
+from shadow.records import ConfigurationMismatchError, NotMadeError, Record
+from shadow.store import ShadowModels, ShadowStore
 from shadow.victims import Params
 
+REVISION = 2  # of the network and its training; see `shadow.records`
 _PREDICT_BATCH = 1024
 _CHECKPOINT_SECONDS = 30.0
+_JUDGED = 1000  # validation models that choose the shrinkage, at most
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,12 +71,14 @@ class Reconstructor:
     Attributes:
       view: what it sees of them.
       standardiser: makes its input of that.
-      model: and this the images.
+      model: and this the images,
+      shrinkage: which are drawn towards the mean image where theta tells little.
     """
 
     view: View
     standardiser: features.Standardiser
     model: TrainedNetwork | kernel.KernelRegression
+    shrinkage: Shrinkage
 
     def __call__(
         self, weights: Float32[np.ndarray, "models params"]
@@ -89,8 +95,9 @@ class Reconstructor:
         """Images, and labels where the model recovers them (a network doesn't)."""
         inputs = self.standardiser(self.view(weights))
         if isinstance(self.model, kernel.KernelRegression):
-            return self.model.labelled(inputs)
-        return self.model(inputs), None
+            images, labels = self.model.labelled(inputs)
+            return self.shrinkage(images), labels
+        return self.shrinkage(self.model(inputs)), None
 
 
 def train(
@@ -124,7 +131,8 @@ def train(
       validation MSE.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
-      ConfigurationMismatchError: another run was begun in `workdir`.
+      ConfigurationMismatchError, VersionMismatchError: another run was begun in
+        `workdir`.
       ValueError: fewer than two shadow models, or than config.models.
     """
     if len(models) < max(2, config.models or 0):
@@ -177,8 +185,15 @@ def train(
             progress=progress,
             on_epoch=on_epoch,
         )
+    unseen = slice(num_train, num_train + _JUDGED)
+    shrinkage = Shrinkage.fit(
+        images[:num_train].mean(axis=0), model(inputs[unseen]), images[unseen]
+    )
+    shrinkage.save(workdir / "shrinkage.npz")
     (workdir / "features.npy").unlink(missing_ok=True)
-    return Reconstructor(view=view, standardiser=standardiser, model=model)
+    return Reconstructor(
+        view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
+    )
 
 
 def load(
@@ -190,24 +205,35 @@ def load(
     """The reconstructor that a finished `train` left in `workdir`.
 
     Raises:
-      FileNotFoundError: there is none, or it isn't finished.
-      ConfigurationMismatchError: it was trained on another view.
+      NotMadeError: there is none, or it isn't finished.
+      ConfigurationMismatchError, VersionMismatchError: it was trained with another
+        configuration, or on another view.
     """
     workdir = Path(workdir)
-    if not (workdir / "standardiser.npz").exists():
-        raise FileNotFoundError(
-            f"No RecoNN in {workdir}. Train one with `informed train`."
-        )
+    if not (workdir / "run.json").exists():
+        raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
     standardiser = features.Standardiser.load(workdir / "standardiser.npz")
-    seen = json.loads((workdir / "run.json").read_text()).get("view")
-    if seen != view.fingerprint():
+    found = Record.read(json.loads((workdir / "run.json").read_text()))
+    if found.configuration.get("view") != view.fingerprint():
         raise ConfigurationMismatchError(
-            f"The RecoNN in {workdir} was trained on another view of theta. Pass the"
-            " view that it was trained on."
+            f"The reconstructor in {workdir} was trained on another view of theta. Pass"
+            " the view that it was trained on."
         )
+    of_training = {
+        name: found.configuration.get(name) for name in ("key", "models", "view")
+    }
+    asked = {"reconn": dataclasses.asdict(config), **of_training}
+    records.require_same(
+        found, _record(asked, config), f"The reconstructor in {workdir}"
+    )
     if config.kind == "kernel":
         regression = kernel.load(workdir / "kernel", config.kernel, image_shape)
-        return Reconstructor(view=view, standardiser=standardiser, model=regression)
+        return Reconstructor(
+            view=view,
+            standardiser=standardiser,
+            model=regression,
+            shrinkage=_shrinkage(workdir),
+        )
     network = config.network(standardiser.num_features, image_shape)
     run = Steps(
         network,
@@ -219,13 +245,28 @@ def load(
     )
     with _checkpoints(workdir) as manager:
         if manager.latest_step() != config.epochs:
-            raise FileNotFoundError(
+            raise NotMadeError(
                 f"The RecoNN in {workdir} has {manager.latest_step() or 0} of"
-                f" {config.epochs} epochs. Go on with `informed train`."
+                f" {config.epochs} epochs.",
+                by="train",
             )
         state, _ = _restore(manager, run.start())
     trained = TrainedNetwork(network, state["best"])
-    return Reconstructor(view=view, standardiser=standardiser, model=trained)
+    return Reconstructor(
+        view=view,
+        standardiser=standardiser,
+        model=trained,
+        shrinkage=_shrinkage(workdir),
+    )
+
+
+def _shrinkage(workdir: Path) -> Shrinkage:
+    """What a finished training left, last of all."""
+    if not (workdir / "shrinkage.npz").exists():
+        raise NotMadeError(
+            f"The reconstructor in {workdir} is not finished.", by="train"
+        )
+    return Shrinkage.load(workdir / "shrinkage.npz")
 
 
 def _train_network(
@@ -326,7 +367,12 @@ def _fit_kernel(
         return kernel.load(folder, config.kernel, images.shape[1:])
     seen, unseen = slice(0, num_train), slice(num_train, None)
     model = kernel.fit(
-        inputs[seen], images[seen], labels[seen], config.kernel, progress=progress
+        inputs[seen],
+        images[seen],
+        labels[seen],
+        config.kernel,
+        validation=(inputs[unseen], images[unseen], labels[unseen]),
+        progress=progress,
     )
     error = np.mean(np.square(model(inputs[unseen]) - images[unseen]), dtype=float)
     line = {
@@ -350,21 +396,29 @@ def _claim(
 ) -> None:
     """Record what is trained in a folder, or check that it is the same."""
     run = {
-        "config": json.loads(json.dumps(dataclasses.asdict(config))),
+        "reconn": dataclasses.asdict(config),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "models": models.fingerprint(),
         "view": view.fingerprint(),
     }
-    file = workdir / "run.json"
     begun = (workdir / "checkpoints").glob("[0-9]*"), (workdir / "kernel").glob("*.npy")
-    if file.exists() and any(itertools.chain(*begun)):
-        differing = checks.differences(json.loads(file.read_text()), run)
-        if differing:
-            raise ConfigurationMismatchError(
-                f"Another RecoNN was begun in {workdir}: {'; '.join(differing)}. Use"
-                " another folder, or the same arguments."
-            )
-    files.write_json(file, run)
+    records.claim(
+        workdir / "run.json",
+        _record(run, config),
+        f"The reconstructor in {workdir}",
+        begun=any(itertools.chain(*begun)),
+    )
+
+
+def revisions(config: ReconnConfig) -> dict[str, int]:
+    """Of the components that decide a reconstructor; see `shadow.records`."""
+    own = kernel.REVISION if config.kind == "kernel" else REVISION
+    return {config.kind: own, "view": views.REVISION}
+
+
+def _record(run: dict[str, Any], config: ReconnConfig) -> Record:
+    """What decides a reconstructor."""
+    return Record.of(run, **revisions(config))
 
 
 @functools.partial(jax.jit, static_argnums=0)

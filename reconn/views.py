@@ -12,6 +12,7 @@ Source: Balle et al. 2022, Table II.
 import dataclasses
 import functools
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from shadow.victims import Slice, Victim
 
 KINDS = ("weights", "logits")
 QUERIES = ("images", "components")
+REVISION = 1  # see `shadow.records`
 _MODELS_AT_ONCE = 64
 _LEARNT_FROM = 4000  # public images, for components
 _DEVIATIONS = 30.0
@@ -67,19 +69,43 @@ class ViewConfig:
     queries: str = "images"
 
     def __post_init__(self) -> None:
-        checks.choice("view.kind", self.kind, KINDS)
-        checks.choice("view.queries", self.queries, QUERIES)
-        checks.at_least("view.probes", self.probes, 1)
+        checks.choice("kind", self.kind, KINDS)
+        checks.choice("queries", self.queries, QUERIES)
+        checks.at_least("probes", self.probes, 1)
         if self.layers and self.kind != "weights":
-            raise ValueError(
-                f"view.layers is of view.kind='weights', got {self.layers} for"
-                f" {self.kind!r}. Leave it empty."
+            raise checks.FieldError(
+                "layers",
+                f"{{}} is of the kind 'weights', got {self.layers} for {self.kind!r}."
+                " Leave it empty.",
             )
 
     @property
     def public_images(self) -> int:
         """How many public images decide the queries, at most."""
         return _LEARNT_FROM if self.queries == "components" else self.probes
+
+    def require(self, victim: Victim, *, public: int) -> None:
+        """Whether there is such a view of this victim, with so many public images.
+
+        Raises: FieldError: as `view`.
+        """
+        if self.kind == "weights":
+            Layers.of(victim.layout, self.layers)
+            return
+        if public < self.probes:
+            raise checks.FieldError(
+                "probes",
+                f"Expected {{}} <= {public}, the public images, got {self.probes}.",
+            )
+        if self.queries == "components":
+            _require_pixels(math.prod(victim.image_shape), self.probes)
+
+    def most_features(self, victim: Victim) -> int:
+        """How many features there are of this victim, before any is dropped."""
+        if self.kind == "weights":
+            columns = Layers.of(victim.layout, self.layers).columns
+            return victim.num_params if columns is None else len(columns)
+        return self.probes * victim.num_classes
 
     def view(self, victim: Victim, public: np.ndarray) -> View:
         """The view of this victim.
@@ -90,13 +116,9 @@ class ViewConfig:
         Raises: ValueError: a layer the victim hasn't, too few public images, or fewer
           pixels than components.
         """
+        self.require(victim, public=len(public))
         if self.kind == "weights":
             return Layers.of(victim.layout, self.layers)
-        if len(public) < self.probes:
-            raise ValueError(
-                f"Expected view.probes <= {len(public)}, the public images, got"
-                f" {self.probes}."
-            )
         used = public[: self.public_images]
         made_from = hashlib.sha256(used.tobytes()).hexdigest()
         if self.queries == "components":
@@ -116,11 +138,7 @@ def strong_components(
     Raises: ValueError: fewer pixels than components.
     """
     flat = images.reshape(len(images), -1).astype(np.float64)
-    if count > flat.shape[1]:
-        raise ValueError(
-            f"Expected view.probes <= {flat.shape[1]}, the pixels, for view.queries"
-            f" 'components'; got {count}."
-        )
+    _require_pixels(flat.shape[1], count)
     variances, components = np.linalg.eigh(np.cov(flat, rowvar=False))
     strongest = components.T[::-1][:count]
     largest = np.abs(strongest).argmax(axis=1)[:, None]
@@ -130,15 +148,27 @@ def strong_components(
     return probes.reshape(count, *images.shape[1:])
 
 
+def _require_pixels(pixels: int, count: int) -> None:
+    """Raise FieldError unless there are so many principal components."""
+    if count > pixels:
+        raise checks.FieldError(
+            "probes",
+            f"Expected {{}} <= {pixels}, the pixels, for queries along principal"
+            f" components; got {count}.",
+        )
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layers:
     """Some of the weights.
 
     Attributes:
       columns: of theta; None: all.
+      params: length of theta, where columns are chosen.
     """
 
     columns: np.ndarray | None = None
+    params: int | None = None
 
     @classmethod
     def of(cls, layout: Sequence[Slice], names: Sequence[str]) -> "Layers":
@@ -153,15 +183,24 @@ class Layers:
             found = [part for part in layout if _begins(part.name, name)]
             if not found:
                 known = [part.name for part in layout]
-                raise ValueError(
-                    f"Unknown layer {name!r} in view.layers; the victim has"
-                    f" {', '.join(known)}.{checks.nearest(name, known)}"
+                raise checks.FieldError(
+                    "layers",
+                    f"Unknown layer {name!r} in {{}}; the victim has"
+                    f" {', '.join(known)}.{checks.nearest(name, known)}",
                 )
             columns += [np.arange(part.start, part.stop) for part in found]
-        return cls(np.unique(np.concatenate(columns)))
+        return cls(np.unique(np.concatenate(columns)), layout[-1].stop)
 
     def __call__(self, weights: Weights) -> Features:
-        """The chosen weights."""
+        """The chosen weights.
+
+        Raises: ValueError: theta of another length.
+        """
+        if self.params not in (None, weights.shape[-1]):
+            raise ValueError(
+                f"Expected weights of {self.params} parameters, those of the shadow"
+                f" models, got {weights.shape[-1]}."
+            )
         return weights if self.columns is None else weights[:, self.columns]
 
     def fingerprint(self) -> str:

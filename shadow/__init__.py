@@ -5,16 +5,18 @@ victims    the models under attack, and theta as a vector
 training   the training algorithm A
 factory    A over thousands of targets at once
 store      the (weights, target) data set on disk
+records    what made the things in a folder, and whether they may be gone on with
 """
 
 from shadow.data import Examples, Split, load, split, split_by_indices
 from shadow.factory import Factory, shared_initialisation
-from shadow.store import (
+from shadow.records import (
     ConfigurationMismatchError,
-    CorruptBlockError,
-    ShadowModels,
-    ShadowStore,
+    NotMadeError,
+    VersionMismatchError,
+    accepting_other_versions,
 )
+from shadow.store import CorruptBlockError, ShadowModels, ShadowStore
 from shadow.training import TrainingConfig, algorithm
 from shadow.victims import Victim, VictimConfig, from_haiku
 from shadow.victims import build as build_victim
@@ -24,12 +26,15 @@ __all__ = [
     "CorruptBlockError",
     "Examples",
     "Factory",
+    "NotMadeError",
     "ShadowModels",
     "ShadowStore",
     "Split",
     "TrainingConfig",
+    "VersionMismatchError",
     "Victim",
     "VictimConfig",
+    "accepting_other_versions",
     "algorithm",
     "build_victim",
     "from_haiku",

@@ -1,26 +1,32 @@
 """Checks of what a user hands in: one clear line, before anything is computed."""
 
+import contextlib
 import dataclasses
 import difflib
 import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
+
+from dp.checks import FieldError, require
 
 
 def choice(field: str, value: str, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of `allowed`.
 
-    Raises: ValueError: it isn't; the message names the nearest and all allowed names.
+    Raises: FieldError: it isn't; the message names the nearest and all allowed names.
     """
     names = list(allowed)
     if value in names:
         return value
-    raise ValueError(
-        f"Expected {field} to be one of {', '.join(sorted(names))}; got {value!r}."
-        f"{nearest(value, names)}"
+    raise FieldError(
+        field,
+        f"Expected {{}} to be one of {', '.join(sorted(names))}; got {value!r}."
+        f"{nearest(value, names)}",
     )
 
 
@@ -32,9 +38,36 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 
 
 def at_least(field: str, value: int | float, bound: int | float) -> None:
-    """Raise ValueError unless `value` >= `bound`."""
-    if not value >= bound:
-        raise ValueError(f"Expected {field} >= {bound}, got {value!r}.")
+    """Raise FieldError unless `value` >= `bound`."""
+    require(field, value, value >= bound, f">= {bound}")
+
+
+def positive(field: str, value: int | float) -> None:
+    """Raise FieldError unless `value` is finite and > 0."""
+    require(field, value, 0 < value < np.inf, "> 0 and finite")
+
+
+def within(field: str, value: int | float, low: int | float, high: int | float) -> None:
+    """Raise FieldError unless `value` is in [low, high)."""
+    require(field, value, low <= value < high, f"in [{low:g}, {high:g})")
+
+
+@contextlib.contextmanager
+def under(place: str) -> Iterator[None]:
+    """What is raised inside about a field names it `place.field`."""
+    try:
+        yield
+    except FieldError as error:
+        raise error.within(place) from error
+
+
+@contextlib.contextmanager
+def called(names: Mapping[str, str]) -> Iterator[None]:
+    """What is raised inside about a field names it as the caller does."""
+    try:
+        yield
+    except FieldError as error:
+        raise error.called(names) from error
 
 
 def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
@@ -46,7 +79,7 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
       values: field name -> value; a field left out takes its default.
       where: how the mapping is called in messages, as in "config.shadow".
     Raises: ValueError: unknown field (with the nearest name), missing field, wrong
-      type, or a value the dataclass itself refuses.
+      type, or a value the dataclass itself refuses, named with its whole path.
     """
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in values:
@@ -67,7 +100,8 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
         )
         if required and name not in made:
             raise ValueError(f"{where}.{name} is missing.")
-    return cls(**made)
+    with under(where):
+        return cls(**made)
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -21,6 +21,7 @@ from shadow import checks
 
 Images = Float32[np.ndarray, "examples height width channels"]
 Labels = Int[np.ndarray, " examples"]
+REVISION = 1  # of splits; see `shadow.records`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -142,7 +143,7 @@ def load_npz(path: str | os.PathLike) -> Examples:
     Raises: ValueError: an array is missing, or not what `Examples` expects.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no file {path}, which data.name asks for.")
+        raise FileNotFoundError(f"There is no file {path} to load images from.")
     with np.load(path, allow_pickle=False) as arrays:
         for name in ("images", "labels"):
             if name not in arrays:
@@ -179,7 +180,7 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
     for feature in ("image", "label"):
         if feature not in builder.info.features:
             raise ValueError(
-                f"Expected data.name={name!r} to have the features image and label,"
+                f"Expected the data set {name!r} to have the features image and label,"
                 f" found {', '.join(builder.info.features)}."
             )
     images, labels = [], []
@@ -192,7 +193,7 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
     shapes = {image.shape for image in images}
     if len(shapes) > 1:
         raise ValueError(
-            f"Expected data.name={name!r} to hold images of one shape, found"
+            f"Expected the data set {name!r} to hold images of one shape, found"
             f" {len(shapes)} shapes, such as {sorted(shapes)[:2]}."
         )
     pixels = np.stack(images).astype(np.float32) / np.float32(255)
@@ -208,9 +209,9 @@ def _prepared_folder(name: str, root: Path) -> Path:
     """The newest prepared version of a data set below `root`, found without network."""
     path, _, version = name.partition(":")
     if not path or Path(path).is_absolute():
-        raise ValueError(
-            "Expected data.name to be digits, a TFDS name or an .npz file, got"
-            f" {name!r}."
+        raise checks.FieldError(
+            "name",
+            f"Expected {{}} to be digits, a TFDS name or an .npz file, got {name!r}.",
         )
     found = [
         folder.parent
@@ -224,12 +225,13 @@ def _prepared_folder(name: str, root: Path) -> Path:
 
     known = ["digits", *tfds.list_builders(with_community_datasets=False)]
     if path.split("/")[0] not in known:
-        raise ValueError(
-            f"Unknown data.name={name!r}: neither prepared under {root}"
-            f" nor a data set of TFDS.{checks.nearest(path, known)}"
+        raise checks.FieldError(
+            "name",
+            f"{{}} is {name!r}, which is neither prepared under {root} nor a data set"
+            f" of TFDS.{checks.nearest(path, known)}",
         )
     raise FileNotFoundError(
-        f"data.name={name!r} is not prepared: looked in {root / path}. Set"
+        f"The data set {name!r} is not prepared: looked in {root / path}. Set"
         " TFDS_DATA_DIR to a folder that holds it, or prepare it once (needs network"
         " and `pip install 'informed-adversary[download]'`): python -c"
         f" \"import tensorflow_datasets as t; t.builder('{name}', data_dir='{root}',"
@@ -266,13 +268,13 @@ def split(
     Raises: ValueError: more examples asked for than there are, or images of the two
       pools differ in shape.
     """
-    for field, value in (("num_fixed", num_fixed), ("num_test", num_test)):
-        checks.at_least(f"data.{field}", value, 1)
-    checks.at_least("shadow.count", num_shadow, 1)
+    sizes = {"num_fixed": num_fixed, "num_shadow": num_shadow, "num_test": num_test}
+    for field, value in sizes.items():
+        checks.at_least(field, value, 1)
     rng = np.random.default_rng(seed)
     if shadow_pool is None:
-        sizes = [num_test, num_fixed, num_shadow]
-        test, fixed, shadow = _draw(pool, sizes, rng, balanced=balanced)
+        parts = [num_test, num_fixed, num_shadow]
+        test, fixed, shadow = _draw(pool, parts, rng, balanced=balanced)
         return split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
     test, fixed = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
     fresh = _unlike(shadow_pool, pool.take(np.concatenate([test, fixed])))
@@ -362,8 +364,8 @@ def _draw(
     if sum(sizes) > len(order):
         raise ValueError(
             f"Asked {pool.name} for {' + '.join(map(str, sizes))} = {sum(sizes)}"
-            f" examples, but it has {len(order)}. Lower data.num_test, data.num_fixed"
-            " or shadow.count."
+            f" different examples, but it has {len(order)}. Ask for fewer test targets,"
+            " fixed points or shadow models."
         )
     if not balanced:
         return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
@@ -375,8 +377,9 @@ def _draw(
     if needed > rounds:
         rarest = int(np.argmin([len(members) for members in by_class]))
         raise ValueError(
-            f"data.balanced asks {pool.name} for {needed} examples of each class, but"
-            f" class {rarest} has {rounds}. Ask for fewer, or set data.balanced=False."
+            f"Balanced parts take {needed} examples of each class, but"
+            f" class {rarest} has {rounds} in {pool.name}. Ask for fewer, or for parts"
+            " that are not balanced."
         )
     table = np.stack([members[:rounds] for members in by_class], axis=1)
     table = rng.permuted(table, axis=1)

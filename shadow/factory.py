@@ -61,9 +61,14 @@ class Factory:
         if width is None:
             width = models_per_batch(self.victim, self.training, len(self.fixed))
             object.__setattr__(self, "width", width)
-        checks.at_least("shadow.models_per_batch", width, 1)
+        checks.at_least("width", width, 1)
         self._check(self.fixed)
         object.__setattr__(self, "_compiled", _compile(self))
+
+    @property
+    def order_key(self) -> Array:
+        """The public key of the order of mini-batches, where that is public."""
+        return known_shuffling_key(self.key)
 
     @property
     def models_at_once(self) -> int:
@@ -115,7 +120,7 @@ class Factory:
             raise FloatingPointError(
                 f"Training diverged for {diverged.sum()} of {len(trained)} {self.role}"
                 f" models, such as number {ids[diverged.argmax()]}. Lower"
-                " training.learning_rate."
+                " learning_rate."
             )
         return trained
 
@@ -232,7 +237,7 @@ def _compile(factory: Factory) -> Callable[..., Array]:
         own = jax.random.fold_in(private, number)
         init_key, shuffle_key, noise_key = jax.random.split(own, 3)
         init = shared if training.initialisation == "shared" else victim.init(init_key)
-        key = known if training.shuffling == "known" else shuffle_key
+        key = known if training.order_is_public else shuffle_key
         return victim.flatten(train(init, fixed, (image, label), key, noise_key))
 
     mesh = Mesh(np.array(jax.local_devices()), ("models",))

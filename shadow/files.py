@@ -12,11 +12,12 @@ import numpy as np
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, only_if_absent: bool = False) -> Iterator[IO[bytes]]:
     """A file to write to, that replaces `path` in one step when all went well.
 
     A crash leaves the old file or the new; the content reaches the disk before the name
-    does.
+    does. With `only_if_absent` a file that is there already stays as it is, also when
+    two write at the same time.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
@@ -25,7 +26,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        if only_if_absent:
+            with contextlib.suppress(FileExistsError):
+                os.link(partial, path)
+        else:
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -42,7 +47,20 @@ def write_array(path: Path, values: np.ndarray) -> None:
         np.save(file, values, allow_pickle=False)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, only_if_absent: bool = False) -> None:
     """Write `value` as indented JSON with sorted keys, in one step."""
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
-    write_bytes(path, (text + "\n").encode())
+    with replacing(path, only_if_absent=only_if_absent) as file:
+        file.write((text + "\n").encode())
+
+
+def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+    """Write an .npz file in one step."""
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; never unpickled."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)

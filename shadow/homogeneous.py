@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 
 from shadow import checks
 
+REVISION = 1  # see `shadow.records`
 INITIALISERS = ("torch", "he_normal")
 BIASES = ("none", "first", "hidden")
 
@@ -60,16 +61,16 @@ class HomogeneousConfig:
 
     def __post_init__(self) -> None:
         if not self.widths:
-            raise ValueError("Expected victim.widths to name a hidden layer, got ().")
-        for width in self.widths:
-            checks.at_least("victim.widths", width, 1)
-        checks.at_least("victim.outputs", self.outputs, 1)
-        checks.choice("victim.biases", self.biases, BIASES)
-        checks.choice("victim.initialiser", self.initialiser, INITIALISERS)
-        if self.first_scale is not None and not self.first_scale > 0:
-            raise ValueError(
-                f"Expected victim.first_scale > 0 or None, got {self.first_scale!r}."
+            raise checks.FieldError(
+                "widths", "Expected {} to name a hidden layer, got ()."
             )
+        for width in self.widths:
+            checks.at_least("widths", width, 1)
+        checks.at_least("outputs", self.outputs, 1)
+        checks.choice("biases", self.biases, BIASES)
+        checks.choice("initialiser", self.initialiser, INITIALISERS)
+        if self.first_scale is not None:
+            checks.positive("first_scale", self.first_scale)
 
 
 def init(config: HomogeneousConfig, inputs: int, key: Array) -> Network:

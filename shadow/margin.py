@@ -36,6 +36,7 @@ from shadow.homogeneous import Layer, Network
 
 LOSSES = ("logistic", "mse")
 ROUTES = ("sphere", "weight_decay", "none")
+REVISION = 1  # see `shadow.records`
 _SHARP = (3.0, 300.0)  # of the soft least margin, in units of 1 / least margin
 _LARGE = 15.0  # log softplus(-q) = -q from here on
 
@@ -67,20 +68,18 @@ class MarginConfig:
     weight_decay: float = 1e-4
 
     def __post_init__(self) -> None:
-        checks.choice("training.loss", self.loss, LOSSES)
-        checks.choice("training.route", self.route, ROUTES)
+        checks.choice("loss", self.loss, LOSSES)
+        checks.choice("route", self.route, ROUTES)
         if self.route == "sphere" and self.loss == "mse":
-            raise ValueError(
-                'training.route is "sphere", which maximises margins; training.loss'
-                ' "mse" has none. Use "weight_decay" or "none".'
+            raise checks.FieldError(
+                "route",
+                '{} is "sphere", which maximises margins; the loss "mse" has none. Use'
+                ' "weight_decay" or "none".',
             )
         for field in ("fitting_steps", "route_steps"):
-            checks.at_least(f"training.{field}", getattr(self, field), 0)
+            checks.at_least(field, getattr(self, field), 0)
         for field in ("learning_rate", "largest_step", "route_rate", "weight_decay"):
-            if not getattr(self, field) > 0:
-                raise ValueError(
-                    f"Expected training.{field} > 0, got {getattr(self, field)!r}."
-                )
+            checks.positive(field, getattr(self, field))
 
 
 class State(NamedTuple):

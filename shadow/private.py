@@ -68,10 +68,7 @@ class PrivateSteps:
 
     def participants(self, key: Array, count: int) -> Float[Array, " examples"] | None:
         """Who takes part in a step, 1 or 0; None: everyone."""
-        q = self.privacy.sampling_probability
-        if q == 1:
-            return None
-        return jax.random.bernoulli(key, q, (count,)).astype(jnp.float32)
+        return participants(key, self.privacy.sampling_probability, count)
 
     def noisy_sum(
         self, params: Params, fixed: Any, target: Any, key: Array, noise_key: Array
@@ -95,3 +92,12 @@ class PrivateSteps:
     def divisor(self, count: int) -> float:
         """Of the sum: the expected number of examples in a step."""
         return count * self.privacy.sampling_probability
+
+
+def participants(
+    key: Array, probability: float, count: int
+) -> Float[Array, " examples"] | None:
+    """Who of so many examples takes part in a step, 1 or 0; None: everyone."""
+    if probability == 1:
+        return None
+    return jax.random.bernoulli(key, probability, (count,)).astype(jnp.float32)

@@ -2,29 +2,32 @@
 
 A store is a folder with a zarr group, a manifest and one commit a block:
 
-    manifest.json          configuration and its fingerprint, versions, layout, sizes
+    manifest.json          record (configuration, versions), layout, sizes; comes last
     weights/ images/ labels/              one zarr chunk a block
     fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
-    commits/000012.json    SHA-256 of block 12's arrays: the block exists
+    commits/000012.json    SHA-256 of block 12's arrays, and the store's fingerprint:
+                           the block exists
 
 A block is a pure function of (configuration, block number). It counts as written only
 when its commit is there, and the commit is renamed into place after the data. So
 `kill -9` loses at most the block in work, "resume" is "do what has no commit", and two
 workers on one block write the same bytes, given the same cores, devices and versions;
 otherwise they agree to rounding. Any zarr reader can open the arrays.
+
+A store that has no block yet may be replaced by one of another configuration. A worker
+that is still at the old one finds out when it commits: every commit carries the
+fingerprint of its store, which is checked when it is written and when it is read.
 """
 
+import contextlib
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
 import os
-import platform
-import shutil
+import time
 import typing
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,17 +36,14 @@ import numpy as np
 import zarr
 from jaxtyping import Float32, Int32
 
-from shadow import checks, files
+from shadow import checks, data, files, records, training
 from shadow.data import Examples, Split
+from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.victims import Slice, Victim
 
-FORMAT = 1
+FORMAT = 2
 _PER_MODEL = ("weights", "images", "labels")
-_VERSIONED = ("informed-adversary", "jax", "jaxlib", "dm-haiku", "optax", "numpy")
-
-
-class ConfigurationMismatchError(ValueError):
-    """What is there was made with another configuration; the message says where."""
+_ABANDONED = 3600.0  # seconds without a write, after which its writer must be dead
 
 
 class CorruptBlockError(RuntimeError):
@@ -101,9 +101,9 @@ class ShadowStore:
         self.path = Path(path)
         file = self.path / "manifest.json"
         if not file.is_file():
-            raise FileNotFoundError(
-                f"{self.path} is not a shadow store: it has no manifest.json. Make one"
-                " with `informed shadow`."
+            raise NotMadeError(
+                f"{self.path} is not a shadow store: it has no manifest.json.",
+                by="shadow",
             )
         self.manifest: dict[str, Any] = json.loads(file.read_text())
         if self.manifest["format"] != FORMAT:
@@ -129,9 +129,9 @@ class ShadowStore:
         """Open the store of this configuration at `path`, or make an empty one.
 
         Args:
-          path: folder; made in one step, so it is whole or absent.
+          path: folder; it is a store once its manifest is there, which comes last.
           configuration: JSON-able fields that decide the weights; compared, field by
-            field, with those of a store that is already there.
+            field, with those of a store that is already there, as are the versions.
           victim: gives the layout of theta.
           split: the data; the models' targets are `split.shadow` for the role
             "shadow", `split.test` for "released".
@@ -141,12 +141,30 @@ class ShadowStore:
           models_per_batch: width of the factory's batches, recorded so that missing
             blocks are made with the same one.
         A store that was made otherwise but has no block yet is replaced.
-        Raises: ConfigurationMismatchError: the store there was made otherwise.
+        Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
+          made otherwise.
         """
-        checks.at_least("shadow.block_size", block_size, 1)
+        checks.at_least("block_size", block_size, 1)
         path = Path(path)
         targets = split.shadow if role == "shadow" else split.test
-        configuration = json.loads(json.dumps(configuration))
+        record = Record.of(
+            {
+                "role": role,
+                **configuration,
+                "num_models": len(targets),
+                "block_size": block_size,
+                "content": {
+                    part: {
+                        "name": examples.name,
+                        "images_sha256": _digest(examples.images),
+                        "labels_sha256": _digest(examples.labels),
+                    }
+                    for part, examples in (("fixed", split.fixed), ("targets", targets))
+                },
+            },
+            data=data.REVISION,
+            training=training.REVISION,
+        )
         whole = {
             "fixed_images": split.fixed.images,
             "fixed_labels": split.fixed.labels,
@@ -159,9 +177,9 @@ class ShadowStore:
         manifest = {
             "format": FORMAT,
             "role": role,
-            "configuration": configuration,
-            "fingerprint": checks.fingerprint(configuration),
-            "versions": versions(),
+            **record.values,
+            "fingerprint": record.fingerprint(),
+            "packages": records.packages(),
             "num_models": len(targets),
             "num_params": victim.num_params,
             "num_classes": victim.num_classes,
@@ -169,33 +187,17 @@ class ShadowStore:
             "block_size": block_size,
             "layout": [dataclasses.asdict(entry) for entry in victim.layout],
             "models_per_batch": models_per_batch,
-            "data": {
-                part: {
-                    "name": examples.name,
-                    "images_sha256": _digest(examples.images),
-                    "labels_sha256": _digest(examples.labels),
-                }
-                for part, examples in (("fixed", split.fixed), ("targets", targets))
-            },
             "sha256": {name: _digest(values) for name, values in whole.items()},
         }
         if not (path / "manifest.json").exists():
             _write_empty(path, manifest, whole)
         store = cls(path)
-        same = ("role", "configuration", "num_models", "block_size", "data")
-        differing = checks.differences(
-            {name: store.manifest[name] for name in same},
-            {name: manifest[name] for name in same},
-        )
-        if differing and len(store.missing()) == store.num_blocks:
-            shutil.rmtree(path)
+        if store.record != record and len(store.missing()) == store.num_blocks:
+            (path / "manifest.json").unlink(missing_ok=True)
             _write_empty(path, manifest, whole)
-            return cls(path)
-        if differing:
-            raise ConfigurationMismatchError(
-                f"{path} was made with another configuration: {'; '.join(differing)}."
-                " Use another --workdir, or the configuration of the store."
-            )
+            store = cls(path)
+        store.require(record)
+        store.remove_abandoned()
         return store
 
     def __len__(self) -> int:
@@ -206,10 +208,28 @@ class ShadowStore:
         """(height, width, channels)."""
         return tuple(self.manifest["image_shape"])
 
+    @property
+    def record(self) -> Record:
+        """What decided the models: configuration, content of the data, versions."""
+        return Record.read(self.manifest)
+
+    def require(self, record: Record) -> list[str]:
+        """Compare with the record of who would go on with this store.
+
+        Only groups and fields of the configuration that `record` has are compared.
+
+        Returns: versions that differ and were accepted.
+        Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
+        """
+        found = self.record
+        common = {name: found.configuration.get(name) for name in record.configuration}
+        return records.require_same(
+            Record(common, found.versions), record, f"The store {self.path}"
+        )
+
     def fingerprint(self) -> str:
-        """A hash of everything that decides the models: configuration and data."""
-        names = ("role", "configuration", "num_models", "data")
-        return checks.fingerprint({name: self.manifest[name] for name in names})
+        """A hash of everything that decides the models."""
+        return self.manifest["fingerprint"]
 
     @property
     def num_blocks(self) -> int:
@@ -227,7 +247,7 @@ class ShadowStore:
     @property
     def initialisation(self) -> np.ndarray | None:
         """Theta_0 (params,) where all models share it, else None."""
-        if "initialisation" not in self._group:
+        if "initialisation" not in self.manifest["sha256"]:
             return None
         return self.array("initialisation")
 
@@ -240,7 +260,7 @@ class ShadowStore:
         if _digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
                 f"The array {name} of {self.path} does not match its checksum. Delete"
-                " the folder and make it again with `informed shadow`."
+                " the folder and make it again."
             )
         return values
 
@@ -251,14 +271,18 @@ class ShadowStore:
 
     def missing(self) -> list[int]:
         """Blocks that have no commit."""
-        return [b for b in range(self.num_blocks) if not self._commit_file(b).exists()]
+        folder = self.path / "commits"
+        done = {file.stem for file in folder.glob("*.json")}
+        return [b for b in range(self.num_blocks) if f"{b:06d}" not in done]
 
     def write_block(
         self, block: int, weights: np.ndarray, images: np.ndarray, labels: np.ndarray
     ) -> None:
         """Write one block, then commit it.
 
-        Raises: ValueError: an array of another shape than the block's.
+        Raises:
+          ConfigurationMismatchError: the store was replaced by another one meanwhile.
+          ValueError: an array of another shape than the block's.
         """
         start, stop = self.block_range(block)
         arrays = dict(zip(_PER_MODEL, (weights, images, labels), strict=True))
@@ -269,43 +293,50 @@ class ShadowStore:
                     f"Expected {name} of block {block} to be {shape}, got"
                     f" {values.shape}."
                 )
+        self._require_own_manifest()
         for name, values in arrays.items():
             self._zarr(name)[start:stop] = values
+        self._require_own_manifest()
         commit = {
             "block": block,
+            "fingerprint": self.fingerprint(),
+            "versions": dict(self.record.versions) | records.versions(),
             "sha256": {name: _digest(values) for name, values in arrays.items()},
         }
         files.write_json(self._commit_file(block), commit)
-        if not self.missing():
-            self._remove_partials()
 
     def read_block(self, block: int) -> ShadowModels:
         """Read one block and check it against its commit.
 
         Raises:
-          CorruptBlockError: its bytes aren't those that were committed.
-          RuntimeError: it was never committed.
+          CorruptBlockError: its bytes aren't those that were committed, or it was
+            committed into another store that was here before.
+          NotMadeError: it was never committed.
         """
         if not self._commit_file(block).exists():
-            raise RuntimeError(self._incomplete())
+            raise self._incomplete()
         found = self._read(block)
         commit = json.loads(self._commit_file(block).read_text())
+        if commit.get("fingerprint") != self.fingerprint():
+            raise CorruptBlockError(
+                f"Block {block} of {self.path} was committed into another store, which"
+                " was in the same folder before."
+            )
         for name in _PER_MODEL:
             if _digest(getattr(found, name)) != commit["sha256"][name]:
                 raise CorruptBlockError(
                     f"Block {block} of {self.path} is corrupt: {name} do not match the"
-                    " checksum. Find and remake such blocks with `informed shadow"
-                    f" verify --workdir={self.path.parent}`."
+                    " checksum."
                 )
         return found
 
     def blocks(self) -> Iterator[ShadowModels]:
         """All blocks in order, each checked.
 
-        Raises: as `read_block`; RuntimeError at once if the store isn't complete.
+        Raises: as `read_block`; NotMadeError at once if the store isn't complete.
         """
         if self.missing():
-            raise RuntimeError(self._incomplete())
+            raise self._incomplete()
         return (self.read_block(block) for block in range(self.num_blocks))
 
     def read(self) -> ShadowModels:
@@ -354,36 +385,45 @@ class ShadowStore:
     def _commit_file(self, block: int) -> Path:
         return self.path / "commits" / f"{block:06d}.json"
 
-    def _incomplete(self) -> str:
-        """Message for a reader who comes too early."""
-        return (
+    def _incomplete(self) -> NotMadeError:
+        """For a reader who comes too early."""
+        return NotMadeError(
             f"{self.path} has {self.num_blocks - len(self.missing())} of"
-            f" {self.num_blocks} blocks. Finish it with `informed shadow`."
+            f" {self.num_blocks} blocks.",
+            by="shadow",
         )
 
-    def _remove_partials(self) -> None:
-        """Delete what killed workers left behind."""
-        for file in self.path.rglob("*.partial"):
-            file.unlink(missing_ok=True)
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide the weights."""
-    found = {"python": platform.python_version()}
-    for package in _VERSIONED:
+    def _require_own_manifest(self) -> None:
+        """Whether the folder still holds the store that was opened."""
         try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            there = json.loads((self.path / "manifest.json").read_text())
+        except FileNotFoundError:
+            there = {"fingerprint": None}
+        if there["fingerprint"] != self.fingerprint():
+            raise ConfigurationMismatchError(
+                f"The store {self.path} was replaced by one of another configuration"
+                " while this worker was at it; its block is not committed."
+            )
+
+    def remove_abandoned(self, age: float = _ABANDONED) -> None:
+        """Delete half-written files that nobody has written to for `age` seconds.
+
+        Killed workers leave them behind. Younger ones may be a live worker's.
+        """
+        for file in self.path.rglob("*.partial"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > age:
+                    file.unlink()
 
 
 def _write_empty(
     path: Path, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> None:
-    """Make a store without blocks, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
-    group = zarr.create_group(partial)
+    """Make a store without blocks; it is one when its manifest is there.
+
+    Of several workers who do this at once the first one's manifest stays.
+    """
+    group = zarr.open_group(path, mode="a")
     rows, per_block = manifest["num_models"], manifest["block_size"]
     shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
         "weights": ((manifest["num_params"],), "float32", float("nan")),
@@ -391,24 +431,34 @@ def _write_empty(
         "labels": ((), "int32", -1),
     }
     for name, (shape, dtype, fill) in shapes.items():
-        group.create_array(
+        _require_array(
+            group,
             name,
             shape=(rows, *shape),
             chunks=(per_block, *shape),
-            dtype=dtype,
+            dtype=np.dtype(dtype),
             fill_value=fill,
             compressors=None,  # trained weights don't compress
         )
-    for name, values in whole.items():
-        group.create_array(name, data=np.asarray(values))
-    files.write_json(partial / "manifest.json", manifest)
-    try:
-        partial.rename(path)
-    except OSError:
-        shutil.rmtree(partial)
-        if not (path / "manifest.json").exists():
-            raise
-        # Another worker was faster; its store is as good.
+    for name, each in whole.items():
+        values = np.asarray(each)
+        _require_array(group, name, shape=values.shape, dtype=values.dtype)[...] = (
+            values
+        )
+    files.write_json(path / "manifest.json", manifest, only_if_absent=True)
+
+
+def _require_array(group: zarr.Group, name: str, **settings: Any) -> zarr.Array:
+    """An array of the group; what another worker has made or written to it stays."""
+    with contextlib.suppress(zarr.errors.ContainsArrayError):
+        return group.create_array(name, **settings)
+    there = typing.cast(zarr.Array, group[name])
+    same = all(
+        getattr(there, setting) == settings[setting]
+        for setting in ("shape", "chunks", "dtype")
+        if setting in settings
+    )
+    return there if same else group.create_array(name, overwrite=True, **settings)
 
 
 def _digest(values: np.ndarray) -> str:

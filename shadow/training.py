@@ -24,14 +24,16 @@ from jaxtyping import Array, Float, Int32
 
 from dp.gradient import PrivacyConfig
 from shadow import checks, gram
-from shadow.private import PrivateSteps
+from shadow.private import PrivateSteps, participants
 from shadow.victims import Params, Victim
 
 OPTIMISERS = ("adam", "sgd")
+SHUFFLINGS = ("auto", "known", "unknown")
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Algorithm = Callable[..., Params]
+REVISION = 1  # of A and the keys it gets; see `shadow.records`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,9 +49,11 @@ class TrainingConfig:
         through D_- + z in a new random order; its last batch may be smaller.
       weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
       initialisation: "shared", known to the adversary, or "random", a new one a model.
-      shuffling: "known": one order of mini-batches for all models; "unknown": a new one
-        a model. No effect on full batches. With privacy, which examples take part in
-        which step.
+      shuffling: "known": one order of mini-batches for all models, which is public;
+        "unknown": a new one a model, which nobody is told. No effect on full batches.
+        With privacy it decides who knows which examples take part in which step:
+        sampling amplifies privacy only while it is secret. "auto": "unknown" with
+        privacy, "known" without.
       privacy: clipping and noise; an epoch is then one step. The sum of clipped
         gradients is divided by the expected size of the batch, which is public.
     """
@@ -61,33 +65,32 @@ class TrainingConfig:
     batch_size: int | None = None
     weight_decay: float = 0.0
     initialisation: str = "shared"
-    shuffling: str = "known"
+    shuffling: str = "auto"
     privacy: PrivacyConfig = dataclasses.field(default_factory=PrivacyConfig)
 
     def __post_init__(self) -> None:
-        checks.choice("training.optimiser", self.optimiser, OPTIMISERS)
-        checks.choice(
-            "training.initialisation", self.initialisation, ("shared", "random")
-        )
-        checks.choice("training.shuffling", self.shuffling, ("known", "unknown"))
-        checks.at_least("training.epochs", self.epochs, 0)
-        checks.at_least("training.weight_decay", self.weight_decay, 0)
+        checks.choice("optimiser", self.optimiser, OPTIMISERS)
+        checks.choice("initialisation", self.initialisation, ("shared", "random"))
+        checks.choice("shuffling", self.shuffling, SHUFFLINGS)
+        checks.at_least("epochs", self.epochs, 0)
+        checks.at_least("weight_decay", self.weight_decay, 0)
         if self.batch_size is not None:
-            checks.at_least("training.batch_size", self.batch_size, 1)
+            checks.at_least("batch_size", self.batch_size, 1)
         if self.privacy.on and self.batch_size is not None:
-            raise ValueError(
-                f"training.batch_size is {self.batch_size}, but private training"
-                " samples batches by training.privacy.sampling_probability. Set"
-                " batch_size to None."
+            raise checks.FieldError(
+                "batch_size",
+                f"{{}} is {self.batch_size}, but private training samples batches by"
+                " privacy.sampling_probability. Set it to None.",
             )
-        if not self.learning_rate > 0:
-            raise ValueError(
-                f"Expected training.learning_rate > 0, got {self.learning_rate!r}."
-            )
-        if not 0 <= self.momentum < 1:
-            raise ValueError(
-                f"Expected training.momentum in [0, 1), got {self.momentum!r}."
-            )
+        checks.positive("learning_rate", self.learning_rate)
+        checks.within("momentum", self.momentum, 0, 1)
+
+    @property
+    def order_is_public(self) -> bool:
+        """Whether the order of mini-batches, or who is sampled when, is public."""
+        if self.shuffling == "auto":
+            return not self.privacy.on
+        return self.shuffling == "known"
 
 
 def optimiser(config: TrainingConfig) -> optax.GradientTransformation:
@@ -223,6 +226,30 @@ def step_keys(
     """Keys of a private step: (who takes part, noise)."""
     part = jax.random.fold_in(key, number)
     return part, part if noise_key is None else jax.random.fold_in(noise_key, number)
+
+
+def steps_taken(
+    config: TrainingConfig, key: Array, num_fixed: int
+) -> Int32[np.ndarray, " examples"]:
+    """In how many steps of private training each example takes part, by this key.
+
+    Args:
+      config: of private training.
+      key: the one that `algorithm` gets for the order.
+      num_fixed: size of D_-.
+    Returns: one count an example of D_-, and last that of the target.
+    """
+    q, count = config.privacy.sampling_probability, num_fixed + 1
+
+    def step(number: Array) -> Array:
+        part = participants(step_keys(key, None, number)[0], q, count)
+        return jnp.ones(count) if part is None else part
+
+    if not config.epochs:
+        return np.zeros(count, np.int32)
+    return np.asarray(
+        jax.lax.map(step, jnp.arange(config.epochs)).sum(axis=0), np.int32
+    )
 
 
 def spans(victim: Victim, config: TrainingConfig) -> bool:

@@ -50,11 +50,11 @@ class VictimConfig:
     initialiser: str = "lecun_normal"
 
     def __post_init__(self) -> None:
-        checks.choice("victim.architecture", self.architecture, ARCHITECTURES)
-        checks.choice("victim.activation", self.activation, ACTIVATIONS)
-        checks.choice("victim.initialiser", self.initialiser, _INITIALISERS)
+        checks.choice("architecture", self.architecture, ARCHITECTURES)
+        checks.choice("activation", self.activation, ACTIVATIONS)
+        checks.choice("initialiser", self.initialiser, _INITIALISERS)
         for width in self.widths:
-            checks.at_least("victim.widths", width, 1)
+            checks.at_least("widths", width, 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,9 +151,10 @@ def build(
     Raises: ValueError: images too small for the CNN's two convolutions.
     """
     if config.architecture == "cnn" and min(image_shape[:2]) < _SMALLEST_FOR_CNN:
-        raise ValueError(
-            f"Expected images of at least {_SMALLEST_FOR_CNN} x {_SMALLEST_FOR_CNN} for"
-            f" victim.architecture='cnn', got {image_shape}. Use 'mlp'."
+        raise checks.FieldError(
+            "architecture",
+            f"{{}} is 'cnn', which takes images of at least {_SMALLEST_FOR_CNN} x"
+            f" {_SMALLEST_FOR_CNN}; got {image_shape}. Use 'mlp'.",
         )
     activation = ACTIVATIONS[config.activation]
     w_init = _INITIALISERS[config.initialiser]

@@ -39,6 +39,7 @@ Targets = Float[Array, " points"]
 
 INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
 OPTIMISERS = ("adam", "line_search")
+REVISION = 1  # see `shadow.records`
 _MEMORY = 10
 _HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
@@ -75,16 +76,18 @@ class Lower:
     of_inputs: "Callable[[int], Lower] | None" = None
 
     def __post_init__(self) -> None:
-        checks.choice("bilevel.inverse", self.inverse, INVERSES)
+        checks.choice("inverse", self.inverse, INVERSES)
         if not self.decay > 0:
-            raise ValueError(
-                f"Expected bilevel.decay > 0, got {self.decay!r}: without it the lower"
-                " problem has no unique solution."
+            raise checks.FieldError(
+                "decay",
+                f"Expected {{}} > 0, got {self.decay!r}: without it the lower problem"
+                " has no unique solution.",
             )
         if self.inverse == "exact" and not self.affine:
-            raise ValueError(
-                'bilevel.inverse is "exact", which only affine victims have. Use'
-                ' "conjugate_gradients".'
+            raise checks.FieldError(
+                "inverse",
+                '{} is "exact", which only affine victims have. Use'
+                ' "conjugate_gradients".',
             )
 
     def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
@@ -359,11 +362,10 @@ class BilevelConfig:
     clip: bool = False
 
     def __post_init__(self) -> None:
-        checks.choice("bilevel.optimiser", self.optimiser, OPTIMISERS)
-        checks.at_least("bilevel.steps", self.steps, 1)
-        checks.at_least("bilevel.enough", self.enough, 0)
-        if not self.rate > 0:
-            raise ValueError(f"Expected bilevel.rate > 0, got {self.rate!r}.")
+        checks.choice("optimiser", self.optimiser, OPTIMISERS)
+        checks.at_least("steps", self.steps, 1)
+        checks.at_least("enough", self.enough, 0)
+        checks.positive("rate", self.rate)
 
 
 class Ended(NamedTuple):

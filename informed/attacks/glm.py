@@ -55,15 +55,18 @@ class GlmReconstruction:
       gradient_norm: how far from zero the objective's gradient must be at the released
         parameters, from what no target could explain: a label between the classes, or
         a target's share that is no product of features and residual. Never below the
-        rounding of the arithmetic.
-      implied_error: gradient_norm / residual, the relative error of x that it implies.
+        rounding of the arithmetic. None where any gradient could be a target's, as with
+        real labels: then nothing tells how tightly the model was solved, or whether the
+        fixed set is the right one.
+      implied_error: gradient_norm / residual, the relative error of x that it implies;
+        None where that is unknown.
     """
 
     x: np.ndarray
     y: Any
     residual: float
-    gradient_norm: float
-    implied_error: float
+    gradient_norm: float | None
+    implied_error: float | None
 
 
 def reconstruct_glm(
@@ -104,11 +107,12 @@ def reconstruct_glm(
     _check_residual(abs(share_0), rounding, len(known))
     x = share / share_0
     raw = float(mean(x @ theta + intercept) + share_0 / target_weight)
-    y, unexplained = raw, 0.0
-    if link != "identity":
-        y = float(np.clip(np.round(raw), 0, 1 if link == "logit" else None))
-        unexplained = abs(raw - y) * target_weight
-    return _result(x, y, abs(share_0) / target_weight, max(rounding, unexplained))
+    residual = abs(share_0) / target_weight
+    if link == "identity":
+        return _result(x, raw, residual, None)
+    y = float(np.clip(np.round(raw), 0, 1 if link == "logit" else None))
+    unexplained = abs(raw - y) * target_weight
+    return _result(x, y, residual, max(rounding, unexplained))
 
 
 def reconstruct_softmax(
@@ -195,7 +199,7 @@ def reconstruct_without_intercept(
     candidates = []
     for a in sorted(factors, key=abs):
         # r x = -share and x = a share, so the residual r is -1 / a.
-        candidates.append(_result(a * share, y, 1 / abs(a), rounding * abs(a)))
+        candidates.append(_result(a * share, y, 1 / abs(a), None))
     return candidates[0], candidates[1]
 
 
@@ -252,12 +256,12 @@ def _check_residual(residual: float, rounding: float, count: int) -> None:
 
 
 def _result(
-    x: np.ndarray, y: float, residual: float, gradient: float
+    x: np.ndarray, y: float, residual: float, gradient: float | None
 ) -> GlmReconstruction:
     return GlmReconstruction(
         x=x,
         y=y,
         residual=residual,
         gradient_norm=gradient,
-        implied_error=gradient / residual,
+        implied_error=None if gradient is None else gradient / residual,
     )

@@ -130,7 +130,7 @@ def _logistic(model: Any, known: np.ndarray, labels: np.ndarray) -> GlmReconstru
             "No class of the target is consistent with class_weight="
             f"{model.class_weight!r}. Is the fixed set the right one?"
         )
-    return _named(model, min(found, key=lambda guess: guess.gradient_norm))
+    return _named(model, min(found, key=lambda guess: guess.gradient_norm or 0.0))
 
 
 def _with_weights(

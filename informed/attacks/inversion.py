@@ -72,7 +72,8 @@ class TrainingInversion:
             where they are told.
         Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
           certified; expected_mse.
-        Raises: ValueError: a fact that it needs is None.
+        Raises: ValueError: a fact that it needs is None, weights of another victim, or
+          not one label a release.
         """
         return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
@@ -83,6 +84,7 @@ class TrainingInversion:
 
         What is found for a release doesn't depend on the others.
         """
+        release.require(knowledge)
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
@@ -122,6 +124,12 @@ class TrainingInversion:
         Returns: one a release; its rows are the unknown points. Points of one label may
           come in any order.
         """
+        release.require(dataclasses.replace(knowledge, labels=None))
+        if len(labels) != len(release.weights):
+            raise ValueError(
+                f"Expected one row of labels a release, {len(release.weights)}, got"
+                f" {len(labels)}."
+            )
         solver = Solver(self.config, knowledge, key)
         results = []
         for i, row in enumerate(labels):

@@ -5,6 +5,7 @@ import dataclasses
 from informed.attacks import coordinates
 from shadow import checks
 
+REVISION = 1  # of the attack; see `shadow.records`
 _COUNTS = (
     "steps",
     "label_components",
@@ -64,11 +65,11 @@ class InversionConfig:
     exact_mse: float = 1e-6
 
     def __post_init__(self) -> None:
-        checks.choice("inversion.coordinates", self.coordinates, coordinates.KINDS)
+        checks.choice("coordinates", self.coordinates, coordinates.KINDS)
         for field in _COUNTS:
-            checks.at_least(f"inversion.{field}", getattr(self, field), 1)
-        checks.at_least("inversion.draws", self.draws, 2)
-        checks.at_least("inversion.noise_factor", self.noise_factor, 1)
-        checks.at_least("inversion.label_factor", self.label_factor, 1)
+            checks.at_least(field, getattr(self, field), 1)
+        checks.at_least("draws", self.draws, 2)
+        checks.at_least("noise_factor", self.noise_factor, 1)
+        checks.at_least("label_factor", self.label_factor, 1)
         for components in self.stages:
-            checks.at_least("inversion.stages", components, 1)
+            checks.at_least("stages", components, 1)

@@ -39,9 +39,10 @@ from jaxtyping import Array, Float, Int
 
 from informed.attacks import stationarity
 from informed.attacks.kkt_config import KktConfig, Knobs
-from shadow import homogeneous, margin
+from shadow import checks, homogeneous, margin
 from shadow.homogeneous import Network
 
+REVISION = 1  # see `shadow.records`
 _FEW = 256  # random points that tell how large a layer's sums are
 _RESTARTING = 0.6  # of all steps
 _DEAD = 0.02  # of the largest multiplier
@@ -114,9 +115,10 @@ def attack_many(
     Raises: ValueError: `starts` with restarts, which would leave them.
     """
     if starts is not None and config.restarts:
-        raise ValueError(
-            f"attack.restarts is {config.restarts}, but candidates begin at given"
-            " starts, which restarts would leave. Set it to 0."
+        raise checks.FieldError(
+            "restarts",
+            f"{{}} is {config.restarts}, but candidates begin at given starts, which"
+            " restarts would leave. Set it to 0.",
         )
     knobs = Knobs.of(config) if knobs is None else knobs
     dtype = network[0].w.dtype

@@ -84,26 +84,23 @@ class KktConfig:
             "dual": ("squared", "linear"),
             "prior": ("squared", "linear"),
         }.items():
-            checks.choice(f"attack.{field}", getattr(self, field), allowed)
-        checks.at_least("attack.candidates", self.candidates, 2)
-        checks.at_least("attack.steps", self.steps, 1)
-        checks.at_least("attack.restarts", self.restarts, 0)
+            checks.choice(field, getattr(self, field), allowed)
+        checks.at_least("candidates", self.candidates, 2)
+        checks.at_least("steps", self.steps, 1)
+        checks.at_least("restarts", self.restarts, 0)
         for field in ("start", "rate", "multiplier_rate", "alpha"):
-            if not getattr(self, field) > 0:
-                raise ValueError(
-                    f"Expected attack.{field} > 0, got {getattr(self, field)!r}."
-                )
+            checks.positive(field, getattr(self, field))
         for field in ("margin_weight", "dual_weight", "prior_weight"):
-            checks.at_least(f"attack.{field}", getattr(self, field), 0)
+            checks.at_least(field, getattr(self, field), 0)
         if not self.low < self.high:
-            raise ValueError(
-                f"Expected attack.low < attack.high, got {self.low!r} and"
-                f" {self.high!r}."
+            raise checks.FieldError(
+                "low", f"Expected {{}} < high, got {self.low!r} and {self.high!r}."
             )
         if self.coefficients == "signed" and self.margin_weight:
-            raise ValueError(
-                f"attack.margin_weight is {self.margin_weight!r}, but points with"
-                " signed coefficients have no margin in common. Set it to 0."
+            raise checks.FieldError(
+                "margin_weight",
+                f"{{}} is {self.margin_weight!r}, but points with signed coefficients"
+                " have no margin in common. Set it to 0.",
             )
 
     @classmethod

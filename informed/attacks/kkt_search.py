@@ -15,7 +15,6 @@ Checked: tests/informed/test_kkt_search.py.
 
 import dataclasses
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ from jaxtyping import Array, Float
 
 from informed.attacks import kkt
 from informed.attacks.kkt import Candidates, KktConfig, Knobs
-from shadow import checks, files, homogeneous
+from shadow import checks, files, homogeneous, records
 from shadow.homogeneous import Network
-from shadow.store import ConfigurationMismatchError
+from shadow.records import Record
 
 _GOOD = 3  # runs of low loss, with which others are compared
 
@@ -53,9 +52,10 @@ class Ranges:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None and not (len(value) == 2 and 0 < value[0] <= value[1]):
-                raise ValueError(
-                    f"Expected search.{field.name} as (low, high) with 0 < low <= high,"
-                    f" or None; got {value!r}."
+                raise checks.FieldError(
+                    field.name,
+                    "Expected {} as (low, high) with 0 < low <= high, or None; got"
+                    f" {value!r}.",
                 )
 
     @classmethod
@@ -102,11 +102,12 @@ def search(
       folder: where finished batches are kept.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
-    checks.at_least("search.trials", trials, 1)
-    checks.at_least("search.at_once", at_once, 1)
+    checks.at_least("trials", trials, 1)
+    checks.at_least("at_once", at_once, 1)
     ranges = Ranges() if ranges is None else ranges
     if folder is not None:
-        _claim(folder, config, ranges, network, key, mean)
+        record = _record(config, ranges, network, key, mean)
+        records.claim(folder / "search.json", record, f"The search in {folder}")
     done: list[Trial] = []
     while len(done) < trials:
         first = len(done)
@@ -188,15 +189,14 @@ def _run(
 # The folder
 
 
-def _claim(
-    folder: Path,
+def _record(
     config: KktConfig,
     ranges: Ranges,
     network: Network,
     key: Array,
     mean: np.ndarray | None,
-) -> None:
-    """Say what the search is of, or compare with what is said there."""
+) -> Record:
+    """What decides a search."""
     theta = homogeneous.flat(network)
     about = {
         "config": dataclasses.asdict(config),
@@ -205,17 +205,7 @@ def _claim(
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
     }
-    about = json.loads(json.dumps(about))
-    manifest = folder / "search.json"
-    if manifest.exists():
-        differing = checks.differences(json.loads(manifest.read_text()), about)
-        if differing:
-            raise ConfigurationMismatchError(
-                f"{folder} holds another search: {'; '.join(differing)}. Name another"
-                " folder, or search for the same."
-            )
-    else:
-        files.write_json(manifest, about)
+    return Record.of(about, kkt=kkt.REVISION)
 
 
 def _file(folder: Path, first: int) -> Path:
@@ -239,16 +229,14 @@ def _keep(folder: Path, first: int, trials: list[Trial]) -> None:
     labels = trials[0].found.labels
     if labels is not None:
         arrays["labels"] = labels
-    with files.replacing(_file(folder, first)) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    files.write_arrays(_file(folder, first), **arrays)
 
 
 def _kept(folder: Path | None, first: int) -> list[Trial] | None:
     """A batch that was kept, or None."""
     if folder is None or not _file(folder, first).exists():
         return None
-    with np.load(_file(folder, first), allow_pickle=False) as stored:
-        arrays = dict(stored)
+    arrays = files.read_arrays(_file(folder, first))
     labels = arrays.get("labels")
     return [
         Trial(

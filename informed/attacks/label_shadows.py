@@ -6,7 +6,8 @@ from reconn import features, kernel
 from reconn.views import EVERYTHING
 from shadow.store import ShadowModels
 
-_OF_STARTS = kernel.KernelConfig(scale=16.0, ridge=1e-2)  # smooth, for outliers
+_OF_STARTS = kernel.KernelConfig(scale=16.0)  # smooth, for outliers
+_RIDGE = 1e-2
 _CLIP = 10.0  # of standardised weights
 
 
@@ -23,6 +24,7 @@ class LabelShadows:
                 self._standardiser(models.weights),
                 models.images.reshape(len(models), -1),
                 _OF_STARTS,
+                _RIDGE,
             )
 
     def guess(self, theta: np.ndarray) -> np.ndarray:

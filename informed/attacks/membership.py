@@ -42,6 +42,8 @@ class RetrainingMembership:
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
         """See `informed.threat.MembershipAttack`; needs fixed, victim, training."""
+        release.require(knowledge)
+        _require_pairs(release, candidates)
         runs = retraining.Retraining(
             knowledge, tangents=1, rank=1, width=_WIDTH, draws=self.draws, key=key
         )
@@ -78,6 +80,17 @@ class ReconstructionMembership:
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
         """See `informed.threat.MembershipAttack`; what the attack needs."""
+        _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key).images
         first, second = (mse(each.images, guess) for each in candidates)
         return (second < first).astype(np.int64)
+
+
+def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
+    """Raise ValueError unless there are two candidates a release."""
+    counts = [len(release.weights), *map(len, candidates)]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"Expected two candidates for each of {counts[0]} releases, got"
+            f" {counts[1]} and {counts[2]}."
+        )

@@ -46,8 +46,8 @@ class InversionOfModel:
     prior_weight: float = 10.0
 
     def __post_init__(self) -> None:
-        checks.at_least("inversion.count", self.count, 1)
-        checks.at_least("inversion.steps", self.steps, 1)
+        checks.at_least("count", self.count, 1)
+        checks.at_least("steps", self.steps, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

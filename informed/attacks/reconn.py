@@ -21,7 +21,11 @@ class ReconnAttack:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """Reconstruct the target of every release, and its label where phi tells it."""
-        del knowledge, key
+        """Reconstruct the target of every release, and its label where phi tells it.
+
+        Raises: ValueError: weights of another victim than the shadow models.
+        """
+        del key
+        release.require(knowledge)
         images, labels = self.reconstructor.labelled(release.weights)
         return Reconstruction(images=images, labels=labels)

@@ -3,7 +3,6 @@
 Batches of starts are kept in `ends/`, so that a run that was cut off goes on.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from informed.landscape import conclusions, pictures, quantities, runs, starts, telling
 from informed.landscape.quantities import Measured
 from informed.landscape.runs import Ends, LandscapeConfig
-from shadow import files
+from shadow import files, records
 
 _COLUMNS = (
     "distance",
@@ -39,12 +38,11 @@ def run(
     sets = starts.load(config.data, config.seed, data_dir)
     begun = starts.make(config.starts, sets, config.seed)
     names, images = list(begun), np.stack(list(begun.values()))
-    seconds, ends, measured = {}, {}, {}
+    clock, ends, measured = records.Clock(workdir / "seconds.json"), {}, {}
     for method in config.methods:
-        clock = time.perf_counter()
-        ends[method] = runs.run(config, method, sets, begun, workdir)
-        measured[method] = quantities.measure(sets, images, ends[method])
-        seconds[method] = round(time.perf_counter() - clock, 1)
+        with clock.running(method):
+            ends[method] = runs.run(config, method, sets, begun, workdir)
+            measured[method] = quantities.measure(sets, images, ends[method])
     scores = {
         method: telling.uninformed(names, ends[method], measured[method]["true"])
         for method in config.methods
@@ -58,7 +56,7 @@ def run(
         scores["informed"] = {"retraining": retrained}
         told["informed"] = {"retraining": retrained.summary() | telling.gap(retrained)}
     results = {
-        "seconds": seconds,
+        "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,
         **{method: _lists(values) for method, values in measured.items()},
         "conclusions": _concluded(config, names, images, ends, measured),

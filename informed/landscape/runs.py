@@ -7,7 +7,6 @@ victims have no KKT point of margin maximisation. All begin at the same images.
 
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,10 @@ from informed.attacks.bilevel import BilevelConfig, Lower
 from informed.attacks.kkt import KktConfig
 from informed.landscape.starts import Sets, StartsConfig
 from informed.uninformed import PointsConfig
-from shadow import checks, files, homogeneous
+from shadow import checks, homogeneous, margin, records
 from shadow.homogeneous import HomogeneousConfig
 from shadow.margin import MarginConfig
-from shadow.store import ConfigurationMismatchError
+from shadow.records import Record
 
 METHODS = ("bilevel", "matching", "kkt")
 Attack = Callable[[np.ndarray], Mapping[str, Any]]  # (starts, points, ...) -> ends
@@ -56,11 +55,11 @@ class VictimConfig:
     inverse: str = "exact"
 
     def __post_init__(self) -> None:
-        checks.choice("victim.kind", self.kind, ("affine", "one_hidden"))
-        checks.choice("victim.init", self.init, ("uniform", "scaled"))
-        checks.choice("victim.inverse", self.inverse, bilevel.INVERSES)
+        checks.choice("kind", self.kind, ("affine", "one_hidden"))
+        checks.choice("init", self.init, ("uniform", "scaled"))
+        checks.choice("inverse", self.inverse, bilevel.INVERSES)
         for field in ("width", "steps", "attack_steps"):
-            checks.at_least(f"victim.{field}", getattr(self, field), 1)
+            checks.at_least(field, getattr(self, field), 1)
         self.lower(1)  # says what else is wrong
 
     def lower(self, inputs: int) -> Lower:
@@ -105,16 +104,18 @@ class LandscapeConfig:
             checks.choice("methods", method, METHODS)
         checks.choice("theta", self.theta, ("own", "released"))
         checks.at_least("at_once", self.at_once, 1)
-        if self.data.classes != "binary" or self.network.outputs != 1:
-            raise ValueError(
-                'Expected data.classes "binary" and network.outputs 1: victims have one'
-                " output here."
-            )
-        if self.kkt.restarts or self.kkt.coefficients != "multipliers":
-            raise ValueError(
-                "Expected kkt.restarts 0, because restarts leave the start, and"
-                ' kkt.coefficients "multipliers".'
-            )
+        for field, found, wanted, why in (
+            ("data.classes", self.data.classes, "binary", "victims have one output"),
+            ("data.mean_known", self.data.mean_known, True, "starts are images"),
+            ("network.outputs", self.network.outputs, 1, "victims have one output"),
+            ("kkt.restarts", self.kkt.restarts, 0, "restarts would leave the start"),
+            ("kkt.coefficients", self.kkt.coefficients, "multipliers", "no others"),
+        ):
+            if found != wanted:
+                raise checks.FieldError(
+                    field,
+                    f"Expected {{}} to be {wanted!r} here ({why}), got {found!r}.",
+                )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -154,43 +155,35 @@ def run(
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
-    _claim(config, workdir)
+    _claim(config, sets, workdir)
     prepare = _kkt if method == "kkt" else _bilevel
     double = jax.enable_x64(method != "kkt")  # which is in float32
     with double, jax.default_matmul_precision("highest"):
         attack, victim = prepare(config, method, sets, workdir)
         images = np.stack(list(starts.values()))
-        found = _in_batches(config, method, images, workdir, attack)
+        record = _record(config, sets)
+        found = _in_batches(config, method, images, workdir, attack, record)
     return Ends(**found, **victim)
 
 
-def _claim(config: LandscapeConfig, workdir: Path) -> None:
+def _claim(config: LandscapeConfig, sets: Sets, workdir: Path) -> None:
     """Say what the folder is of, or compare with what is said there."""
+    record = _record(config, sets)
+    records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
+
+
+def _record(config: LandscapeConfig, sets: Sets) -> Record:
+    """What decides where attacks end."""
     about = dataclasses.asdict(config)
     for free in ("methods", "at_once"):
         del about[free]
-    about = json.loads(json.dumps(about))
-    manifest = workdir / "landscape.json"
-    if not manifest.exists():
-        workdir.mkdir(parents=True, exist_ok=True)
-        files.write_json(manifest, about)
-        return
-    differing = checks.differences(json.loads(manifest.read_text()), about)
-    if differing:
-        raise ConfigurationMismatchError(
-            f"{workdir} holds another landscape: {'; '.join(differing)}. Use another"
-            " --workdir, or that configuration."
-        )
-
-
-def _kept(file: Path, make: Callable[[], Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """What is in a file, which is made if it isn't there."""
-    if not file.exists():
-        made = make()
-        with files.replacing(file) as opened:
-            np.savez(opened, allow_pickle=False, **made)
-    with np.load(file, allow_pickle=False) as stored:
-        return dict(stored)
+    return Record.of(
+        about | {"content": sets.fingerprint()},
+        bilevel=bilevel.REVISION,
+        homogeneous=homogeneous.REVISION,
+        kkt=kkt.REVISION,
+        margin=margin.REVISION,
+    )
 
 
 def _in_batches(
@@ -199,6 +192,7 @@ def _in_batches(
     starts: np.ndarray,
     workdir: Path,
     attack: Attack,
+    record: Record,
 ) -> dict[str, Any]:
     """All starts, batch by batch; what is on disk isn't done again."""
     parts: list[dict[str, np.ndarray]] = []
@@ -207,7 +201,8 @@ def _in_batches(
         while first < len(starts):
             batch = starts[first : first + config.at_once]
             file = workdir / "ends" / f"{method}_{first:04d}.npz"
-            parts.append(_kept(file, functools.partial(attack, batch)))
+            make = functools.partial(attack, batch)
+            parts.append(records.kept(file, record, f"The batch in {file}", make))
             done = len(parts[-1]["images"])  # batches may have been larger then
             first += done
             bar.update(done)
@@ -237,7 +232,9 @@ def _bilevel(
         solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
         return {"theta": solve(jnp.asarray(flat)).theta}
 
-    theta = _kept(workdir / f"{config.victim.kind}.npz", train)["theta"]
+    file = workdir / f"{config.victim.kind}.npz"
+    record = _record(config, sets)
+    theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
     begin = released if config.theta == "released" else own
     solver, within = bilevel.attack, lower

@@ -46,14 +46,13 @@ class StartsConfig:
         if not {0.0, 1.0} <= set(self.shares) or not all(
             0 <= share <= 1 for share in self.shares
         ):
-            raise ValueError(
-                f"Expected starts.shares in [0, 1], 0 and 1 among them, got"
-                f" {self.shares!r}."
+            raise checks.FieldError(
+                "shares",
+                f"Expected {{}} in [0, 1], 0 and 1 among them, got {self.shares!r}.",
             )
-        checks.at_least("starts.perturbed", self.perturbed, 0)
+        checks.at_least("perturbed", self.perturbed, 0)
         for name, values in (("normal", self.normal), ("deviation", [self.deviation])):
-            if not all(value > 0 for value in values):
-                raise ValueError(f"Expected starts.{name} > 0, got {values!r}.")
+            checks.require(name, values, all(value > 0 for value in values), "> 0")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,6 +64,15 @@ class Sets:
     noise: Images
     held_out: Float[np.ndarray, "others height width channels"]
     labels: np.ndarray
+
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        return uninformed.Images(
+            np.concatenate([self.truth, self.partition, self.noise]),
+            self.labels,
+            self.held_out,
+            np.zeros(0, np.int32),
+        ).fingerprint()
 
     @property
     def signs(self) -> Float[np.ndarray, " images"]:
@@ -83,9 +91,10 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
         members = np.flatnonzero(images.held_out_labels == label)
         wanted = int((images.labels == label).sum())
         if len(members) < wanted:
-            raise ValueError(
-                f"Expected data.held_out to have {wanted} images of class {label} for"
-                f" the partition, found {len(members)}. Make it larger."
+            raise checks.FieldError(
+                "held_out",
+                f"Expected {{}} to have {wanted} images of class {label} for the"
+                f" partition, found {len(members)}. Make it larger.",
             )
         chosen.append(members[:wanted])
     partition = np.concatenate(chosen)

@@ -22,12 +22,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from sklearn.metrics import roc_auc_score
 
 from informed.attacks import bilevel, glm
 from informed.landscape.runs import Ends
 from informed.landscape.starts import Sets
+
+_BOOTSTRAPS = 200
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,29 +39,55 @@ class Scores:
     Attributes:
       values: (images,); true: (images,), which are; trivial: (images,), which began at
         a training image, perturbed or not.
+      cluster: (images,), which images belong together: those of one start were found
+        together, and aren't independent.
     """
 
     values: Float[np.ndarray, " images"]
     true: Bool[np.ndarray, " images"]
     trivial: Bool[np.ndarray, " images"]
+    cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
         """AUC of all images; of those that didn't begin at the truth; and counts.
 
-        None where there is nothing to tell apart. 1/2 is guessing.
+        None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
+        the bootstrap's over clusters.
         """
         rest = ~self.trivial
         return {
             "auc": _auc(self.true, self.values),
+            "auc_95": self._interval(np.ones_like(rest)),
             "auc_not_begun_at_truth": _auc(self.true[rest], self.values[rest]),
+            "auc_not_begun_at_truth_95": self._interval(rest),
+            "clusters": len(np.unique(self.cluster)),
             "true": int(self.true.sum()),
             "true_not_begun_at_truth": int(self.true[rest].sum()),
             "images": len(self.true),
         }
 
+    def _interval(self, counted: np.ndarray) -> list[float] | None:
+        """Of the AUC of some images, when whole clusters are drawn anew."""
+        rng = np.random.default_rng(0)
+        members = [
+            rows
+            for each in np.unique(self.cluster)
+            if len(rows := np.flatnonzero((self.cluster == each) & counted))
+        ]
+        drawn = []
+        for _ in range(_BOOTSTRAPS):
+            chosen = rng.integers(0, max(1, len(members)), len(members))
+            rows = np.concatenate([np.zeros(0, int), *(members[i] for i in chosen)])
+            auc = _auc(self.true[rows], self.values[rows])
+            if auc is not None:
+                drawn.append(auc)
+        if len(drawn) < _BOOTSTRAPS // 2:
+            return None
+        return [round(float(q), 3) for q in np.quantile(drawn, [0.025, 0.975])]
+
 
 def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
-    if true.all() or not true.any():
+    if not len(true) or true.all() or not true.any():
         return None
     return round(float(roc_auc_score(true, values)), 3)
 
@@ -80,6 +108,7 @@ def uninformed(
             each.astype(np.float64).ravel(),
             true.ravel(),
             np.repeat(trivial, true.shape[1]),
+            np.repeat(np.arange(len(true)), true.shape[1]),
         )
         for score, each in values.items()
     }
@@ -102,7 +131,7 @@ def informed(sets: Sets, starts: Mapping[str, np.ndarray], decay: float) -> Scor
     count = len(sets.truth)
     flat = sets.truth.reshape(count, -1).astype(np.float64)
     signs = sets.signs.astype(np.float64)
-    values, true, trivial = [], [], []
+    values, true, trivial, cluster = [], [], [], []
     others = sets.held_out[:count].reshape(count, -1)
     with jax.enable_x64(True):
         released = np.asarray(
@@ -135,7 +164,8 @@ def informed(sets: Sets, starts: Mapping[str, np.ndarray], decay: float) -> Scor
             values.append(-np.asarray(distances(jnp.asarray(claims), target)))
             true.append(np.arange(len(claims)) == 0)
             trivial.append(np.zeros(len(claims), bool))
-    return Scores(*(np.concatenate(each) for each in (values, true, trivial)))
+            cluster.append(np.full(len(claims), target))
+    return Scores(*(np.concatenate(each) for each in (values, true, trivial, cluster)))
 
 
 def gap(scores: Scores) -> dict[str, float]:

@@ -68,7 +68,7 @@ def test_colour_images(rng):
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"evaluation\.classifier\.epochs >= 0"):
+    with pytest.raises(ValueError, match=r"epochs >= 0"):
         ClassifierConfig(epochs=-1)
     with pytest.raises(ValueError, match=r"held_out in \(0, 1\), got 1"):
         ClassifierConfig(held_out=1.0)

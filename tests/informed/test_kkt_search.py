@@ -92,5 +92,5 @@ def test_runs_are_chosen_by_loss_and_stability():
 
 
 def test_bad_ranges_are_named():
-    with pytest.raises(ValueError, match=r"search\.rate"):
+    with pytest.raises(ValueError, match="Expected rate as"):
         Ranges(rate=(1.0, 0.1))

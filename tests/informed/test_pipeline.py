@@ -4,12 +4,14 @@ import dataclasses
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import dp_accounting
+import jax
 import numpy as np
 import pytest
 
@@ -130,6 +132,56 @@ def test_another_training_is_refused(finished, capsys):
     assert "training.epochs: 20 there, 21 asked for" in message
 
 
+OTHER_WORLDS = [
+    ("train", "--config.training.privacy.clip_norm=1.0", "training.privacy.clip_norm"),
+    ("train", "--config.training.learning_rate=0.1", "training.learning_rate"),
+    ("train", "--config.data.num_fixed=61", "data.num_fixed"),
+    ("train", "--config.seed=1", "seed"),
+    ("attack", "--config.victim.widths=(11,)", "victim.widths"),
+    ("attack", "--config.reconn.kernel.scale=100.0", "reconn.kernel.scale"),
+    ("attack", "--config.view.layers=('output',)", "view.layers"),
+    ("attack", "--config.shadow.count=199", "num_models"),
+    ("invert", "--config.training.epochs=21", "training.epochs"),
+    ("evaluate", "--config.training.learning_rate=0.1", "training.learning_rate"),
+    ("evaluate", "--config.training.privacy.clip_norm=2.0", "privacy.clip_norm"),
+    ("evaluate", "--config.inversion.attack.steps=3", "inversion.attack.steps"),
+    ("evaluate", "--config.reconn.models=100", "reconn.models"),
+    ("diagnose", "--config.victim.activation=relu", "victim.activation"),
+    ("diagnose", "--config.reconn.clip=3.0", "reconn.clip"),
+]
+
+
+@pytest.mark.parametrize(("stage", "change", "field"), OTHER_WORLDS)
+def test_no_stage_reads_what_another_world_made(finished, capsys, stage, change, field):
+    before = stamps(finished)
+    message = refused(capsys, stage, *SMALL, change, f"--workdir={finished}")
+    assert f"{field}:" in message
+    assert "there" in message
+    assert stamps(finished) == before
+
+
+def test_results_of_other_versions_are_refused_until_accepted(
+    finished, tmp_path, capsys
+):
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    for file in ("shadow/manifest.json", "stages/attack.json", "stages/evaluate.json"):
+        there = json.loads((other / file).read_text())
+        there["versions"]["jax"] = "0.4.2"
+        (other / file).write_text(json.dumps(there))
+    for stage in ("train", "attack", "evaluate", "run"):
+        message = refused(capsys, stage, *SMALL, f"--workdir={other}")
+        assert "jax: '0.4.2' there" in message
+        assert "--accept-versions" in message
+    accepted = ["--accept-versions", f"--workdir={other}", "--json", "--quiet"]
+    results = json.loads(run(capsys, "evaluate", *SMALL, *accepted))
+    assert results["num_targets"] == 20
+    (other / "results.json").unlink()
+    results = json.loads(run(capsys, "evaluate", *SMALL, *accepted))
+    assert results["versions"]["reconstructions"]["jax"] == "0.4.2"
+    assert results["versions"]["evaluation"]["jax"] == jax.__version__
+
+
 def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
     run(capsys, "shadow", *SMALL, f"--workdir={tmp_path}", "--quiet")
     assert "all blocks match" in run(
@@ -224,7 +276,7 @@ def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
         "metrics.png",
     }
     message = refused(capsys, "diagnose", *SMALL, f"--workdir={tmp_path / 'none'}")
-    assert "`informed run`" in message
+    assert "`informed shadow`" in message
 
 
 def test_private_training_through_the_line(tmp_path, capsys):
@@ -247,6 +299,42 @@ def test_private_training_through_the_line(tmp_path, capsys):
     assert results["roc_violations"] == 0
     assert results["inversion_certified"] == 0
     assert results["reconn_mse"] > 0.5 * results["nn_oracle_mse"]
+
+
+@pytest.mark.parametrize("shuffling", ["known", "unknown", "auto"])
+def test_sampling_amplifies_only_while_it_is_secret(tmp_path, capsys, shuffling):
+    """Against dp-accounting; whoever knows who was sampled faces plain noise."""
+    private = (
+        "--config.training.epochs=100",
+        "--config.training.privacy.clip_norm=1.0",
+        "--config.training.privacy.noise_multiplier=1.0",
+        "--config.training.privacy.sampling_probability=0.01",
+        f"--config.training.shuffling={shuffling}",
+        "--config.reconn.kind=kernel",
+        "--config.inversion.targets=0",
+        "--config.shadow.count=50",
+    )
+    arguments = [*SMALL, *private, f"--workdir={tmp_path}", "--quiet", "--json"]
+    results = json.loads(run(capsys, "run", *arguments))
+    if shuffling != "known":
+        accountant = dp_accounting.pld.PLDAccountant()
+        step = dp_accounting.PoissonSampledDpEvent(
+            0.01, dp_accounting.GaussianDpEvent(1.0)
+        )
+        accountant.compose(dp_accounting.SelfComposedDpEvent(step, 100))
+        amplified = pytest.approx(accountant.get_epsilon(1e-5), rel=0.01)
+        assert results["epsilon"] == results["epsilon_of_target"] == amplified
+        assert "nobody is told" in results["accounted"]
+        return
+    own, most = map(
+        int,
+        re.findall(r"in (\d+) of 100 steps.* more than (\d+)", results["accounted"])[0],
+    )
+    for name, steps in (("epsilon", most), ("epsilon_of_target", own)):
+        plain = dp_accounting.get_epsilon_gaussian(steps**-0.5, 1e-5) if steps else 0
+        assert results[name] == pytest.approx(plain)
+    assert results["epsilon"] >= 4.3
+    assert results["label_bound"] >= results["label_kappa"] > 0.1
 
 
 def test_the_kernel_regression_through_the_line(finished, tmp_path, capsys):
@@ -281,7 +369,7 @@ def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
 def test_after_a_divergence_the_advice_can_be_followed(tmp_path, capsys):
     wild = [*SMALL, "--config.training.learning_rate=1e38"]
     message = refused(capsys, "shadow", *wild, f"--workdir={tmp_path}", "--quiet")
-    assert "Lower training.learning_rate" in message
+    assert "Lower learning_rate" in message
     run(capsys, "shadow", *SMALL, f"--workdir={tmp_path}", "--quiet")
 
 
@@ -333,6 +421,37 @@ def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
         (["--config.inversion.targets=-1"], ["inversion.targets >= 0, got -1"]),
         (["--config.shadow.count=0"], ["shadow.count >= 1, got 0"]),
         (["--confg.shadow.count=5"], ["--confg.shadow.count=5"]),
+        (["--config.reconn.models=201"], ["reconn.models <= shadow.count = 200"]),
+        (
+            ["--config.inversion.targets=21"],
+            ["inversion.targets <= data.num_test = 20"],
+        ),
+        (["--config.view.layers=('hiden_0',)"], ["config.view.layers", "'hidden_0/b'"]),
+        (
+            ["--config.view.kind=logits", "--config.view.probes=201"],
+            ["config.view.probes <= 200"],
+        ),
+        (
+            [
+                "--config.view.kind=logits",
+                "--config.view.queries=components",
+                "--config.view.probes=65",
+            ],
+            ["config.view.probes <= 64, the pixels"],
+        ),
+        (
+            [
+                "--config.reconn.architecture=transposed_cnn",
+                "--config.reconn.widths=(6,)",
+            ],
+            ["config.reconn.widths", "multiple of 4"],
+        ),
+        (["--config.reconn.clip=inf"], ["config.reconn.clip > 0 and finite, got inf"]),
+        (
+            ["--config.victim.architecture=cnn"],
+            ["config.victim.architecture", "10 x 10"],
+        ),
+        (["--config.data.name=digist"], ["config.data.name", "'digits'"]),
     ],
     ids=str,
 )
@@ -340,6 +459,31 @@ def test_bad_configurations_are_one_clear_line(arguments, parts, tmp_path, capsy
     message = refused(capsys, "shadow", *SMALL, *arguments, f"--workdir={tmp_path}")
     for part in parts:
         assert part in message
+    assert not (tmp_path / "released").exists(), "before the first model"
+
+
+def test_a_missing_extra_is_named_before_the_first_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for field in ("evaluation.lpips=True", "reconn.loss.lpips=1.0"):
+        message = refused(
+            capsys, "run", *SMALL, f"--config.{field}", f"--workdir={tmp_path}"
+        )
+        assert "informed-adversary[lpips]" in message
+    assert not (tmp_path / "released").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("import nothing_such", "nothing_such"), ("def get_config(:", "SyntaxError")],
+)
+def test_a_configuration_that_fails_to_import_is_one_line(
+    tmp_path, capsys, text, named
+):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    message = refused(capsys, "run", f"--config={file}", f"--workdir={tmp_path}")
+    assert str(file) in message
+    assert named in message
 
 
 def test_no_configuration_is_one_clear_line(tmp_path, capsys):

@@ -1,34 +1,134 @@
-"""An attack that is better than theory allows is noticed."""
+"""Attacks better than theory allows are noticed; theory knows who knows what."""
 
+import dataclasses
+import json
+import math
+
+import dp_accounting
+import jax
 import numpy as np
+import pytest
+from scipy import stats
 
 import shadow
 from dp.gradient import PrivacyConfig
-from informed import protection
+from informed import cli, protection
+from shadow.training import steps_taken
 
 
-def test_planted_success_is_a_violation(rng):
+def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
+    private = PrivacyConfig(
+        clip_norm=1.0, noise_multiplier=noise, sampling_probability=sampling
+    )
+    return shadow.Factory(
+        victim=shadow.build_victim(
+            shadow.VictimConfig(architecture="affine"),
+            image_shape=digits.image_shape,
+            num_classes=digits.num_classes,
+        ),
+        training=shadow.TrainingConfig(
+            privacy=private if noise else PrivacyConfig(),
+            shuffling=shuffling,
+            epochs=epochs,
+        ),
+        fixed=digits.take(slice(0, 300)),
+        key=jax.random.key(0),
+        role="released",
+        width=1,
+    )
+
+
+def test_planted_success_is_a_violation(rng, digits):
     targets = rng.random((400, 4, 4, 1)).astype(np.float32)
     labels = rng.integers(0, 10, 400)
-    private = PrivacyConfig(clip_norm=1.0, noise_multiplier=40.0)
-    training = shadow.TrainingConfig(privacy=private)
-    honest = protection.of(
-        training,
-        labels,
-        targets,
-        targets.mean(axis=0, keepdims=True) + 0 * targets,
-        labels == 3,
-    )
+    trained = developer(digits, noise=40.0)
+    mean = targets.mean(axis=0, keepdims=True) + 0 * targets
+    honest = protection.of(trained, labels, targets, mean, labels == 3)
     assert honest["roc_violations"] == 0
     assert honest["label_violation"] > 0.01
-    planted = protection.of(training, labels, targets, targets, labels == labels)
+    planted = protection.of(trained, labels, targets, targets, labels == labels)
     assert planted["roc_violations"] > 10
     assert planted["label_violation"] < 1e-9
 
 
-def test_without_noise_theory_says_nothing(rng):
+def test_without_noise_theory_says_nothing(rng, digits):
     images = rng.random((3, 2, 2, 1)).astype(np.float32)
     found = protection.of(
-        shadow.TrainingConfig(), np.arange(3), images, images, np.ones(3, bool)
+        developer(digits, noise=0.0), np.arange(3), images, images, np.ones(3, bool)
     )
     assert set(found.values()) == {None}
+
+
+def test_public_sampling_is_accounted_by_the_steps_taken(digits):
+    """Against the closed form of the Gaussian mechanism, for every key's own count."""
+    public = developer(digits, sampling=0.01, shuffling="known")
+    counts = set()
+    for number in range(6):
+        each = dataclasses.replace(public, key=jax.random.key(number))
+        found = protection.accounted(each)
+        taken = steps_taken(each.training, each.order_key, len(each.fixed))
+        counts.add(int(taken[-1]))
+        assert f"in {taken[-1]} of 100 steps" in found.how
+        for mechanism, steps in (
+            (found.target, taken[-1]),
+            (found.any_record, taken.max()),
+        ):
+            if not steps:
+                assert mechanism is None
+                continue
+            wanted = dp_accounting.get_epsilon_gaussian(1 / math.sqrt(steps), 1e-5)
+            assert protection._epsilon(mechanism) == pytest.approx(wanted)
+            assert protection._epsilon(mechanism) >= 4.37
+    assert len(counts) > 1, "keys with other counts"
+
+
+def test_secret_sampling_is_amplified(digits):
+    secret = protection.accounted(developer(digits, sampling=0.01))
+    assert protection._epsilon(secret.target) == pytest.approx(0.718, abs=0.005)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_guessing_the_most_frequent_label_never_violates(share, rng):
+    """kappa from a sample is at least the true one, in as many cases as promised."""
+    below = 0
+    for _ in range(400):
+        labels = np.where(rng.random(60) < share, 0, rng.integers(1, 10, 60))
+        below += protection.most_frequent(labels, 10) < share
+    # At most 1 % may lie below; 400 draws of that rate exceed 12 once in 1,000 times.
+    assert below <= stats.binom.ppf(0.999, 400, 1 - protection.CONFIDENCE)
+
+
+def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
+    tmp_path, capsys, digits, rng
+):
+    """Targets of which nine in ten are zeros; shadow images of another kind."""
+    zeros = np.flatnonzero(digits.labels == 0)[:135]
+    others = np.flatnonzero(digits.labels != 0)[:15]
+    mine, theirs = tmp_path / "mine.npz", tmp_path / "theirs.npz"
+    rows = rng.permutation(np.concatenate([zeros, others]))
+    np.savez(mine, images=digits.images[rows], labels=digits.labels[rows])
+    noise = rng.random((80, 8, 8, 1)).astype(np.float32)
+    np.savez(theirs, images=noise, labels=np.arange(80) % 3)
+    cli.main(
+        [
+            "run",
+            "--config=configs/digits.py",
+            f"--config.data.name={mine}",
+            f"--config.data.shadow_name={theirs}",
+            "--config.data.num_fixed=60",
+            "--config.data.num_test=60",
+            "--config.training.epochs=5",
+            "--config.training.privacy.clip_norm=1.0",
+            "--config.training.privacy.noise_multiplier=1000.0",
+            "--config.shadow.count=60",
+            "--config.reconn.kind=kernel",
+            "--config.inversion.targets=0",
+            f"--workdir={tmp_path / 'run'}",
+            "--quiet",
+        ]
+    )
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    truth = shadow.ShadowStore(tmp_path / "run" / "released").read().labels
+    guessing = np.mean(truth == 0)
+    assert guessing > 0.8
+    assert results["label_bound"] >= results["label_kappa"] >= guessing

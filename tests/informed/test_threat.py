@@ -7,6 +7,7 @@ import pytest
 import informed
 import reconn
 import shadow
+from informed.attacks.membership import RetrainingMembership
 from informed.threat import Knowledge, Reconstruction, Release
 
 
@@ -146,3 +147,44 @@ def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
     np.testing.assert_allclose(reordered[::-1], first, atol=1e-6)
     other = attack(Release(weights=weights[5:]), Knowledge(), key=key).images
     np.testing.assert_allclose(other, first[5:], atol=1e-6)
+
+
+def test_releases_that_are_not_finite_or_not_of_the_victim_are_refused(factory, split):
+    weights = factory.train(split.test)
+    bad = weights.copy()
+    bad[3, 7] = np.nan
+    with pytest.raises(ValueError, match=r"NaN or infinity in 1 of 10 .* number 3"):
+        Release(weights=bad)
+    with pytest.raises(ValueError, match=r"\(releases, params\), got \(\d+,\)"):
+        Release(weights=weights[0])
+    with pytest.raises(ValueError, match="Expected deviations of shape"):
+        Release(weights=weights, deviations=np.ones((10, 3)))
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        lambda release, told, key: informed.TrainingInversion()(release, told, key=key),
+        lambda release, told, key: RetrainingMembership()(
+            release, told, (told.fixed, told.fixed), key=key
+        ),
+    ],
+    ids=["inversion", "membership"],
+)
+def test_what_does_not_belong_together_is_one_clear_error(attack, factory, split, key):
+    told = Knowledge.informed(factory)
+    weights = factory.train(split.test)
+    short = Release(weights=weights[:, :-1])
+    params = factory.victim.num_params
+    with pytest.raises(ValueError, match=f"{params} parameters.*got {params - 1}"):
+        attack(short, told, key)
+    few = dataclasses.replace(told, labels=split.test.labels[:4])
+    with pytest.raises(ValueError, match="one of labels a release, 10, got 4"):
+        attack(Release(weights=weights), few, key)
+
+
+def test_membership_needs_two_candidates_a_release(factory, split, key):
+    release = Release(weights=factory.train(split.test))
+    pair = (split.test, split.test.take(slice(0, 4)))
+    with pytest.raises(ValueError, match="each of 10 releases, got 10 and 4"):
+        RetrainingMembership()(release, Knowledge.informed(factory), pair, key=key)

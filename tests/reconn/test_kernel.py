@@ -8,6 +8,7 @@ from sklearn.metrics import pairwise_distances
 import reconn
 from reconn import kernel
 from reconn.kernel import KernelConfig
+from reconn.shrinkage import Shrinkage
 from shadow import ConfigurationMismatchError, ShadowModels
 
 
@@ -83,6 +84,55 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
         reconn.train(seen, other, key=key, workdir=tmp_path / "true", progress=False)
 
 
+@pytest.mark.parametrize("kind", ["kernel", "network"])
+@pytest.mark.parametrize("noise", [1e9, 3.0])
+def test_under_noise_no_attack_is_worse_than_knowing_nothing(
+    planted, key, tmp_path, rng, kind, noise
+):
+    """Weights drowned in noise, fresh releases: the mean image, or better."""
+    drowned = planted.weights + noise * rng.normal(size=planted.weights.shape)
+    models = ShadowModels(
+        weights=drowned.astype(np.float32), images=planted.images, labels=planted.labels
+    )
+    seen, unseen = part(models, slice(0, 700)), part(models, slice(700, None))
+    config = reconn.ReconnConfig(
+        kind=kind, widths=(50,), epochs=8, validation_fraction=0.2
+    )
+    found = reconn.train(seen, config, key=key, workdir=tmp_path, progress=False)
+    errors = np.mean((found(unseen.weights) - unseen.images) ** 2, axis=(1, 2, 3))
+    mean = seen.images.mean(axis=0)
+    nothing = np.mean((mean - unseen.images) ** 2, axis=(1, 2, 3))
+    apart = errors - nothing
+    assert apart.mean() < 3 * apart.std() / np.sqrt(len(apart)) + 1e-6
+    loaded = reconn.load(tmp_path, config, seen.image_shape)
+    np.testing.assert_array_equal(loaded(unseen.weights), found(unseen.weights))
+
+
+def test_the_shrinkage_of_least_error(rng):
+    """Against a grid; noise is shrunk away, the truth is left alone."""
+    mean, truth = rng.random((4, 4, 1)), rng.random((30, 4, 4, 1))
+    predicted = truth + 0.4 * rng.normal(size=truth.shape)
+    found = Shrinkage.fit(mean, predicted, truth)
+    grid = np.linspace(0, 1, 1001)
+    errors = [np.mean((mean + f * (predicted - mean) - truth) ** 2) for f in grid]
+    assert found.factor == pytest.approx(grid[np.argmin(errors)], abs=1e-3)
+    assert np.mean((found(predicted) - truth) ** 2) == pytest.approx(min(errors))
+    assert Shrinkage.fit(mean, truth, truth).factor == pytest.approx(1)
+    assert Shrinkage.fit(mean, 2 * mean - truth, truth).factor == 0
+
+
+def test_ridges_are_judged_as_refitting_would(planted):
+    """One eigendecomposition for all ridges, against a fit of each."""
+    x, images = planted.weights[:200], planted.images[:200].reshape(200, -1)
+    unseen, truth = planted.weights[200:240], planted.images[200:240].reshape(40, -1)
+    config = KernelConfig()
+    found = kernel._errors(x, images, unseen, truth, config)
+    for ridge, error in zip(kernel.RIDGES, found, strict=True):
+        fitted = kernel.Regression.fit(x, images, config, ridge)
+        expected = np.sum((fitted(unseen, config) - truth) ** 2)
+        assert error == pytest.approx(expected, rel=1e-3)
+
+
 def test_labels_with_one_model_or_few_votes(planted):
     """A label that only one shadow model has is still a label."""
     rows = np.flatnonzero(planted.labels < 3)[:80]
@@ -112,14 +162,14 @@ def test_a_crash_while_saving_leaves_nothing_whole(planted, tmp_path, monkeypatc
     monkeypatch.setattr(kernel.files, "write_array", write)
     with pytest.raises(OSError, match="no space"):
         kernel.save(found, tmp_path)
-    with pytest.raises(FileNotFoundError, match="informed train"):
+    with pytest.raises(FileNotFoundError, match="no kernel regression"):
         kernel.load(tmp_path, config, some.image_shape)
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"reconn\.kernel\.ridge > 0, got 0"):
+    with pytest.raises(ValueError, match=r"ridge > 0 and finite, got 0"):
         KernelConfig(ridge=0.0)
-    with pytest.raises(ValueError, match=r"reconn\.kernel\.voters >= 1"):
+    with pytest.raises(ValueError, match=r"voters >= 1"):
         KernelConfig(voters=0)
-    with pytest.raises(ValueError, match=r"reconn\.kind.*'kernel'"):
+    with pytest.raises(ValueError, match=r"kind.*'kernel'"):
         reconn.ReconnConfig(kind="kernal")

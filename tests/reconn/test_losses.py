@@ -29,7 +29,7 @@ def test_the_least_squares_game_has_its_equilibrium():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"reconn\.loss\.lpips >= 0, got -1"):
+    with pytest.raises(ValueError, match=r"lpips >= 0, got -1"):
         LossConfig(lpips=-1.0)
     with pytest.raises(ValueError, match="nothing else ties"):
         LossConfig(mae=0.0, mse=0.0, adversarial=1.0)

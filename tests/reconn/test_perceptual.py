@@ -94,7 +94,9 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    "content", [Evil(), {"kernel": np.array([Evil()], dtype=object)}], ids=str
+    "content",
+    [Evil(), {"kernel": np.array([Evil()], dtype=object)}],
+    ids=["alone", "in an array"],
 )
 def test_only_arrays_are_unpickled(content, capsys):
     file = io.BytesIO(pickle.dumps(content))

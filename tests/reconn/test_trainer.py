@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import jax
 import numpy as np
@@ -204,25 +205,29 @@ def test_another_run_in_the_same_folder_is_refused(planted, key, tmp_path):
 
 
 def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
-    with pytest.raises(FileNotFoundError, match="No RecoNN"):
+    with pytest.raises(FileNotFoundError, match="no reconstructor"):
         reconn.load(tmp_path, config(), SHAPE)
     reconn.train(planted, config(), key=key, workdir=tmp_path, progress=False)
-    with pytest.raises(FileNotFoundError, match="12 of 20 epochs"):
+    with pytest.raises(ConfigurationMismatchError, match=r"reconn.epochs: 12 there"):
         reconn.load(tmp_path, config(epochs=20), SHAPE)
+    reconn.load(tmp_path, config(), SHAPE)
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(FileNotFoundError, match="0 of 12 epochs"):
+        reconn.load(tmp_path, config(), SHAPE)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"optimiser": "rmspop"}, r"reconn\.optimiser.*Did you mean 'rmsprop'"),
-        ({"schedule": "cos"}, r"reconn\.schedule to be one of"),
-        ({"activation": "Relu"}, r"reconn\.activation.*Did you mean 'relu'"),
-        ({"learning_rate": 0.0}, r"reconn\.learning_rate > 0"),
-        ({"validation_fraction": 1.0}, r"reconn\.validation_fraction in \(0, 1\)"),
-        ({"epochs": 0}, r"reconn\.epochs >= 1"),
+        ({"optimiser": "rmspop"}, r"optimiser.*Did you mean 'rmsprop'"),
+        ({"schedule": "cos"}, r"schedule to be one of"),
+        ({"activation": "Relu"}, r"activation.*Did you mean 'relu'"),
+        ({"learning_rate": 0.0}, r"learning_rate > 0"),
+        ({"validation_fraction": 1.0}, r"validation_fraction in \[0, 1\), got 1"),
+        ({"epochs": 0}, r"epochs >= 1"),
         (
             {"optimiser": "rmsprop", "weight_decay": 0.1},
-            r"reconn\.weight_decay is of the optimiser 'adam'",
+            r"weight_decay is of the optimiser 'adam'",
         ),
     ],
 )

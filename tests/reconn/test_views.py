@@ -30,6 +30,13 @@ def test_layers_are_found_by_name(victim, thetas):
     assert view.fingerprint() != one.fingerprint() != EVERYTHING.fingerprint()
 
 
+def test_chosen_layers_of_another_victim_are_refused(victim, rng):
+    view = Layers.of(victim.layout, ("output",))
+    longer = rng.normal(size=(2, victim.num_params + 1)).astype(np.float32)
+    with pytest.raises(ValueError, match=f"{victim.num_params} parameters"):
+        view(longer)
+
+
 def test_an_unknown_layer_is_refused(victim):
     with pytest.raises(ValueError, match=r"'outptu'.*hidden_0/b.*output"):
         Layers.of(victim.layout, ["outptu"])
@@ -65,7 +72,7 @@ def test_components_are_principal_and_strong(victim, thetas, digits):
     np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-5)
     images = ViewConfig(kind="logits", probes=6).view(victim, digits.images)
     assert view.fingerprint() != images.fingerprint()
-    with pytest.raises(ValueError, match=r"view\.probes <= 64, the pixels"):
+    with pytest.raises(ValueError, match=r"probes <= 64, the pixels"):
         dataclasses.replace(config, probes=65).view(victim, digits.images)
 
 
@@ -84,11 +91,11 @@ def test_of_a_convolutional_victim_too(rng):
 
 
 def test_bad_input(victim, digits):
-    with pytest.raises(ValueError, match=r"view\.kind.*'logit'.*'logits'"):
+    with pytest.raises(ValueError, match=r"Expected kind.*'logit'.*'logits'"):
         ViewConfig(kind="logit")
-    with pytest.raises(ValueError, match=r"view\.queries"):
+    with pytest.raises(ValueError, match="Expected queries to be one of"):
         ViewConfig(kind="logits", queries="noise")
-    with pytest.raises(ValueError, match=r"view\.layers is of view\.kind='weights'"):
+    with pytest.raises(ValueError, match=r"layers is of the kind 'weights'"):
         ViewConfig(kind="logits", layers=("output",))
-    with pytest.raises(ValueError, match=r"view\.probes <= 5.*got 6"):
+    with pytest.raises(ValueError, match=r"probes <= 5.*got 6"):
         ViewConfig(kind="logits", probes=6).view(victim, digits.images[:5])

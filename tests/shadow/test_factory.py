@@ -134,7 +134,7 @@ def test_the_choice_of_width_fits_the_machine(victim):
 def test_bad_arguments_are_refused(make, split, digits):
     with pytest.raises(ValueError, match=r"role to be one of"):
         make(role="victim")
-    with pytest.raises(ValueError, match=r"models_per_batch >= 1, got 0"):
+    with pytest.raises(ValueError, match=r"width >= 1, got 0"):
         make(width=0)
     wrong = dataclasses.replace(split.fixed, images=split.fixed.images[:, :7])
     with pytest.raises(ValueError, match=r"shape \(8, 8, 1\).*got \(7, 8, 1\)"):

@@ -52,9 +52,9 @@ def test_first_layer_starts_small_and_the_others_within_their_bound(key):
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"widths": ()}, "victim.widths"),
-        ({"biases": "all"}, "victim.biases"),
-        ({"first_scale": 0.0}, "victim.first_scale"),
+        ({"widths": ()}, "Expected widths to name"),
+        ({"biases": "all"}, "Expected biases to be one of"),
+        ({"first_scale": 0.0}, "Expected first_scale > 0"),
         ({"initialiser": "he_normall"}, "Did you mean 'he_normal'"),
     ],
 )

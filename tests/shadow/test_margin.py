@@ -159,5 +159,5 @@ def test_labels_out_of_range_are_named(start, data):
 
 
 def test_margins_of_squared_errors_are_refused():
-    with pytest.raises(ValueError, match=r"training\.route"):
+    with pytest.raises(ValueError, match=r"^route is"):
         MarginConfig(loss="mse", route="sphere")

@@ -10,7 +10,8 @@ import pytest
 
 import shadow
 from dp.gradient import PrivacyConfig
-from shadow.training import algorithm, cross_entropy
+from informed.threat import Knowledge
+from shadow.training import algorithm, cross_entropy, steps_taken
 
 KEY = jax.random.key(3)
 
@@ -155,3 +156,41 @@ def test_sampling_takes_each_example_as_often_as_it_should(parts):
 def test_private_mini_batches_are_sampled_not_cut(parts):
     with pytest.raises(ValueError, match="sampling_probability"):
         training(batch_size=10)
+
+
+def test_steps_taken_tells_whose_gradients_counted(parts):
+    """An example moves theta if and only if it takes part in some step."""
+    config = training(sampling=0.3, epochs=3, shuffling="known")
+    victim, few = build(), 6
+    train = jax.jit(algorithm(victim, config))
+    init = victim.init(KEY)
+    images, labels = parts.fixed.images[:few], parts.fixed.labels[:few]
+    target = parts.test.images[0], parts.test.labels[0]
+    seen = set()
+    for number in range(4):
+        key = jax.random.fold_in(KEY, number)
+        taken = steps_taken(config, key, few)
+        assert taken.shape == (few + 1,)
+        plain = victim.flatten(train(init, (images, labels), target, key))
+        for place in range(few + 1):
+            changed, other = images, target
+            if place < few:
+                changed = images.copy()
+                changed[place] = 1 - images[place]
+            else:
+                other = (1 - target[0], target[1])
+            moved = victim.flatten(train(init, (changed, labels), other, key))
+            assert bool(jnp.any(moved != plain)) == bool(taken[place])
+            seen.add(bool(taken[place]))
+    assert seen == {True, False}
+
+
+def test_private_sampling_is_secret_unless_it_is_told(parts):
+    private, plain = training(sampling=0.3), shadow.TrainingConfig(batch_size=5)
+    assert not private.order_is_public
+    assert plain.order_is_public
+    assert training(sampling=0.3, shuffling="known").order_is_public
+    assert Knowledge.informed(make(parts, private)).shuffling_key is None
+    # A new sample for every model: the same target ends elsewhere without any noise.
+    targets = parts.shadow.take(np.zeros(4, np.int64))
+    assert len(np.unique(make(parts, private).train(targets)[:, 0])) == 4

@@ -142,7 +142,7 @@ def test_another_configuration_is_refused_naming_the_fields(make, split, rng):
     with pytest.raises(shadow.ConfigurationMismatchError) as error:
         make(configuration={"training": {"epochs": 2, "lr": 0.1}}, block_size=8)
     message = str(error.value)
-    assert "configuration.training.epochs: 1 there, 2 asked for" in message
+    assert " training.epochs: 1 there, 2 asked for" in message
     assert "block_size: 16 there, 8 asked for" in message
     assert "lr" not in message
 
@@ -156,7 +156,7 @@ def test_other_data_under_the_same_configuration_is_refused(make, split, victim,
         split, fixed=dataclasses.replace(split.fixed, images=images)
     )
     with pytest.raises(
-        shadow.ConfigurationMismatchError, match=r"data\.fixed\.images_sha256"
+        shadow.ConfigurationMismatchError, match=r"content\.fixed\.images_sha256"
     ):
         shadow.ShadowStore.create(
             store.path,
@@ -176,6 +176,80 @@ def test_a_store_without_blocks_may_be_made_otherwise(make, split, rng):
     fill(store, split, rng, blocks=[0])
     with pytest.raises(shadow.ConfigurationMismatchError):
         make()
+
+
+def test_a_worker_whose_store_was_replaced_commits_nothing(make, split, rng):
+    """B replaces A's store before A's first commit; A's block must not count."""
+    ours = make()
+    theirs = make(configuration={"training": {"epochs": 2}})
+    with pytest.raises(shadow.ConfigurationMismatchError, match="was replaced"):
+        fill(ours, split, rng, blocks=[0])
+    assert theirs.missing() == [0, 1, 2]
+    fill(theirs, split, rng)
+    assert theirs.verify() == []
+
+
+def test_a_commit_of_another_store_does_not_count(make, split, rng, tmp_path):
+    """What slips in between the check and the commit is found when it is read."""
+    theirs = make(configuration={"training": {"epochs": 2}})
+    fill(theirs, split, np.random.default_rng(5))
+    other = make(tmp_path / "other")
+    fill(other, split, np.random.default_rng(5))  # the same bytes, another store
+    commit = "commits/000001.json"
+    (theirs.path / commit).write_bytes((other.path / commit).read_bytes())
+    assert theirs.verify() == [1]
+    with pytest.raises(shadow.CorruptBlockError, match="another store"):
+        theirs.read_block(1)
+
+
+def test_other_versions_are_refused_by_name_until_accepted(make, split, rng):
+    store = make()
+    fill(store, split, rng, blocks=[0])
+    manifest = json.loads((store.path / "manifest.json").read_text())
+    manifest["versions"]["jax"] = "0.4.1"
+    (store.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(shadow.VersionMismatchError, match=r"jax: '0\.4\.1' there"):
+        make()
+    with shadow.accepting_other_versions():
+        assert make().missing() == [1, 2]
+
+
+def test_half_written_files_go_once_nobody_can_be_at_them(make, split, rng):
+    store = make()
+    live, dead = (store.path / f".{name}.partial" for name in ("live", "dead"))
+    for file in (live, dead):
+        file.write_bytes(b"half")
+    os.utime(dead, (0, 0))
+    fill(store, split, rng)
+    assert live.exists(), "the worker that commits last leaves others' files alone"
+    make()
+    assert live.exists()
+    assert not dead.exists()
+
+
+def test_a_killed_create_leaves_nothing_behind(make, split, rng, monkeypatch, tmp_path):
+    """Killed before the manifest: the next one takes over the same folder."""
+    write = files.write_json
+    monkeypatch.setattr(files, "write_json", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        make(tmp_path / "store")
+    monkeypatch.setattr(files, "write_json", write)
+    store = make(tmp_path / "store", block_size=8)
+    fill(store, split, rng)
+    assert len(list(store.blocks())) == 5
+    assert [file.name for file in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_late_creator_takes_nothing_from_a_live_worker(make, split, rng):
+    """Two workers find no manifest; one has committed before the other writes."""
+    store = make()
+    fill(store, split, rng, blocks=[0])
+    manifest = store.path / "manifest.json"
+    there = manifest.read_bytes()
+    manifest.unlink()  # as the slower one saw it
+    make()
+    manifest.write_bytes(there)
+    assert shadow.ShadowStore(store.path).verify() == []
 
 
 def test_damage_outside_the_blocks_is_found(make, split, rng):

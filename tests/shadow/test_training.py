@@ -245,14 +245,14 @@ def test_cross_entropy_is_optaxs(rng):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"optimiser": "sdg"}, r"training\.optimiser.*Did you mean 'sgd'"),
-        ({"learning_rate": 0.0}, r"training\.learning_rate > 0, got 0\.0"),
-        ({"momentum": 1.0}, r"training\.momentum in \[0, 1\), got 1\.0"),
-        ({"epochs": -1}, r"training\.epochs >= 0, got -1"),
-        ({"batch_size": 0}, r"training\.batch_size >= 1, got 0"),
+        ({"optimiser": "sdg"}, r"optimiser.*Did you mean 'sgd'"),
+        ({"learning_rate": 0.0}, r"learning_rate > 0 and finite, got 0\.0"),
+        ({"momentum": 1.0}, r"momentum in \[0, 1\), got 1\.0"),
+        ({"epochs": -1}, r"epochs >= 0, got -1"),
+        ({"batch_size": 0}, r"batch_size >= 1, got 0"),
         ({"initialisation": "shard"}, r"Did you mean 'shared'"),
-        ({"shuffling": "secret"}, r"training\.shuffling to be one of"),
-        ({"weight_decay": -1.0}, r"training\.weight_decay >= 0"),
+        ({"shuffling": "secret"}, r"shuffling to be one of"),
+        ({"weight_decay": -1.0}, r"weight_decay >= 0"),
     ],
 )
 def test_bad_configurations_are_refused(fields, message):

@@ -1,0 +1,61 @@
+"""Errors name the field that the user can set, with its path."""
+
+import pytest
+
+from informed.experiment import Experiment
+from informed.landscape.runs import LandscapeConfig
+from informed.uninformed import Uninformed
+from reconn.config import ReconnConfig
+from shadow import TrainingConfig, checks
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "message"),
+    [
+        (LandscapeConfig, {"kkt": {"steps": 0}}, "config.kkt.steps >= 1, got 0"),
+        (Uninformed, {"attack": {"steps": 0}}, "config.attack.steps >= 1, got 0"),
+        (LandscapeConfig, {"attack": {"steps": 0}}, "config.attack.steps >= 1, got 0"),
+        (LandscapeConfig, {"victim": {"decay": 0.0}}, "config.victim.decay > 0"),
+        (LandscapeConfig, {"starts": {"normal": (0.0,)}}, "config.starts.normal > 0"),
+        (
+            Experiment,
+            {"inversion": {"attack": {"steps": 0}}},
+            "config.inversion.attack.steps >= 1, got 0",
+        ),
+        (
+            Experiment,
+            {"training": {"privacy": {"clip_norm": 0.0}}},
+            "config.training.privacy.clip_norm > 0, got 0.0",
+        ),
+        (
+            Experiment,
+            {"reconn": {"kernel": {"scale": 0.0}}},
+            "config.reconn.kernel.scale > 0",
+        ),
+        (
+            Experiment,
+            {"evaluation": {"classifier": {"epochs": -1}}},
+            "config.evaluation.classifier.epochs >= 0",
+        ),
+        (Experiment, {"reconn": {"clip": float("inf")}}, "config.reconn.clip > 0 and"),
+    ],
+)
+def test_a_refused_value_is_named_with_its_whole_path(cls, values, message):
+    with pytest.raises(checks.FieldError) as error:
+        checks.build(cls, values)
+    assert f"Expected {message}" in str(error.value)
+
+
+def test_made_in_python_the_name_is_bare():
+    with pytest.raises(ValueError, match=r"^Expected epochs >= 0, got -1"):
+        TrainingConfig(epochs=-1)
+    with pytest.raises(ValueError, match=r"^Expected clip > 0 and finite, got inf"):
+        ReconnConfig(clip=float("inf"))
+
+
+def test_a_caller_may_rename_a_field():
+    with (
+        pytest.raises(checks.FieldError, match=r"^Expected mine\.n >= 1, got 0\.$"),
+        checks.called({"count": "mine.n"}),
+    ):
+        checks.at_least("count", 0, 1)
