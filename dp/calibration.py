@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import optimize, special
 
-from dp import accounting, checks, poisson
+from dp import accounting, bounds, checks, poisson
 from dp.checks import Number
 from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from dp.rero import ReRoBound, rero_bound
@@ -60,6 +60,8 @@ def calibrate(
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
+    checks.relation(relation, bounds.RELATIONS)
+    checks.whole("steps", steps, 1)
     base = float(checks.baseline(kappa, log_kappa))
     checks.above("log_kappa", base, -math.inf)
     checks.above("gamma", gamma, 0)

@@ -76,7 +76,11 @@ class Gaussian:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PoissonGaussian:
-    """DP-SGD: in each step every example takes part with probability q.
+    """DP-SGD: in each step every example takes part with probability q, secretly.
+
+    Amplification by sampling holds only while the adversary isn't told who takes part
+    in which step. Where that is public, a record is protected as by `Gaussian` with the
+    number of steps that it takes part in.
 
     Attributes:
       noise_multiplier: sigma, > 0.

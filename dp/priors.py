@@ -5,8 +5,11 @@ log kappa in float64; d is the number of pixels times channels. Errors are Eucli
 distances eta unless said; `l2_of_mse` converts. An error equal to the threshold counts
 as success.
 
-The prior is that of the target *given the fixed set*: duplicates, or other pictures of
-the same person in it, raise kappa.
+The prior is that of the target *given everything the adversary knows*: the fixed set,
+so that duplicates, or other pictures of the same person in it, raise kappa; and what it
+is told of the target itself, its label or some of its columns (`given`,
+`gaussian_given`, `side_information`). An attack that knows more than kappa allows for
+may seem to violate a bound that holds.
 
 Sources: Balle, Cherubin and Hayes 2022, Section VII and Appendix E; confidence bounds
 derived.
@@ -16,7 +19,7 @@ import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from scipy import optimize, special, stats
 
 from dp import bounds, checks, rates
@@ -146,6 +149,7 @@ def discrete(
     eta: Number,
     *,
     metric: bool = True,
+    given: Shaped[np.ndarray, " points"] | None = None,
 ) -> Discrete:
     """A prior on finitely many points.
 
@@ -153,17 +157,20 @@ def discrete(
       distances: between all points, in the unit of eta.
       probabilities: sum to 1.
       eta: threshold.
+      given: what the adversary is told of each point, such as its label: equal entries
+        look equal to it. kappa is then that of the best guess for each of them.
       metric: whether the error obeys the triangle inequality (the mean squared error
         does not; its root does).
     """
-    checks.at_least_0("probabilities", probabilities)
-    total = float(np.sum(probabilities))
-    checks.require("sum of probabilities", total, abs(total - 1) < 1e-9, "= 1")
-    near = (np.asarray(distances) <= eta) @ probabilities
-    wide = (np.asarray(distances) <= 2 * eta) @ probabilities
+    mass = _distribution(probabilities)
+    near, wide = 0.0, 0.0
+    for members in _groups(given, len(mass)):
+        apart = np.asarray(distances)[:, members]
+        near += ((apart <= eta) @ mass[members]).max()
+        wide += ((apart <= 2 * eta) @ mass[members]).max()
     return Discrete(
-        in_support=min(0.0, math.log(near.max())),
-        anywhere=min(0.0, math.log(wide.max())) if metric else None,
+        in_support=min(0.0, math.log(near)),
+        anywhere=min(0.0, math.log(wide)) if metric else None,
     )
 
 
@@ -174,15 +181,102 @@ def on_a_line(
 ) -> float:
     """Exact kappa of a discrete prior in one dimension, any guess: the best window."""
     order = np.argsort(points)
-    points, mass = np.asarray(points, float)[order], np.asarray(probabilities)[order]
+    points, mass = np.asarray(points, float)[order], _distribution(probabilities)[order]
     sums = np.concatenate([[0.0], np.cumsum(mass)])
     ends = np.searchsorted(points, points + 2 * eta, side="right")
     return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
 
 
-def exact_match(probabilities: Float[np.ndarray, " points"]) -> float:
-    """0/1 error: kappa is the likeliest point's probability."""
-    return math.log(float(np.max(checks.probability("probabilities", probabilities))))
+def exact_match(
+    probabilities: Float[np.ndarray, " points"],
+    *,
+    given: Shaped[np.ndarray, " points"] | None = None,
+) -> float:
+    """0/1 error: kappa is the likeliest point's probability.
+
+    Args:
+      probabilities: sum to 1.
+      given: what the adversary is told of each point; see `discrete`.
+    """
+    mass = _distribution(probabilities)
+    best = sum(mass[members].max() for members in _groups(given, len(mass)))
+    return min(0.0, math.log(best))
+
+
+def side_information(
+    log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
+) -> float:
+    """kappa of an adversary who is told something of the target, such as its label.
+
+    Bounds on reconstruction hold for everything the adversary knows beside D_-, if
+    kappa is that of the prior given all of it. A bound gamma(kappa) is concave in
+    kappa, so that of the mean kappa bounds the mean success.
+
+    Args:
+      log_kappas: (values,), of the prior given each value that may be told.
+      probabilities: of the values; sum to 1. None: the worst value counts, which bounds
+        success for each of them.
+    Returns: log kappa.
+    Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
+    """
+    logs = checks.log_probability("log_kappas", log_kappas)
+    if probabilities is None:
+        return float(logs.max())
+    mass = _distribution(probabilities)
+    if mass.shape != logs.shape:
+        raise checks.FieldError(
+            "probabilities",
+            f"Expected as many of {{}} as of log_kappas, got {mass.size} and"
+            f" {logs.size}.",
+        )
+    return min(0.0, float(special.logsumexp(logs, b=mass)))
+
+
+def gaussian_given(
+    eta: Number, *, covariance: Float[np.ndarray, "d d"], known: Int[np.ndarray, " k"]
+) -> float:
+    """`gaussian_covariance` of an adversary who knows some coordinates of the target.
+
+    What is left is normal around its conditional mean, whatever the values are, with
+    the covariance's Schur complement.
+
+    Args:
+      eta: Euclidean threshold; known coordinates are guessed without error.
+      covariance: positive semidefinite, of all coordinates.
+      known: positions of the known coordinates.
+    """
+    covariance = np.asarray(covariance, float)
+    told = np.zeros(len(covariance), bool)
+    told[np.asarray(known, int)] = True
+    across = covariance[np.ix_(told, ~told)]
+    rest = covariance[np.ix_(~told, ~told)]
+    if told.any():
+        inverse = np.linalg.pinv(covariance[np.ix_(told, told)], hermitian=True)
+        rest = rest - across.T @ inverse @ across
+    if not len(rest):
+        return 0.0
+    variances = np.maximum(np.linalg.eigvalsh(rest), 0.0)
+    return gaussian_covariance(eta, variances=variances)
+
+
+def _distribution(probabilities: np.ndarray) -> np.ndarray:
+    """Probabilities as float64. Raises FieldError unless they sum to 1."""
+    mass = checks.at_least_0("probabilities", probabilities)
+    total = float(np.sum(mass))
+    checks.require("sum of probabilities", total, abs(total - 1) < 1e-9, "= 1")
+    return mass
+
+
+def _groups(given: np.ndarray | None, count: int) -> list[np.ndarray]:
+    """Positions of the points that look alike to the adversary, group by group."""
+    if given is None:
+        return [np.arange(count)]
+    values = np.asarray(given)
+    if values.shape != (count,):
+        raise checks.FieldError(
+            "given", f"Expected {{}} to have {count} entries, got {values.shape}."
+        )
+    return [np.flatnonzero(values == value) for value in np.unique(values)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -42,14 +42,24 @@ def add_parsers(commands: Any) -> None:
         else:
             parser.add_argument("--gamma", type=float, required=True, help="allowed")
         parser.add_argument("--steps", type=int, required=True)
-        parser.add_argument("--sampling-probability", type=float, default=1.0)
+        parser.add_argument(
+            "--sampling-probability",
+            type=float,
+            default=1.0,
+            help="of each example in each step; counts only while nobody is told who"
+            " takes part when (else leave it out, and give a record's own --steps)",
+        )
         parser.add_argument(
             "--relation",
             default="zero_out",
             choices=bounds.RELATIONS,
             help="zero_out (default) is always valid for reconstruction",
         )
-        parser.add_argument("--kappa", type=float, help="success without the release")
+        parser.add_argument(
+            "--kappa",
+            type=float,
+            help="success of guessing, given all the adversary knows beside the release",
+        )
         parser.add_argument("--log-kappa", type=float, help="its natural logarithm")
         parser.add_argument("--prior", choices=_PRIORS, help="in place of kappa")
         parser.add_argument("--dim", type=int, help="pixels times channels")

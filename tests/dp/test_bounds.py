@@ -199,3 +199,10 @@ def test_people_read_bounds_below_the_smallest_float():
     first, second = text.splitlines()
     assert "kappa 3.37e-2172" in first
     assert second.startswith("kappa 0.1  gamma <= 0.39  (Gaussian")
+
+
+def test_calibration_checks_the_relation_before_it_says_that_no_noise_is_needed():
+    with pytest.raises(ValueError, match="relation to be one of"):
+        dp.calibrate(
+            0.5, kappa=0.1, steps=1, sampling_probability=0.01, relation="zero-out"
+        )

@@ -103,3 +103,60 @@ def test_confidence_bounds_of_a_known_prior_hold(rng):
 
 def test_the_likeliest_image_of_a_finite_prior():
     assert priors.exact_match(np.full(8, 1 / 8)) == pytest.approx(-math.log(8))
+
+
+def test_probabilities_that_do_not_sum_to_1_are_refused():
+    """A kappa that is too small would flatter the developer."""
+    points, half = np.arange(4.0), np.full(4, 1 / 8)
+    for call in (
+        lambda: priors.on_a_line(points, half, 0.5),
+        lambda: priors.exact_match(half),
+        lambda: priors.discrete(np.abs(points[:, None] - points), half, 0.5),
+        lambda: priors.side_information(np.log(half), half),
+    ):
+        with pytest.raises(ValueError, match=r"sum of probabilities = 1, got 0\.5"):
+            call()
+
+
+def test_what_is_told_of_the_target_raises_kappa(rng):
+    """Against simulation: an adversary who is told a group guesses within it."""
+    mass = rng.dirichlet(np.ones(12))
+    group = rng.integers(0, 3, 12)
+    kappa = math.exp(priors.exact_match(mass, given=group))
+    best = {g: np.argmax(np.where(group == g, mass, -1)) for g in np.unique(group)}
+    drawn = rng.choice(12, size=200_000, p=mass)
+    right = np.mean([best[group[i]] == i for i in drawn])
+    assert kappa == pytest.approx(right, abs=5e-3)
+    assert kappa >= math.exp(priors.exact_match(mass))
+    apart = 1.0 - np.eye(12)
+    found = priors.discrete(apart, mass, 0.0, given=group)
+    assert math.exp(found.in_support) == pytest.approx(kappa)
+    # The same from the parts: kappa given each group, and how likely it is.
+    shares = np.array([mass[group == g].sum() for g in best])
+    parts = np.log([mass[group == g].max() / mass[group == g].sum() for g in best])
+    assert priors.side_information(parts, shares) == pytest.approx(math.log(kappa))
+    assert priors.side_information(parts) == pytest.approx(parts.max())
+
+
+def test_known_coordinates_leave_the_conditional_prior(rng):
+    """Against simulation of the best guess of what is left."""
+    root = rng.normal(size=(5, 5))
+    covariance = root @ root.T
+    known, eta = np.array([1, 3]), 0.8
+    bound = priors.gaussian_given(eta, covariance=covariance, known=known)
+    rest = np.array([0, 2, 4])
+    weights = np.linalg.solve(
+        covariance[np.ix_(known, known)], covariance[np.ix_(known, rest)]
+    )
+    z = rng.multivariate_normal(np.zeros(5), covariance, 100_000)
+    left = z[:, rest] - z[:, known] @ weights
+    near = np.mean(np.sum(left**2, axis=1) <= eta**2)
+    assert near <= math.exp(bound) < 6 * near
+    unknown = priors.gaussian_given(eta, covariance=covariance, known=np.zeros(0, int))
+    variances = np.linalg.eigvalsh(covariance)
+    assert unknown == pytest.approx(
+        priors.gaussian_covariance(eta, variances=variances), abs=1e-6
+    )
+    assert unknown < bound
+    everything = priors.gaussian_given(eta, covariance=covariance, known=np.arange(5))
+    assert everything == 0
