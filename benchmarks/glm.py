@@ -124,7 +124,8 @@ def main() -> None:
             found = reconstruct(model, known, labels)
             row.setdefault("seconds", []).append(time.perf_counter() - start)
             row.setdefault("error", []).append(relative_error(found.x, x[target]))
-            row.setdefault("implied_error", []).append(found.implied_error)
+            if found.implied_error is not None:
+                row.setdefault("implied_error", []).append(found.implied_error)
             row.setdefault("label_right", []).append(np.isclose(found.y, y[target]))
             if have_art and name == "breast_cancer logistic":
                 start = time.perf_counter()

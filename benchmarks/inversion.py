@@ -22,6 +22,7 @@ import numpy as np
 
 import informed
 import shadow
+from benchmarks import resumed
 from shadow import devices
 
 
@@ -101,9 +102,9 @@ def _measure(
     arguments: argparse.Namespace, factory: shadow.Factory, split: shadow.Split
 ) -> list[dict[str, Any]]:
     """One line a target; the first also pays what the targets share."""
-    out = arguments.out
-    kept = out.read_text().splitlines() if out is not None and out.exists() else []
-    done = [json.loads(line) for line in kept]
+    fields = vars(arguments)
+    settings = {name: fields[name] for name in sorted(fields) if name != "out"}
+    done = resumed.lines(arguments.out, settings)
     left = split.test.take(slice(len(done), None))
     if not len(left):
         return done
@@ -122,10 +123,7 @@ def _measure(
             "certified": bool(np.asarray(each.certified)[0]),
         }
         done.append(line)
-        if out is not None:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with out.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+        resumed.append(arguments.out, line)
         start = time.perf_counter()
     return done
 

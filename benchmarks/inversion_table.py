@@ -26,7 +26,7 @@ from scipy.optimize import linear_sum_assignment
 import informed
 import reconn
 import shadow
-from benchmarks import tensor_float
+from benchmarks import resumed, tensor_float
 from shadow import devices
 from shadow.training import algorithm
 
@@ -72,13 +72,14 @@ def main() -> None:
     parser.add_argument("--shadow", type=int, default=1300)
     parser.add_argument("--reconn", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=0, help="of the split")
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     devices.one_a_core()
     out = arguments.out or Path(f"runs/inversion_{arguments.dataset}.jsonl")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    lines = out.read_text().splitlines() if out.exists() else []
-    done = {json.loads(line)["row"] for line in lines}
+    fields = vars(arguments)
+    settings = {n: fields[n] for n in sorted(fields) if n not in ("out", "only")}
+    done = {line["row"] for line in resumed.lines(out, settings)}
     bench = Bench(arguments)
     for name, measure in bench.rows():
         if name in done or arguments.only not in name:
@@ -86,8 +87,7 @@ def main() -> None:
         start = time.perf_counter()
         row = {"row": name, **measure()}
         row["wall_s"] = round(time.perf_counter() - start, 1)
-        with out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        resumed.append(out, row)
         print(json.dumps(row), flush=True)
 
 
@@ -102,7 +102,7 @@ class Bench:
             num_fixed=FIXED[arguments.dataset],
             num_shadow=arguments.shadow,
             num_test=arguments.targets,
-            seed=0,
+            seed=arguments.seed,
         )
 
     def rows(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:

@@ -29,6 +29,7 @@ def main() -> None:
     arguments = parser.parse_args()
     devices.one_a_core()
     shutil.rmtree(arguments.workdir / "ends", ignore_errors=True)  # timed anew
+    (arguments.workdir / "seconds.json").unlink(missing_ok=True)
     values = config_file.get_config(arguments.size).to_dict()
     results = command.run(checks.build(LandscapeConfig, values), arguments.workdir)
     each = results["seconds"]
