@@ -1,16 +1,22 @@
 # One command from a fresh checkout to a result: `make demo`, `make test`, `make lint`.
+# `make test` leaves out the long forms, which `make test-all` runs. WORKERS: processes.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: demo test lint format lock install clean
+.PHONY: demo test test-all lint format lock install clean
 
 demo: install
 	$(BIN)/informed run --config=configs/digits.py --workdir=runs/digits
 
 test: install
-	$(BIN)/python -m pytest
+	$(PYTEST) -m "not slow"
+
+test-all: install
+	XLA_FLAGS="$(XLA_FLAGS)" $(PYTEST) -m slow
 
 lint: install
 	$(BIN)/ruff check .

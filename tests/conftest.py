@@ -1,4 +1,12 @@
-"""Shared fixtures. Small real images (scikit-learn's digits) wherever they do."""
+"""Shared fixtures. Small real images (scikit-learn's digits) wherever they do.
+
+Most of a test's time is XLA compiling programs that run for milliseconds, so they are
+compiled without LLVM's optimisations, unless XLA_FLAGS is set, as `make test-all` does.
+"""
+
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import hypothesis
 import jax
