@@ -58,7 +58,7 @@ def add_parsers(commands: Any) -> None:
         parser.add_argument(
             "--kappa",
             type=float,
-            help="success of guessing, given all the adversary knows beside the release",
+            help="success without the release, given all else that is known",
         )
         parser.add_argument("--log-kappa", type=float, help="its natural logarithm")
         parser.add_argument("--prior", choices=_PRIORS, help="in place of kappa")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from jax.typing import ArrayLike
 
 
 @contextlib.contextmanager
@@ -54,10 +55,12 @@ def write_json(path: Path, value: Any, *, only_if_absent: bool = False) -> None:
         file.write((text + "\n").encode())
 
 
-def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+def write_arrays(path: Path, **arrays: ArrayLike) -> None:
     """Write an .npz file in one step."""
     with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+        np.savez(
+            file, allow_pickle=False, **{n: np.asarray(a) for n, a in arrays.items()}
+        )
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ def programs(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_python_program(tmp_path, monkeypatch, capsys):
     program, _ = programs(README)
     monkeypatch.chdir(tmp_path)
@@ -41,6 +42,7 @@ def test_the_calibration_of_the_page_on_privacy(capsys):
     assert epsilon > 50
 
 
+@pytest.mark.slow
 def test_the_program_of_the_page_on_inversion(capsys):
     text = (ROOT / "docs" / "inversion.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -95,6 +95,7 @@ def test_riskcal_is_unsafe_where_kappa_is_small_and_this_is_not():
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_calibration_is_verified_and_tight():
     given = {"steps": 50, "sampling_probability": 0.1, "relation": "zero_out"}
     found = dp.calibrate(0.1, kappa=1e-3, **given)

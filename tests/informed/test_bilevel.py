@@ -55,6 +55,7 @@ def test_hypergradient_is_autodiff_through_the_closed_form(inverse, data, rng):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_hypergradient_of_a_hidden_layer_against_finite_differences(data, rng):
     points, targets = data
     lower = bilevel.one_hidden(

@@ -18,6 +18,7 @@ def trained(digits):
     )
 
 
+@pytest.mark.slow
 def test_it_tells_digits_apart(trained, digits):
     """What it says of its accuracy holds for images it never saw."""
     fresh = digits.take(np.arange(1000, 1797))
@@ -26,6 +27,7 @@ def test_it_tells_digits_apart(trained, digits):
     assert np.mean(found == fresh.labels) > 0.88
 
 
+@pytest.mark.slow
 def test_kl_against_scipy(rng):
     """On a network that is a matrix."""
     matrix = rng.normal(size=(16, 5)).astype(np.float32)
@@ -37,6 +39,7 @@ def test_kl_against_scipy(rng):
     assert np.abs(classifier.kl(one, one)).max() < 1e-7
 
 
+@pytest.mark.slow
 def test_kl_grows_with_the_damage(trained, digits, rng):
     images = digits.images[1000:1100]
     noisy = [images + s * rng.normal(size=images.shape) for s in (0.05, 0.3)]
@@ -46,6 +49,7 @@ def test_kl_grows_with_the_damage(trained, digits, rng):
     assert large < trained.kl(images, other).mean()
 
 
+@pytest.mark.slow
 def test_save_and_load(trained, digits, tmp_path):
     trained.save(tmp_path / "classifier.npz")
     loaded = Classifier.load(tmp_path / "classifier.npz", digits.image_shape, 10)
@@ -56,6 +60,7 @@ def test_save_and_load(trained, digits, tmp_path):
     assert loaded.accuracy == trained.accuracy
 
 
+@pytest.mark.slow
 def test_colour_images(rng):
     """Two classes by hue, which the residual network tells apart."""
     labels = np.arange(200, dtype=np.int32) % 2
@@ -70,5 +75,5 @@ def test_colour_images(rng):
 def test_bad_input():
     with pytest.raises(ValueError, match=r"epochs >= 0"):
         ClassifierConfig(epochs=-1)
-    with pytest.raises(ValueError, match=r"held_out in \(0, 1\), got 1"):
+    with pytest.raises(ValueError, match=r"held_out in \[0, 1\), got 1"):
         ClassifierConfig(held_out=1.0)

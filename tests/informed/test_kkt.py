@@ -142,6 +142,7 @@ def circle() -> tuple[homogeneous.Network, np.ndarray]:
     return margin.train(config, net, points, np.arange(20) % 2), points
 
 
+@pytest.mark.slow
 def test_points_are_read_out_of_weights_alone(circle):
     """Most of them: a fourth of the steps of `benchmarks.kkt_circle`."""
     net, points = circle

@@ -236,6 +236,7 @@ def test_a_leak_is_refused(finished, tmp_path, capsys):
     assert not (tmp_path / "leaky" / "results.json").exists()
 
 
+@pytest.mark.slow
 def test_a_classifier_judges_too(finished, tmp_path, capsys):
     """KL of a classifier that never saw a target; kept, and read again."""
     other = tmp_path / "other"
@@ -253,6 +254,7 @@ def test_a_classifier_judges_too(finished, tmp_path, capsys):
     assert kept.stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
@@ -279,6 +281,7 @@ def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
     assert "`informed shadow`" in message
 
 
+@pytest.mark.slow
 def test_private_training_through_the_line(tmp_path, capsys):
     """All attacks on private victims; theory beside, and no violation of it."""
     workdir = tmp_path / "private"
@@ -373,6 +376,7 @@ def test_after_a_divergence_the_advice_can_be_followed(tmp_path, capsys):
     run(capsys, "shadow", *SMALL, f"--workdir={tmp_path}", "--quiet")
 
 
+@pytest.mark.slow
 def test_a_cnn_on_ones_own_arrays(tmp_path, capsys, digits):
     """The CNN through the whole line; a file that changes is noticed."""
     border = ((0, 0), (1, 1), (1, 1), (0, 0))
@@ -426,7 +430,7 @@ def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
             ["--config.inversion.targets=21"],
             ["inversion.targets <= data.num_test = 20"],
         ),
-        (["--config.view.layers=('hiden_0',)"], ["config.view.layers", "'hidden_0/b'"]),
+        (["--config.view.layers=('hiden_0',)"], ["config.view.layers", "hidden_0/b"]),
         (
             ["--config.view.kind=logits", "--config.view.probes=201"],
             ["config.view.probes <= 200"],

@@ -132,6 +132,7 @@ def test_theta_is_the_developers(split):
     np.testing.assert_allclose(both, expected, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_randomness_that_is_not_told_is_averaged(split):
     factory = make(split, batch_size=20)
     images, labels = split.test.images[:1], split.test.labels[:1]

@@ -20,7 +20,7 @@ def get_config():
     config.base = {base!r}
     config.overrides = (
         "data.num_fixed=50", "data.num_test=12", "training.epochs=10",
-        "shadow.count=120", "reconn.widths=[32]", "reconn.epochs=3",
+        "shadow.count=120", "reconn.kind=kernel",
         "inversion.targets=0",
     )
     config.points = (

@@ -21,6 +21,7 @@ def small(which="digits"):
     return checks.build(Uninformed, values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["digits", "digits_multiclass", "digits_mse"])
 def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
     experiment = small(which)
@@ -133,6 +134,7 @@ def test_too_many_points_are_refused():
             uninformed.load(PointsConfig(name="digits", classes="all", **change))
 
 
+@pytest.mark.slow
 def test_command_line(tmp_path, capsys):
     cli.main(
         [

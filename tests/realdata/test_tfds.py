@@ -31,6 +31,7 @@ def test_cifar_loads(name, shape, num_classes):
     assert set(pool.labels) == set(range(num_classes))
 
 
+@pytest.mark.slow
 def test_mnist_loads_without_tensorflow():
     program = (
         "import sys, shadow; pool = shadow.load('mnist');"

@@ -42,6 +42,7 @@ def models(digits, rng):
     return ShadowModels(weights=weights, images=images, labels=digits.labels[:64])
 
 
+@pytest.mark.slow
 def test_a_discriminator_learns_beside(models, key, tmp_path):
     """It moves, is kept in the checkpoint, and a longer run goes on with it."""
 
@@ -77,6 +78,7 @@ def test_lpips_without_its_extra_names_it(models, key, tmp_path, monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_lpips_is_a_term(models, key, tmp_path, monkeypatch, rng):
     """With random weights for AlexNet, since the extra need not be there."""
     sizes = ((11, 3, 64), (5, 64, 192), (3, 192, 384), (3, 384, 256), (3, 256, 256))

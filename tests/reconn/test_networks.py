@@ -71,6 +71,7 @@ def test_table_viii_scores_patches(key, rng):
     assert count(discriminator.init, key) == expected
 
 
+@pytest.mark.slow
 def test_a_planted_target_is_read_back_by_convolutions(digits, key, rng, tmp_path):
     images = digits.images[:300]
     weights = images.reshape(300, 64) @ rng.normal(size=(64, 80)).astype(np.float32)

@@ -30,6 +30,7 @@ def random_lpips():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(32, 32, 3), (28, 28, 1), (8, 8, 1), (40, 48, 3)])
 def test_a_distance(shape, random_lpips, rng):
     first, second = jnp.asarray(rng.random((2, 4, *shape)), jnp.float32)
@@ -42,6 +43,7 @@ def test_a_distance(shape, random_lpips, rng):
     )
 
 
+@pytest.mark.slow
 def test_its_gradient_is_finite_where_nothing_is_lit(random_lpips):
     dark = jnp.zeros((1, 32, 32, 1))
     slope = jax.grad(lambda x: random_lpips(x, dark + 0.5).sum())(dark)

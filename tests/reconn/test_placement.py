@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys
 import jax, numpy as np
@@ -49,6 +51,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_four_devices_train_what_one_does(tmp_path):
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, timeout=300

@@ -76,6 +76,7 @@ def test_components_are_principal_and_strong(victim, thetas, digits):
         dataclasses.replace(config, probes=65).view(victim, digits.images)
 
 
+@pytest.mark.slow
 def test_of_a_convolutional_victim_too(rng):
     config = shadow.VictimConfig(architecture="cnn")
     victim = shadow.build_victim(config, image_shape=(16, 16, 3), num_classes=4)

@@ -59,6 +59,7 @@ def test_every_model_is_the_algorithm_on_its_own_target(make, split):
         np.testing.assert_allclose(maker.victim.flatten(params), theta, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [{"initialisation": "random"}, {"batch_size": 10, "shuffling": "unknown"}],

@@ -50,6 +50,7 @@ def gradients(victim, params, images, labels, clip_norm):
     return clipped(params, (images, labels))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "shape"), [("mlp", (8, 8, 1)), ("cnn", (12, 12, 3))]
 )

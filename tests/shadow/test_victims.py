@@ -32,6 +32,7 @@ def haiku_cnn(images):
     return hk.Linear(10)(images.reshape(len(images), -1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "image_shape", "reference"),
     [("mlp", (28, 28, 1), haiku_mlp), ("cnn", (32, 32, 3), haiku_cnn)],
