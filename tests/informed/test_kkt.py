@@ -157,6 +157,7 @@ def test_points_are_read_out_of_weights_alone(circle):
     assert (distances.min(axis=1) < 0.05).sum() <= 3
 
 
+@pytest.mark.slow
 def test_runs_don_t_depend_on_their_neighbours(circle):
     net, _ = circle
     config = KktConfig(candidates=8, steps=50)
