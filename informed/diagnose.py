@@ -204,7 +204,9 @@ def _few_ticks(axis: Any) -> None:
         side.set_major_locator(matplotlib.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
         low, high = side.get_view_interval()
         within = [t for t in side.get_major_locator()() if low <= t <= high]
-        shown = within[:: -(-len(within) // 4)] or [float(np.sqrt(low * high))]
+        if len(within) < 2:
+            within = list(np.geomspace(low, high, 5)[1:-1])
+        shown = within[:: -(-len(within) // 4)]
         side.set_major_locator(matplotlib.ticker.FixedLocator(shown))
         side.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:.2g}"))
         side.set_minor_locator(matplotlib.ticker.NullLocator())
