@@ -99,7 +99,7 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
             "Use that configuration, or another --workdir (with --shadow to attack the"
             " same models)."
         )
-    if isinstance(error, CorruptBlockError):
+    if isinstance(error, CorruptBlockError) and error.block is not None:
         shadow = getattr(arguments, "shadow", None) or workdir
         return f"Remake what is corrupt: informed shadow verify --workdir={shadow}"
     if isinstance(error, NotMadeError):

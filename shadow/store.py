@@ -47,7 +47,16 @@ _ABANDONED = 3600.0  # seconds without a write, after which its writer must be d
 
 
 class CorruptBlockError(RuntimeError):
-    """A committed block doesn't match its checksum."""
+    """What was committed doesn't match its checksum.
+
+    Attributes:
+      block: its number; None: an array that is not cut into blocks, which only a new
+        store can replace.
+    """
+
+    def __init__(self, message: str, *, block: int | None) -> None:
+        super().__init__(message)
+        self.block = block
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -260,7 +269,8 @@ class ShadowStore:
         if _digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
                 f"The array {name} of {self.path} does not match its checksum. Delete"
-                " the folder and make it again."
+                " the folder and make it again.",
+                block=None,
             )
         return values
 
@@ -320,13 +330,15 @@ class ShadowStore:
         if commit.get("fingerprint") != self.fingerprint():
             raise CorruptBlockError(
                 f"Block {block} of {self.path} was committed into another store, which"
-                " was in the same folder before."
+                " was in the same folder before.",
+                block=block,
             )
         for name in _PER_MODEL:
             if _digest(getattr(found, name)) != commit["sha256"][name]:
                 raise CorruptBlockError(
                     f"Block {block} of {self.path} is corrupt: {name} do not match the"
-                    " checksum."
+                    " checksum.",
+                    block=block,
                 )
         return found
 

@@ -1,4 +1,4 @@
-"""Damped Gauss-Newton for a few hundred unknowns and a very dear Jacobian.
+"""Damped Gauss-Newton for a few hundred unknowns and a very expensive Jacobian.
 
 Three habits suit a function that is a whole training run:
 
