@@ -92,12 +92,8 @@ class Regression:
         ridge: float,
     ) -> "Regression":
         """In float64, but for the products of features."""
-        centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-        points = features - centre
-        distances = _squared_distances(points, points)
-        upper = distances[np.triu_indices(len(points), 1)]
-        median = float(np.median(upper)) if len(upper) else 1.0
-        kernel = _kernel(distances, config.scale * (median or 1.0))
+        centre, points, distances, median = _centred(features)
+        kernel = _kernel(distances, config.scale * median)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
         factor = scipy.linalg.cho_factor(kernel, lower=True, overwrite_a=True)
@@ -105,7 +101,7 @@ class Regression:
         return cls(
             points=points,
             centre=centre,
-            median=median or 1.0,
+            median=median,
             outputs=weights.astype(np.float32),
             offset=offset.astype(np.float32),
         )
@@ -139,11 +135,6 @@ class KernelRegression:
         """The label of each release's target, as far as theta tells."""
         return self._known[self._votes(features).argmax(axis=1)]
 
-    def probabilities(self, features: Features) -> Float[np.ndarray, "models labels"]:
-        """Of every label, in rising order: positive votes, made to sum to 1."""
-        votes = np.maximum(self._votes(features), 1e-9)
-        return votes / votes.sum(axis=1, keepdims=True)
-
     @property
     def _known(self) -> np.ndarray:
         return np.array(sorted(self.of_label))
@@ -158,9 +149,12 @@ class KernelRegression:
 
     def labelled(self, features: Features) -> tuple[Images, Labels]:
         """Images, and the labels that theta tells."""
-        labels = self.labels(features)
+        votes = self._votes(features)
+        labels = self._known[votes.argmax(axis=1)]
         images = (
-            self._mixture(features) if self.mixed else self._chosen(features, labels)
+            self._mixture(features, votes)
+            if self.mixed
+            else self._chosen(features, labels)
         )
         return images.reshape(-1, *self.image_shape), labels
 
@@ -173,9 +167,10 @@ class KernelRegression:
             found[rows] = np.clip(part, 0, 1)
         return found
 
-    def _mixture(self, features: Features) -> np.ndarray:
-        """Images averaged over labels, (models, pixels)."""
-        shares = self.probabilities(features)
+    def _mixture(self, features: Features, votes: np.ndarray) -> np.ndarray:
+        """Images averaged over labels, by their positive votes; (models, pixels)."""
+        shares = np.maximum(votes, 1e-9)
+        shares /= shares.sum(axis=1, keepdims=True)
         found = np.zeros((len(features), int(np.prod(self.image_shape))), np.float32)
         for share, label in zip(shares.T, self._known, strict=True):
             of_this = np.full(len(features), label)
@@ -268,11 +263,8 @@ def _errors(
     config: KernelConfig,
 ) -> Float[np.ndarray, " ridges"]:
     """Squared errors on unseen models with every ridge, from one eigendecomposition."""
-    centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    points = features - centre
-    distances = _squared_distances(points, points)
-    upper = distances[np.triu_indices(len(points), 1)]
-    scale = config.scale * ((float(np.median(upper)) if len(upper) else 1.0) or 1.0)
+    centre, points, distances, median = _centred(features)
+    scale = config.scale * median
     offset = values.mean(axis=0, dtype=np.float64)
     spectrum, basis = np.linalg.eigh(_kernel(distances, scale))
     across = _kernel(_squared_distances(unseen - centre, points), scale) @ basis
@@ -322,6 +314,18 @@ def load(
         label=part("label"),
         mixed=bool(np.load(folder / "mixed.npy", allow_pickle=False)),
     )
+
+
+def _centred(
+    features: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Centre, points minus it, their squared distances, and the median of these."""
+    centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    points = features - centre
+    distances = _squared_distances(points, points)
+    upper = distances[np.triu_indices(len(points), 1)]
+    median = float(np.median(upper)) if len(upper) else 0.0
+    return centre, points, distances, median or 1.0
 
 
 def _squared_distances(
