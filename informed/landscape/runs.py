@@ -155,21 +155,15 @@ def run(
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
-    _claim(config, sets, workdir)
+    record = _record(config, sets)
+    records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
     prepare = _kkt if method == "kkt" else _bilevel
     double = jax.enable_x64(method != "kkt")  # which is in float32
     with double, jax.default_matmul_precision("highest"):
-        attack, victim = prepare(config, method, sets, workdir)
+        attack, victim = prepare(config, method, sets, workdir, record)
         images = np.stack(list(starts.values()))
-        record = _record(config, sets)
         found = _in_batches(config, method, images, workdir, attack, record)
     return Ends(**found, **victim)
-
-
-def _claim(config: LandscapeConfig, sets: Sets, workdir: Path) -> None:
-    """Say what the folder is of, or compare with what is said there."""
-    record = _record(config, sets)
-    records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
 
 
 def _record(config: LandscapeConfig, sets: Sets) -> Record:
@@ -210,7 +204,7 @@ def _in_batches(
 
 
 def _bilevel(
-    config: LandscapeConfig, method: str, sets: Sets, workdir: Path
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
 ) -> tuple[Attack, dict[str, Any]]:
     """Points whose training ends at theta, or at which theta is stationary.
 
@@ -233,7 +227,6 @@ def _bilevel(
         return {"theta": solve(jnp.asarray(flat)).theta}
 
     file = workdir / f"{config.victim.kind}.npz"
-    record = _record(config, sets)
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
     begin = released if config.theta == "released" else own
@@ -271,10 +264,10 @@ def _bilevel(
 
 
 def _kkt(
-    config: LandscapeConfig, method: str, sets: Sets, workdir: Path
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
 ) -> tuple[Attack, dict[str, Any]]:
     """The KKT attack on a homogeneous network of the same images, less their mean."""
-    del method
+    del method, record  # the network's file has a record of its own
     images = uninformed.Images(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )

@@ -1,0 +1,91 @@
+"""What is wrong with a configuration is one clear line, before the first model."""
+
+import importlib.util
+
+import pytest
+
+from tests.informed.commands import SMALL, refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--config.shadow.cuont=5"], ["cuont", "count"]),
+        (["--config.shadow.count=many"], ["shadow.count", "many"]),
+        (["--config.victim.activation=rleu"], ["victim.activation", "'relu'"]),
+        (["--config.reconn.epochs=0"], ["reconn.epochs >= 1, got 0"]),
+        (["--config.data.num_fixed=2000"], ["digits", "2000", "1797"]),
+        (["--config.inversion.targets=-1"], ["inversion.targets >= 0, got -1"]),
+        (["--config.shadow.count=0"], ["shadow.count >= 1, got 0"]),
+        (["--confg.shadow.count=5"], ["--confg.shadow.count=5"]),
+        (["--config.reconn.models=201"], ["reconn.models <= shadow.count = 200"]),
+        (
+            ["--config.inversion.targets=21"],
+            ["inversion.targets <= data.num_test = 20"],
+        ),
+        (["--config.view.layers=('hiden_0',)"], ["config.view.layers", "hidden_0/b"]),
+        (
+            ["--config.view.kind=logits", "--config.view.probes=201"],
+            ["config.view.probes <= 200"],
+        ),
+        (
+            [
+                "--config.view.kind=logits",
+                "--config.view.queries=components",
+                "--config.view.probes=65",
+            ],
+            ["config.view.probes <= 64, the pixels"],
+        ),
+        (
+            [
+                "--config.reconn.architecture=transposed_cnn",
+                "--config.reconn.widths=(6,)",
+            ],
+            ["config.reconn.widths", "multiple of 4"],
+        ),
+        (["--config.reconn.clip=inf"], ["config.reconn.clip > 0 and finite, got inf"]),
+        (
+            ["--config.victim.architecture=cnn"],
+            ["config.victim.architecture", "10 x 10"],
+        ),
+        (["--config.data.name=digist"], ["config.data.name", "'digits'"]),
+    ],
+    ids=str,
+)
+def test_bad_configurations_are_one_clear_line(arguments, parts, tmp_path, capsys):
+    message = refused(capsys, "shadow", *SMALL, *arguments, f"--workdir={tmp_path}")
+    for part in parts:
+        assert part in message
+    assert not (tmp_path / "released").exists(), "before the first model"
+
+
+def test_a_missing_extra_is_named_before_the_first_model(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for field in ("evaluation.lpips=True", "reconn.loss.lpips=1.0"):
+        message = refused(
+            capsys, "run", *SMALL, f"--config.{field}", f"--workdir={tmp_path}"
+        )
+        assert "informed-adversary[lpips]" in message
+    assert not (tmp_path / "released").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("import nothing_such", "nothing_such"), ("def get_config(:", "SyntaxError")],
+)
+def test_a_configuration_that_fails_to_import_is_one_line(
+    tmp_path, capsys, text, named
+):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    message = refused(capsys, "run", f"--config={file}", f"--workdir={tmp_path}")
+    assert str(file) in message
+    assert named in message
+
+
+def test_no_configuration_is_one_clear_line(tmp_path, capsys):
+    assert "--config=FILE" in refused(capsys, "run", f"--workdir={tmp_path}")
+    message = refused(
+        capsys, "run", "--config=configs/nope.py", f"--workdir={tmp_path}"
+    )
+    assert "nope.py" in message
