@@ -10,8 +10,8 @@ random: their values don't change the time, and no data has to be prepared.
 gemm_fraction: models/s achieved, over the models/s that this machine's own matrix
 product (the faster of NumPy's and XLA's) would allow at the factory's shape, counting
 two products of n x 784 x 10 a model and epoch and nothing else. It can pass 1: at this
-size the factory trains in the span of the data, which takes less than two products
-(`shadow.gram`). All are timed in turns in this run; the best turn of each counts.
+size the factory trains in the span of the data (`shadow.training.span`), which takes
+less than two products. All are timed in turns in this run; the best turn counts.
 
 `--victim=dp-mlp` trains the same victims privately (clipping norm 1, noise multiplier
 10, noise of its own for each) and reports their models/s beside those of plain ones, in

@@ -22,10 +22,13 @@ import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
 
-from informed import candidates, report
+from informed import report
 from informed.attacks import kkt, model_inversion
-from shadow import devices, files, homogeneous, margin
-from shadow.homogeneous import Network
+from informed.metrics import candidates
+from shadow import devices, files
+from shadow.training import max_margin as margin
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import Network
 
 POINTS = 20
 NEAR, APART = 0.05, 0.03

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 
 from configs import kkt as config_file
-from informed import uninformed
+from informed.studies import kkt as uninformed
 from shadow import checks, devices
 
 ROWS = tuple(

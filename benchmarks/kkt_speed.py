@@ -22,8 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed.attacks import kkt
-from shadow import devices, homogeneous
-from shadow.homogeneous import Network
+from informed.attacks.kkt import descent
+from shadow import devices
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import Network
 
 INPUTS = 3072
 
@@ -95,7 +97,7 @@ def _network(arguments: argparse.Namespace) -> Network:
 
 def _ours(config: kkt.KktConfig, network: Network) -> tuple[Callable[[], float], Any]:
     """An iteration, and where it is taken."""
-    problem = kkt._Problem(config, network, None)
+    problem = descent._Problem(config, network, None)
     knobs = kkt.Knobs.of(config)
     begin = problem.begin(jax.random.key(1), knobs)
 

@@ -6,8 +6,8 @@
 as one batch, for the bilevel attack, for gradient matching, and for the KKT attack on a
 homogeneous network of the same images. `seconds` are those of the two attacks on the
 affine victim, all quantities included; `each` has every method's, the KKT attack's with
-the training of its victim. Then the conclusions of `informed.landscape.conclusions` and
-the AUC of `telling`, with their figures.
+the training of its victim. Then the conclusions of
+`informed.studies.landscape.conclusions` and the AUC of `telling`, with their figures.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import shutil
 from pathlib import Path
 
 from configs import landscape as config_file
-from informed.landscape import command
-from informed.landscape.runs import LandscapeConfig
+from informed.studies.landscape import command
+from informed.studies.landscape.runs import LandscapeConfig
 from shadow import checks, devices
 
 

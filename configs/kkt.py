@@ -17,8 +17,8 @@ import dataclasses
 from ml_collections import config_dict
 
 from informed.attacks.kkt import KktConfig
-from informed.uninformed import Uninformed
-from shadow.margin import MarginConfig
+from informed.studies.kkt import Uninformed
+from shadow.training.max_margin import MarginConfig
 
 KINDS = ("binary", "multiclass", "mse")
 NAMES = ("digits", "mnist", "cifar10")

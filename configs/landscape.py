@@ -14,11 +14,11 @@ from ml_collections import config_dict
 
 from informed.attacks.bilevel import BilevelConfig
 from informed.attacks.kkt import KktConfig
-from informed.landscape.runs import LandscapeConfig, VictimConfig
-from informed.landscape.starts import StartsConfig
-from informed.uninformed import PointsConfig
-from shadow.homogeneous import HomogeneousConfig
-from shadow.margin import MarginConfig
+from informed.studies.kkt import PointsConfig
+from informed.studies.landscape.runs import LandscapeConfig, VictimConfig
+from informed.studies.landscape.starts import StartsConfig
+from shadow.training.max_margin import MarginConfig
+from shadow.victims.homogeneous import HomogeneousConfig
 
 SIZES = ("affine", "one_hidden", "smoke")
 

@@ -11,13 +11,17 @@ cli         the command `informed`
 """
 
 from informed.attacks.glm import ReconstructionImpossibleError
-from informed.attacks.glm_sklearn import reconstruct as reconstruct_sklearn
+from informed.attacks.glm.estimators import reconstruct as reconstruct_sklearn
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
-from informed.experiment import DataConfig, Experiment, InversionStage, ShadowConfig
 from informed.metrics import mse, nearest_neighbours, success_rate
-from informed.publishing import rounded
+from informed.runs.experiment import (
+    DataConfig,
+    Experiment,
+    InversionStage,
+    ShadowConfig,
+)
 from informed.threat import (
     Attack,
     Knowledge,
@@ -26,6 +30,7 @@ from informed.threat import (
     membership_game,
     reconstruction_game,
 )
+from shadow.rounding import rounded
 
 __all__ = [
     "Attack",

@@ -33,7 +33,7 @@ class Release:
       weights: (releases, params), theta of each model. The rows are separate games
         that share D_- and A; each has a target of its own.
       deviations: (releases, params), standard deviations of what publishing added to
-        the weights, such as rounding (`informed.publishing`); None: nothing.
+        the weights, such as rounding (`shadow.rounding`); None: nothing.
     Raises: ValueError: another shape, NaN or infinity.
     """
 

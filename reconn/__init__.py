@@ -18,7 +18,7 @@ from reconn.features import Standardiser
 from reconn.kernel import KernelConfig
 from reconn.losses import LossConfig
 from reconn.trainer import Reconstructor, load, train
-from reconn.views import View, ViewConfig
+from shadow.views import View, ViewConfig
 
 __all__ = [
     "KernelConfig",

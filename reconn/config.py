@@ -6,7 +6,7 @@ from reconn import networks
 from reconn.kernel import KernelConfig
 from reconn.losses import LossConfig
 from shadow import checks
-from shadow.activations import ACTIVATIONS
+from shadow.victims.activations import ACTIVATIONS
 
 KINDS = ("network", "kernel")
 OPTIMISERS = ("adam", "rmsprop")

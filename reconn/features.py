@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from reconn.views import View
 from shadow import devices, files
 from shadow.store import ShadowModels, ShadowStore
+from shadow.views import View
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from shadow import checks
-from shadow.activations import ACTIVATIONS
 from shadow.victims import Params
+from shadow.victims.activations import ACTIVATIONS
 
 _UPSAMPLING = 4  # of Table VII: two transposed convolutions of stride 2
 _PATCHES = ((64, 2), (128, 2), (256, 2), (512, 1), (1, 1))

@@ -26,17 +26,17 @@ import orbax.checkpoint as ocp
 from jaxtyping import Array, Float32, Int
 from tqdm import tqdm
 
-from reconn import features, kernel, losses, networks, views
+from reconn import features, kernel, losses, networks
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
-from reconn.views import EVERYTHING, View
-from shadow import files, records
+from shadow import files, records, views
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.store import ShadowModels, ShadowStore
 from shadow.victims import Params
+from shadow.views import EVERYTHING, View
 
 REVISION = 2  # of the network and its training; see `shadow.records`
 _PREDICT_BATCH = 1024

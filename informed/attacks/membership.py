@@ -15,7 +15,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Array, Int
 
-from informed.attacks import retraining
+from informed.attacks.inversion import retraining
 from informed.metrics import mse
 from informed.threat import Attack, Knowledge, Release
 from shadow.data import Examples

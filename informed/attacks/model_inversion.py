@@ -21,8 +21,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from shadow import checks, homogeneous, margin
-from shadow.homogeneous import Network
+from shadow import checks
+from shadow.training import max_margin as margin
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import Network
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,8 @@ from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
 from shadow.data import Examples
-from shadow.private import PrivateSteps
 from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
+from shadow.training.private import PrivateSteps
 from shadow.victims import Params, Victim
 
 _TOGETHER = 16

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from informed import candidates
-from informed.candidates import Matches
+from informed.metrics import candidates
+from informed.metrics.candidates import Matches
 
 
 @pytest.fixture

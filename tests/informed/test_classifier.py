@@ -4,7 +4,7 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import entropy
 
-from informed.classifier import Classifier, ClassifierConfig, train
+from informed.metrics.classifier import Classifier, ClassifierConfig, train
 from shadow import Examples
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from informed.attacks import coordinates
+from informed.attacks.inversion import coordinates
 
 
 @pytest.fixture

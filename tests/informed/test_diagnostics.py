@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import shadow
-from informed import diagnostics
+from informed.metrics import difficulty as diagnostics
 
 
 @pytest.fixture(scope="module")

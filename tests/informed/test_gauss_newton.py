@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from informed.attacks import gauss_newton
-from informed.attacks.gauss_newton import Linearised
+from informed.attacks.inversion import gauss_newton
+from informed.attacks.inversion.gauss_newton import Linearised
 
 
 def linear(rng, *, residuals=30, unknowns=6):

@@ -8,7 +8,7 @@ from sklearn import datasets, linear_model
 
 from informed.attacks import glm
 from informed.attacks.glm import ReconstructionImpossibleError
-from informed.attacks.glm_sklearn import reconstruct
+from informed.attacks.glm.estimators import reconstruct
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
 

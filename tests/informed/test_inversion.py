@@ -139,7 +139,7 @@ def test_other_ways_to_the_same_target(config, parts):
 @pytest.mark.slow
 def test_matrix_free(parts, monkeypatch):
     """Where the Jacobian would be too large: a Krylov space of fewer dimensions."""
-    monkeypatch.setattr("informed.attacks.inversion_solver._LARGE_JACOBIAN", 0)
+    monkeypatch.setattr("informed.attacks.inversion.solver._LARGE_JACOBIAN", 0)
     targets = parts.test.take(slice(0, 1))
     using = TrainingInversion(config=InversionConfig(stages=(16,), krylov=40))
     factory = make(parts, epochs=30, batch_size=30, learning_rate=0.05)

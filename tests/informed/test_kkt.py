@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from informed import candidates
 from informed.attacks import kkt
-from informed.attacks.kkt import KktConfig, Knobs
-from shadow import homogeneous, margin
-from shadow.homogeneous import HomogeneousConfig, Layer
+from informed.attacks.kkt import KktConfig, Knobs, descent
+from informed.metrics import candidates
+from shadow.training import max_margin as margin
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import HomogeneousConfig, Layer
 
 
 def network(key, outputs=1, inputs=5, widths=(12, 9)):
@@ -21,7 +22,7 @@ def network(key, outputs=1, inputs=5, widths=(12, 9)):
 
 def loss_at_start(config, net, key):
     """Our loss, and the candidates and multipliers that it was taken at."""
-    problem = kkt._Problem(config, net, None)
+    problem = descent._Problem(config, net, None)
     knobs = Knobs.of(config)
     begin = problem.begin(key, knobs)
     total, _ = problem.loss(begin.unknowns, begin, knobs, knobs.alpha)
@@ -86,10 +87,10 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
     config = KktConfig(
         candidates=6, prior_weight=0.0, units="one", alpha_units="absolute"
     )
-    inside = kkt._Problem(config, net, None)
+    inside = descent._Problem(config, net, None)
     assert inside.basis is not None
     assert inside.basis.shape == (3, 8)
-    outside = kkt._Problem(dataclasses.replace(config, span=False), net, None)
+    outside = descent._Problem(dataclasses.replace(config, span=False), net, None)
     knobs = Knobs.of(config)
     begin = inside.begin(key, knobs)
     unknowns = begin.unknowns
@@ -124,12 +125,12 @@ def test_directions_of_several_classes_lead_over_the_runner_up():
 
 def test_span_ends_where_singular_values_drop(rng):
     signal = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 30))
-    found = kkt.span(signal + 1e-5 * rng.standard_normal((50, 30)))
+    found = descent.span(signal + 1e-5 * rng.standard_normal((50, 30)))
     assert found is not None
     assert found.shape == (4, 50)
     outside = signal - found.T @ (found @ signal)
     assert np.linalg.norm(outside) < 1e-4 * np.linalg.norm(signal)
-    assert kkt.span(rng.standard_normal((5, 30))) is None
+    assert descent.span(rng.standard_normal((5, 30))) is None
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from informed.attacks import kkt_search
 from informed.attacks.kkt import Candidates, KktConfig
-from informed.attacks.kkt_search import Ranges, Trial
-from shadow import homogeneous
-from shadow.homogeneous import HomogeneousConfig
+from informed.attacks.kkt import search as kkt_search
+from informed.attacks.kkt.search import Ranges, Trial
 from shadow.store import ConfigurationMismatchError
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import HomogeneousConfig
 
 CONFIG = KktConfig(candidates=4, steps=10)
 

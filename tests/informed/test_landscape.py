@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from configs import landscape as config_file
-from informed import candidates, cli
-from informed.landscape import conclusions, quantities, runs, starts, telling
-from informed.landscape.runs import Ends, LandscapeConfig
-from informed.landscape.starts import Sets, StartsConfig
+from informed import cli
+from informed.metrics import candidates
+from informed.studies.landscape import conclusions, quantities, runs, starts, telling
+from informed.studies.landscape.runs import Ends, LandscapeConfig
+from informed.studies.landscape.starts import Sets, StartsConfig
 from shadow import checks
 from shadow.store import ConfigurationMismatchError
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from informed.attacks import model_inversion
 from informed.attacks.model_inversion import InversionOfModel
-from shadow.homogeneous import Layer
+from shadow.victims.homogeneous import Layer
 
 
 def test_extremes_of_a_linear_network_are_corners_of_the_box(key):

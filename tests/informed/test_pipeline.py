@@ -15,8 +15,9 @@ import jax
 import numpy as np
 import pytest
 
-from informed import cli, stages
-from informed.experiment import Experiment
+from informed import cli
+from informed.runs import stages
+from informed.runs.experiment import Experiment
 from shadow import ShadowStore
 from tests.informed.commands import ROOT, SMALL, refused, run
 

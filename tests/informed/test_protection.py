@@ -12,7 +12,8 @@ from scipy import stats
 
 import shadow
 from dp.gradient import PrivacyConfig
-from informed import cli, protection
+from informed import cli
+from informed.runs import protection
 from shadow.training import steps_taken
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import shadow
-from informed.attacks.retraining import Retraining
+from informed.attacks.inversion.retraining import Retraining
 from informed.threat import Knowledge
 
 

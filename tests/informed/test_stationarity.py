@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from informed.attacks import stationarity
-from shadow import homogeneous, margin
-from shadow.homogeneous import HomogeneousConfig
+from informed.attacks.kkt import stationarity
+from shadow.training import max_margin as margin
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import HomogeneousConfig
 
 POINTS = 6
 

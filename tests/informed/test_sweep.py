@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from informed import cli, sweep
+from informed import cli
+from informed.runs import sweep
 from shadow import checks
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from configs import kkt as config_file
-from informed import cli, uninformed
-from informed.uninformed import PointsConfig, Uninformed
+from informed import cli
+from informed.studies import kkt as uninformed
+from informed.studies.kkt import PointsConfig, Uninformed
 from shadow import checks
 from shadow.store import ConfigurationMismatchError
 

@@ -3,8 +3,8 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from reconn import features
-from reconn.views import EVERYTHING
 from shadow import ShadowModels
+from shadow.views import EVERYTHING
 
 
 def models(weights: np.ndarray) -> ShadowModels:

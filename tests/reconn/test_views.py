@@ -7,7 +7,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 import shadow
-from reconn.views import EVERYTHING, Layers, Logits, ViewConfig
+from shadow.views import EVERYTHING, Layers, Logits, ViewConfig
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from shadow.activations import ACTIVATIONS, leaky_relu, relu
+from shadow.victims.activations import ACTIVATIONS, leaky_relu, relu
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from informed.experiment import Experiment
-from informed.landscape.runs import LandscapeConfig
-from informed.uninformed import Uninformed
+from informed.runs.experiment import Experiment
+from informed.studies.kkt import Uninformed
+from informed.studies.landscape.runs import LandscapeConfig
 from reconn.config import ReconnConfig
 from shadow import TrainingConfig, checks
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from shadow import homogeneous
-from shadow.homogeneous import HomogeneousConfig
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import HomogeneousConfig
 
 
 @pytest.mark.parametrize("widths", [(7,), (7, 5), (6, 5, 4)])

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from informed.attacks import stationarity
-from shadow import homogeneous, margin
-from shadow.homogeneous import HomogeneousConfig
-from shadow.margin import MarginConfig
+from informed.attacks.kkt import stationarity
+from shadow.training import max_margin as margin
+from shadow.training.max_margin import MarginConfig
+from shadow.victims import homogeneous
+from shadow.victims.homogeneous import HomogeneousConfig
 
 POINTS, INPUTS = 8, 20
 # Few steps: rounding grows at every kink that a point crosses.

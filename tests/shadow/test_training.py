@@ -6,7 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from shadow import gram, training, victims
+from shadow import training, victims
+from shadow.training import span as gram
 
 
 def enlarged(split):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from shadow import victims
-from shadow.activations import ACTIVATIONS
+from shadow.victims.activations import ACTIVATIONS
 
 
 def build(**config):

@@ -1,0 +1,164 @@
+"""Inverting the training itself: exact reconstruction without a shadow model.
+
+THREAT: knows D_-, the training algorithm A and its initialisation (and, for
+mini-batches, their order), and has public images. White-box release. The label may be
+unknown.
+
+A is deterministic and differentiable, so the target is the solution of
+
+    min_z |A(D_- + z) - theta|^2
+
+found by damped Gauss-Newton (`gauss_newton`) through the whole training run
+(`retraining`). What makes it work:
+
+- z in principal components of public images, scaled by their standard deviations: a
+  Gaussian prior, and a well-conditioned problem (`coordinates`). Few components first,
+  all pixels last; the map bends too much for a start in all of them.
+- Pixels that are black in all of D_-, and whose weights the release left where training
+  without the target leaves them, are black in the target; if not, they are certainly
+  lit. (With Adam theta jumps between.)
+- The start is the mean image of a class. The derivatives there are shared by all
+  releases: they rank the candidate labels, and are the first step's Jacobian. Where it
+  leads nowhere, as for outliers, the next starts are read out of theta by a kernel
+  regression on a few hundred public images that were trained on.
+
+The certificate: at a true target the residual is the rounding noise of A, which the
+adversary measures by training again with z changed in its last digits. So they know
+*without the target* whether the reconstruction is exact.
+
+Where the released numbers are rounded (`Release.deviations`) or A draws randomness that
+isn't told, residuals are weighted by the covariance of that noise, the latter estimated
+by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
+spread of the posterior is reported as `expected_mse`.
+
+Source: ours. The key draws the randomness of A that isn't told, and further starts.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Array, Int
+from tqdm import tqdm
+
+from informed.attacks.inversion.config import InversionConfig
+from informed.attacks.inversion.solver import Candidate, Solver, Target
+from informed.threat import Attack, Knowledge, Reconstruction, Release
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingInversion:
+    """The attack; see the module's docstring.
+
+    Attributes:
+      config: how hard to try.
+      guess: another attack, whose reconstructions are the first starts (hybrid).
+      progress: show a bar.
+    """
+
+    config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
+    guess: Attack | None = None
+    progress: bool = False
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release, one after the other.
+
+        Args:
+          release: trained models.
+          knowledge: needs fixed, victim and training. An initialisation or order of
+            mini-batches that isn't told is drawn `draws` times. Uses public and labels
+            where they are told.
+        Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
+          certified; expected_mse.
+        Raises: ValueError: a fact that it needs is None, weights of another victim, or
+          not one label a release.
+        """
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """The same, each target as soon as it is there: for runs that may be cut off.
+
+        What is found for a release doesn't depend on the others.
+        """
+        release.require(knowledge)
+        guesses = None
+        if self.guess is not None:
+            guesses = self.guess(release, knowledge, key=key).images
+        solver = Solver(self.config, knowledge, key)
+        for i in tqdm(
+            range(len(release.weights)),
+            desc="inversion",
+            unit=" targets",
+            disable=None if self.progress else True,
+        ):
+            target, margins = Target.of(release, i), None
+            if knowledge.labels is None:
+                labels, margin = solver.rank_labels(target)
+                margins = np.array([margin])
+            else:
+                labels = knowledge.labels[i : i + 1]
+            guess = None if guesses is None else guesses[i][None]
+            starts = solver.starts.of(target.theta, labels[:, None], guess)
+            best = _first_explained(solver.solve(target, start) for start in starts)
+            yield dataclasses.replace(_reconstruction(best), label_margins=margins)
+
+    def several(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        labels: Int[np.ndarray, "releases unknown"],
+        *,
+        key: Array,
+    ) -> list[Reconstruction]:
+        """Reconstruct several unknown training points of every release, together.
+
+        Args:
+          release: models trained on D_- and the unknown points. With mini-batches, the
+            unknown points are the last of the training set, in the order of `labels`.
+          knowledge, key: as for one point.
+          labels: of the unknown points.
+        Returns: one a release; its rows are the unknown points. Points of one label may
+          come in any order.
+        """
+        release.require(dataclasses.replace(knowledge, labels=None))
+        if len(labels) != len(release.weights):
+            raise ValueError(
+                f"Expected one row of labels a release, {len(release.weights)}, got"
+                f" {len(labels)}."
+            )
+        solver = Solver(self.config, knowledge, key)
+        results = []
+        for i, row in enumerate(labels):
+            target = Target.of(release, i)
+            starts = solver.starts.of(target.theta, row[None], None)
+            best = _first_explained(solver.solve(target, s) for s in starts)
+            results.append(_reconstruction(best))
+        return results
+
+
+def _reconstruction(best: Candidate) -> Reconstruction:
+    """The unknown points of one release, one a row."""
+    rows = len(best.labels)
+    return Reconstruction(
+        images=best.images,
+        labels=best.labels,
+        residuals=np.full(rows, best.residual),
+        certified=np.full(rows, best.certified),
+        expected_mse=np.full(rows, best.expected_mse),
+    )
+
+
+def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
+    """The first candidate that explains theta, or else the one of least residual."""
+    best: Candidate | None = None
+    for candidate in candidates:
+        if candidate.explained:
+            return candidate
+        if best is None or candidate.residual < best.residual:
+            best = candidate
+    assert best is not None
+    return best

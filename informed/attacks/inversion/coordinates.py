@@ -1,0 +1,120 @@
+"""Coordinates of images: pixels, or scaled principal components.
+
+In principal components of public images, scaled by their standard deviations, a target
+is about standard normal: a Gaussian prior, and least squares that are well conditioned.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from informed.attacks.inversion.gauss_newton import Slopes
+
+_SMALLEST_DEVIATION = 1e-3
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Coordinates:
+    """image = mean + u @ basis.
+
+    Attributes:
+      mean: (pixels,).
+      basis: (pixels, pixels), one direction a row, most important first.
+      image_shape: (height, width, channels).
+    """
+
+    mean: Float[np.ndarray, " pixels"]
+    basis: Float[np.ndarray, "components pixels"]
+    image_shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.basis)
+
+    def images(
+        self, u: Float[np.ndarray, "*points components"]
+    ) -> Float[np.ndarray, "*points height width channels"]:
+        """The images at u, in float64."""
+        flat = self.mean + u @ self.basis
+        return flat.reshape(*u.shape[:-1], *self.image_shape)
+
+    def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
+        """The same, with some pixels black whatever u."""
+        kept = ~pixels
+        return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
+
+    def of(
+        self, images: Float[np.ndarray, "*points height width channels"]
+    ) -> Float[np.ndarray, "*points components"]:
+        """The coordinates of images, the inverse of `images`."""
+        lengths = np.linalg.norm(self.basis, axis=1)
+        flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
+        # The basis is orthogonal: a transpose inverts it.
+        return (flat - self.mean) @ (self.basis / lengths[:, None] ** 2).T
+
+
+class Space:
+    """Coordinates of all unknown points together, one after the other in u."""
+
+    def __init__(
+        self,
+        of_one: Coordinates,
+        labels: np.ndarray,
+        means: np.ndarray,
+        black: np.ndarray,
+    ) -> None:
+        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
+        self.labels = labels
+        self._whole, self._without = of_one, of_one.without(black)
+        self._centre = of_one.of(means)
+        self.basis = self._without.basis
+
+    def images(self, u: np.ndarray) -> np.ndarray:
+        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
+        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
+        return self._without.images(self._centre + apart)
+
+    def of(self, images: np.ndarray) -> np.ndarray:
+        """The coordinates of images (unknown, ...)."""
+        return (self._whole.of(images) - self._centre).ravel()
+
+    def kept(self, components: int) -> np.ndarray:
+        """The directions of the first components of every point."""
+        size, unknown = len(self._whole), len(self.labels)
+        rows = [i * size + np.arange(components) for i in range(unknown)]
+        return np.eye(unknown * size)[np.concatenate(rows)]
+
+    def variances(
+        self, slopes: Slopes
+    ) -> Float[np.ndarray, "unknown height width channels"]:
+        """Of every pixel; see `Slopes.posterior_variances`."""
+        variances = slopes.posterior_variances(self.basis)
+        return variances.reshape(-1, *self._whole.image_shape)
+
+
+def principal_components(
+    images: Float[np.ndarray, "images height width channels"],
+) -> Coordinates:
+    """Mean image, and principal components times their standard deviations.
+
+    Directions that hardly vary get a small deviation, so that the components span all
+    images.
+    """
+    flat = images.reshape(len(images), -1).astype(np.float64)
+    mean = flat.mean(axis=0)
+    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(flat, rowvar=False)))
+    deviations = np.sqrt(np.maximum(variances[::-1], _SMALLEST_DEVIATION**2))
+    basis = directions[:, ::-1].T * deviations[:, None]
+    return Coordinates(mean, basis, images.shape[1:])
+
+
+def pixels(images: Float[np.ndarray, "images height width channels"]) -> Coordinates:
+    """Mean image, and every pixel for itself, those that vary most first."""
+    flat = images.reshape(len(images), -1).astype(np.float64)
+    order = np.argsort(-flat.var(axis=0), kind="stable")
+    return Coordinates(
+        flat.mean(axis=0), np.eye(flat.shape[1])[order], images.shape[1:]
+    )
+
+
+KINDS = {"components": principal_components, "pixels": pixels}

@@ -1,0 +1,391 @@
+"""Inversion of one release from one start: stages, weighting, certificate.
+
+What the releases of one call share is kept in `Solver`: the compiled training runs, the
+coordinates, and the derivatives at the mean image of each class. See `inversion`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from informed.attacks.inversion import coordinates, gauss_newton, levels
+from informed.attacks.inversion import noise as noises
+from informed.attacks.inversion.config import InversionConfig
+from informed.attacks.inversion.coordinates import Space
+from informed.attacks.inversion.gauss_newton import Linearised
+from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.starts import Start, Starts
+from informed.threat import Knowledge, Release
+
+_LAST_DIGITS = 1e-6
+_ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
+_FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
+_QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
+_REACH = 2.5  # deviations; farther from the mean there is no image of this kind
+_ON_LEVEL = 1e-9  # what passing through coordinates leaves of being there
+_LAST_STAGE = 2  # times `steps`
+_MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
+_RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
+_TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
+_LIT = 0.1  # where a pixel that is certainly lit starts, at least
+_LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
+_MATRIX_FREE_STEPS = 4  # times as many of these steps,
+_SMALL_GAIN = 1.02  # which may gain less each
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """One release: theta, and the deviations of its published numbers."""
+
+    theta: np.ndarray
+    deviations: np.ndarray | None
+
+    @classmethod
+    def of(cls, release: Release, i: int) -> "Target":
+        """The i-th of the releases."""
+        deviations = None if release.deviations is None else release.deviations[i]
+        return cls(release.weights[i].astype(np.float64), deviations)
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A reconstruction of the unknown points of one release, and what speaks for it.
+
+    Attributes:
+      images, labels: (unknown, ...).
+      residual: squared, of theta.
+      explained: whether the noise explains the residual.
+      certified: whether it is taken for exact.
+      expected_mse: from the curvature.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    residual: float
+    explained: bool
+    certified: bool
+    expected_mse: float
+
+
+class Solver:
+    """Everything that the releases of one call share."""
+
+    def __init__(
+        self, config: InversionConfig, knowledge: Knowledge, key: Array
+    ) -> None:
+        draw_key, start_key = jax.random.split(key)
+        self.config = config
+        self.runs = Retraining(
+            knowledge,
+            tangents=config.tangents,
+            rank=config.rank,
+            width=len(gauss_newton.DAMPINGS),
+            draws=config.draws,
+            key=draw_key,
+        )
+        assert knowledge.fixed is not None
+        images, labels = knowledge.fixed.images, knowledge.fixed.labels
+        if knowledge.public is not None:
+            images = np.concatenate([images, knowledge.public.images])
+            labels = np.concatenate([labels, knowledge.public.labels])
+        self.coordinates = coordinates.KINDS[config.coordinates](images)
+        self.starts = Starts(
+            config, self.runs, self.coordinates, images, labels, start_key
+        )
+        self._levels = levels.above_zero(images) if config.levels else None
+        self._dark = self.runs.never_lit()
+        self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    # Labels
+
+    def rank_labels(self, target: Target) -> tuple[np.ndarray, float]:
+        """Labels worth trying, best first.
+
+        By the residual of the map linearised at the mean image of each class.
+
+        Returns: labels; residual of the second over that of the first.
+        """
+        telling = ~self.runs.weights_of(self._dark)
+        costs = []
+        for label in range(self.runs.victim.num_classes):
+            value, jacobian = self._at_mean(label)
+            residual = (value - target.theta)[telling]
+            matrix = jacobian[telling].T
+            spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
+            along = rotation.T @ (matrix @ residual)
+            whole = residual @ residual
+            damped = np.maximum(spectrum, 0) + _RANKING_DAMPING * whole
+            costs.append(whole - np.sum(along**2 / damped))
+        order = np.argsort(costs)
+        quotients = np.array(costs)[order] / costs[order[0]]
+        worth = order[quotients <= self.config.label_factor]
+        margin = float(quotients[1]) if len(order) > 1 else np.inf
+        return worth[: self.config.labels_tried], margin
+
+    def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
+        """Theta and its Jacobian in the first components at a class's mean image."""
+        if label not in self._at_means:
+            image = self.starts.mean_image(label)[None]
+            labels = np.array([label])
+            value = self.runs.thetas(image[None], labels[None])[0]
+            basis = self.coordinates.without(self._dark).basis
+            basis = basis[: self.config.label_components]
+            self._at_means[label] = value, self.runs.slopes(image, labels, basis)
+        return self._at_means[label]
+
+    # Noise
+
+    def _noise(
+        self, target: Target, images: np.ndarray, labels: np.ndarray
+    ) -> noises.Independent:
+        """Rounding of A around images, and what is told of publishing."""
+        params = len(target.theta)
+        floor = np.sqrt(self.rounding(images, labels) / params)
+        deviations = np.full(params, max(floor, np.finfo(float).tiny))
+        if target.deviations is not None:
+            deviations = np.hypot(deviations, target.deviations)
+        return noises.Independent(deviations)
+
+    def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
+        """Squared rounding noise of A: trained with the images' last digits changed."""
+        rng = np.random.default_rng(0)
+        near = np.tile(images, (_ROUNDING_RUNS + 1, *[1] * images.ndim))
+        near[1:] *= 1 + _LAST_DIGITS * rng.standard_normal(near[1:].shape)
+        values = self.runs.thetas(near, np.tile(labels, (len(near), 1)))
+        # The median: at a kink some of the runs jump.
+        return float(np.median(np.sum((values[1:] - values[0]) ** 2, axis=1)))
+
+    # The solution
+
+    def _black_or_lit(self, target: Target) -> tuple[np.ndarray, np.ndarray]:
+        """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
+        if target.deviations is not None or not self._dark.any():
+            return np.zeros_like(self._dark), np.zeros_like(self._dark)
+        touched = np.abs(self._untouched - target.theta) > _TOUCHED
+        lit = self._dark & self.runs.pixels_of(touched)
+        return self._dark & ~lit, lit
+
+    @functools.cached_property
+    def _untouched(self) -> np.ndarray:
+        """Theta after a black target; what never-lit pixels' weights become unlit."""
+        blank = np.zeros((1, 1, *self.coordinates.image_shape))
+        return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
+
+    def solve(self, target: Target, start: Start) -> Candidate:
+        """Stage after stage; where A is random, the maximum a posteriori."""
+        if self.runs.random:
+            return self._most_probable(target, start)
+        labels = start.labels
+        black, lit = self._black_or_lit(target)
+        flat = start.images.reshape(len(labels), -1).astype(np.float64)
+        begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
+        space = self._space(labels, black)
+        noise = self._noise(target, begin.reshape(start.images.shape), labels)
+        exact = target.deviations is None
+        enough = _FLOOR_FACTOR * len(target.theta) if exact else 0.0
+        u = space.of(begin.reshape(start.images.shape))
+        known = None if lit.any() else self._known(noise, start)
+        give_up, times = _PATIENT if start.patient else _QUICK
+        slopes: gauss_newton.Slopes | None = None
+        size = len(self.coordinates)
+        for components in [m for m in self.config.stages if m < size] + [size]:
+            # Far from the truth, what is not yet explained hides in all weights alike.
+            weighting = noise if components == size else noise.levelled()
+            u, slopes = self._minimise(
+                target,
+                space,
+                weighting,
+                u,
+                components,
+                steps=self.config.steps * (times if components < size else _LAST_STAGE),
+                enough=enough,
+                give_up=give_up,
+                reach=_REACH * np.sqrt(len(labels) * components),
+                prior=0.0 if exact else 1.0,
+                slopes=known if slopes is None else None,
+                last=components == size,
+            )
+        assert slopes is not None
+        return self._candidate(target, space, u, noise, slopes)
+
+    def _most_probable(self, target: Target, start: Start) -> Candidate:
+        """The maximum a posteriori in as many components as the draws can tell apart.
+
+        The noise is estimated at the start, and again at the first answer.
+        """
+        labels = start.labels
+        space = self._space(labels, np.zeros_like(self._dark))
+        components = max(1, self.config.draws // (2 * len(labels)))
+        components = min(components, len(self.coordinates))
+        u = space.of(start.images)
+        slopes: gauss_newton.Slopes | None = None
+        for _ in range(2):
+            images = space.images(u)
+            basis = space.basis[:components]
+            jacobian = self.runs.slopes(images, labels, basis)
+            noise = noises.estimate(self.runs.draws(images, labels), jacobian)
+            kept = space.kept(components)
+            u, slopes = self._minimise(
+                target,
+                space,
+                noise,
+                u,
+                components,
+                steps=self.config.steps,
+                enough=0.0,
+                give_up=_PATIENT[0],
+                reach=_REACH * np.sqrt(len(labels) * components),
+                prior=1.0,
+                slopes=Linearised(noise.whiten(jacobian.T).T, kept),
+            )
+        assert slopes is not None
+        images = space.images(u)
+        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
+        return Candidate(
+            images=images.astype(np.float32),
+            labels=labels,
+            residual=float(residual @ residual),
+            explained=True,  # no start can be told to be better than another
+            certified=False,
+            expected_mse=float(space.variances(slopes).mean()),
+        )
+
+    def _minimise(
+        self,
+        target: Target,
+        space: Space,
+        noise: noises.Independent | noises.Projected,
+        u: np.ndarray,
+        components: int,
+        prior: float,
+        last: bool = False,
+        **settings: Any,
+    ) -> tuple[np.ndarray, gauss_newton.Slopes]:
+        """One stage; the last one ends on the levels of public images, if it can."""
+        labels = space.labels
+
+        def residuals(us: np.ndarray) -> np.ndarray:
+            found = self.runs.thetas(space.images(us), np.tile(labels, (len(us), 1)))
+            return noise.whiten(found - target.theta)
+
+        def dense(u: np.ndarray) -> Linearised:
+            basis = space.basis[:components]
+            slopes = self.runs.slopes(space.images(u), labels, basis)
+            return Linearised(noise.whiten(slopes.T).T, space.kept(components))
+
+        def pull(u: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+            # Whitening by independent noise is its own transpose.
+            pulled = self.runs.pulls(space.images(u), labels, noise.whiten(whitened))
+            return (pulled.reshape(len(labels), -1) @ space.basis.T).ravel()
+
+        def krylov(u: np.ndarray) -> Linearised:
+            images = space.images(u)
+            return gauss_newton.krylov(
+                push=lambda v: noise.whiten(
+                    self.runs.pushes(images, labels, space.images(u + v) - images)
+                ),
+                pull=functools.partial(pull, u),
+                slope=pull(u, residuals(u[None])[0]),
+                dimensions=self.config.krylov,
+            )
+
+        columns = len(labels) * components
+        large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
+        matrix_free = large and columns > self.config.krylov
+        if matrix_free:
+            settings["steps"] *= _MATRIX_FREE_STEPS
+            settings["give_up"] = _SMALL_GAIN
+        settle = functools.partial(self._settled, space, residuals, prior)
+        if last and not prior:
+            settings["settle"] = settle
+        start = gauss_newton.evaluate(residuals, u[None], prior)[0]
+        here, slopes = gauss_newton.minimise(
+            residuals,
+            krylov if matrix_free else dense,
+            start,
+            prior=prior,
+            **settings,
+        )
+        return settle(here).u if last else here.u, slopes
+
+    def _settled(
+        self,
+        space: Space,
+        residuals: Callable[[np.ndarray], np.ndarray],
+        prior: float,
+        point: gauss_newton.Point,
+    ) -> gauss_newton.Point:
+        """A point moved onto the levels of public images, if theta agrees."""
+        images = space.images(point.u)
+        if self._levels is None or not levels.suggested(images, self._levels):
+            return point
+        u = space.of(levels.nearest(images, self._levels))
+        there = gauss_newton.evaluate(residuals, u[None], prior)[0]
+        squared = there.residuals @ there.residuals
+        agrees = squared <= self.config.noise_factor * len(there.residuals)
+        return there if agrees else point
+
+    def _space(self, labels: np.ndarray, black: np.ndarray) -> Space:
+        """Coordinates of these points, around the mean images of their labels."""
+        means = np.stack([self.starts.mean_image(int(label)) for label in labels])
+        return Space(self.coordinates, labels, means, black)
+
+    def _known(self, noise: noises.Independent, start: Start) -> Linearised | None:
+        """The first stage's derivatives, where the ranking of labels left them."""
+        components = min((*self.config.stages, len(self.coordinates)))
+        label = int(start.labels[0])
+        if (
+            len(start.labels) > 1
+            or label not in self._at_means
+            or components > self.config.label_components
+            or not np.array_equal(start.images[0], self.starts.mean_image(label))
+        ):
+            return None
+        jacobian = self._at_means[label][1][:, :components]
+        return Linearised(
+            noise.levelled().whiten(jacobian.T).T,
+            np.eye(components, len(self.coordinates)),
+        )
+
+    def _candidate(
+        self,
+        target: Target,
+        space: Space,
+        u: np.ndarray,
+        noise: noises.Independent,
+        slopes: gauss_newton.Slopes,
+    ) -> Candidate:
+        """The result, with its certificate."""
+        config, params = self.config, len(target.theta)
+        images, labels = space.images(u), space.labels
+        on_levels = False
+        if self._levels is not None:
+            near = levels.nearest(images, self._levels)
+            on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
+            images = near if on_levels else images
+        at_end = self._noise(target, images, labels)
+        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
+        cost = np.sum(at_end.whiten(residual) ** 2)
+        explained = bool(cost <= config.noise_factor * params)
+        # The slopes are in units of the noise at the start.
+        grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
+        unexplained = 1.0 if explained else cost / params
+        slopes.gram /= max(grown, 1.0) * unexplained
+        variances = space.variances(slopes)
+        expected = float(variances.mean())
+        if on_levels:
+            assert self._levels is not None
+            expected = levels.expected_mse(_MARGIN * variances, self._levels)
+        return Candidate(
+            images=images.astype(np.float32),
+            labels=labels,
+            residual=float(residual @ residual),
+            explained=explained,
+            certified=explained and _MARGIN * expected <= config.exact_mse,
+            expected_mse=expected,
+        )

@@ -1,0 +1,27 @@
+"""The KKT attack: training points out of the weights of a homogeneous network, alone.
+
+config        what it minimises, and how hard it tries
+descent       candidates and multipliers, from one start or many
+search        random search over its settings, and which run to believe
+stationarity  how far theta is from a sum of gradients at some points
+"""
+
+from informed.attacks.kkt.config import COEFFICIENTS, KktConfig, Knobs
+from informed.attacks.kkt.descent import (
+    REVISION,
+    Candidates,
+    attack,
+    attack_many,
+    directions,
+)
+
+__all__ = [
+    "COEFFICIENTS",
+    "REVISION",
+    "Candidates",
+    "KktConfig",
+    "Knobs",
+    "attack",
+    "attack_many",
+    "directions",
+]

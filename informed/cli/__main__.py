@@ -1,0 +1,5 @@
+"""`python -m informed.cli`."""
+
+from informed.cli.main import main
+
+main()

@@ -1,0 +1,249 @@
+"""`informed diagnose`: the paper's diagnostics of a finished run, in pictures.
+
+<workdir>/diagnostics.json
+<workdir>/diagnostics/embedding.png     Figure 8: t-SNE of the released weights
+<workdir>/diagnostics/easy_and_hard.png Figure 14: best and worst reconstructions
+<workdir>/diagnostics/gradients.png     Figures 21, 22: norms and zeros of gradients
+<workdir>/diagnostics/losses.png        Figure 11: losses with and without the target
+<workdir>/diagnostics/metrics.png       Figures 5a/b, 19: how the metrics agree, where
+                                        LPIPS or KL are asked for
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.figure
+import matplotlib.ticker
+import numpy as np
+from scipy import stats
+
+from informed import metrics, report
+from informed.metrics import difficulty as diagnostics
+from informed.runs import evaluation
+from informed.runs import stored
+from informed.metrics.difficulty import Gradients, WithAndWithout
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths, Stage
+from shadow import files
+from shadow.data import Examples
+from shadow.factory import Factory
+
+_EXTREMES = 6  # targets of either kind that are drawn
+_EPOCHS = 8  # at which gradients are taken
+_MODELS = 100  # of either kind for the distributions of losses, and for the AUC
+_INITIALISATIONS = ("shared", "random")
+
+
+def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
+    """Diagnose a run whose attack is finished.
+
+    Args:
+      experiment, paths: of the run.
+      progress: say what is being done.
+    Returns: the contents of diagnostics.json.
+    Raises: NotMadeError: nothing was attacked yet; ConfigurationMismatchError,
+      VersionMismatchError: models or attacks were made otherwise.
+    """
+    shadows, released = stored.stores(experiment, paths)
+    record = stored.attack_record(experiment, shadows, released)
+    Stage.require(paths.workdir, "attack", record)
+    truth = released.read()
+    guesses = files.read_arrays(paths.workdir / "reconstructions.npz")["images"]
+    factory = stored.factory_of(experiment, shadows, role="released")
+    targets = stored.examples(released, truth.images, truth.labels)
+    errors = metrics.mse(truth.images, guesses)
+    folder = paths.workdir / "diagnostics"
+
+    def say(what: str) -> None:
+        if progress:
+            print(f"{what} ...", flush=True)
+
+    say("t-SNE")
+    places = diagnostics.embedding(truth.weights, seed=experiment.seed)
+    files.write_bytes(folder / "embedding.png", _embedding(places, truth.labels))
+    files.write_bytes(
+        folder / "easy_and_hard.png",
+        _extremes(
+            truth.images, guesses, errors, report.ATTACKS[experiment.reconn.kind]
+        ),
+    )
+    say("gradients through training")
+    some = targets.take(np.arange(min(len(targets), _MODELS)))
+    slopes = diagnostics.gradients(
+        factory, some, epochs=diagnostics.spread_epochs(experiment.training, _EPOCHS)
+    )
+    files.write_bytes(folder / "gradients.png", _gradients(slopes, errors[: len(some)]))
+    say("losses with and without a target")
+    compared = [_with_and_without(factory, kind, targets) for kind in _INITIALISATIONS]
+    files.write_bytes(folder / "losses.png", _losses(compared))
+    say("metrics")
+    judged = {"MSE": errors} | evaluation.other_metrics(
+        experiment, paths, released, truth.images, guesses
+    )
+    if len(judged) > 1:
+        files.write_bytes(folder / "metrics.png", _agreement(judged))
+    else:  # nothing to compare the MSE with
+        (folder / "metrics.png").unlink(missing_ok=True)
+    auc = diagnostics.membership_auc(
+        factory.victim, truth.weights[:_MODELS], factory.fixed, targets
+    )
+    results = {
+        "membership_auc": float(auc.mean()),
+        "gradient_norm_spearman": _spearman(
+            slopes.norms.sum(axis=1), errors[: len(some)]
+        ),
+        "zero_gradients": {
+            layer: float(row.mean())
+            for layer, row in zip(slopes.layers, slopes.zeros, strict=True)
+        },
+        "loss_auc": {each.initialisation: each.auc for each in compared},
+        "spearman": {
+            f"MSE, {name}": _spearman(errors, values)
+            for name, values in judged.items()
+            if name != "MSE"
+        },
+        "easiest": np.argsort(errors)[:_EXTREMES].tolist(),
+        "hardest": np.argsort(-errors)[:_EXTREMES].tolist(),
+        "pictures": str(folder),
+    }
+    files.write_json(paths.workdir / "diagnostics.json", results)
+    return results
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The results as text, for people."""
+    zeros = results["zero_gradients"].items()
+    lines = [
+        f"membership AUC by loss            {results['membership_auc']:.3f}",
+        f"gradient norm and MSE, Spearman   {results['gradient_norm_spearman']:.2f}",
+        *(f"zero gradients, {layer:<18}{share:.2f}" for layer, share in zeros),
+        *(
+            f"loss tells the target, {kind:<11}AUC {auc:.3f}"
+            for kind, auc in results["loss_auc"].items()
+        ),
+        *(
+            f"{pair}, Spearman {value:.2f}"
+            for pair, value in results["spearman"].items()
+        ),
+        f"pictures                          {results['pictures']}",
+    ]
+    return "\n".join(lines)
+
+
+def _with_and_without(
+    factory: Factory, initialisation: str, targets: Examples
+) -> WithAndWithout:
+    """Losses of the first target, with the others in turn."""
+    training = dataclasses.replace(factory.training, initialisation=initialisation)
+    return diagnostics.losses(
+        dataclasses.replace(factory, training=training),
+        targets.take(np.arange(1)),
+        targets.take(np.arange(1, min(len(targets), 1 + _MODELS))),
+    )
+
+
+def _spearman(one: np.ndarray, other: np.ndarray) -> float:
+    """Rank correlation."""
+    return float(stats.spearmanr(one, other).statistic)
+
+
+def _embedding(places: np.ndarray, labels: np.ndarray) -> bytes:
+    figure = matplotlib.figure.Figure(figsize=(5.6, 4.6), dpi=120)
+    axis = figure.subplots()
+    dots = axis.scatter(
+        places[:, 0], places[:, 1], c=labels, cmap="tab10", s=9, vmin=-0.5, vmax=9.5
+    )
+    figure.colorbar(dots, ax=axis, label="label of the target", ticks=range(10))
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_title("Released weights, t-SNE", fontsize=10)
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def _extremes(
+    targets: np.ndarray, guesses: np.ndarray, errors: np.ndarray, attack: str
+) -> bytes:
+    count = min(_EXTREMES, len(errors) // 2)
+    order = np.argsort(errors)
+    chosen = np.concatenate([order[:count], order[-count:]])
+    figure = matplotlib.figure.Figure(figsize=(1.0 * 2 * count + 0.9, 2.9), dpi=120)
+    axes = figure.subplots(2, 2 * count, squeeze=False)
+    for column, i in enumerate(chosen):
+        for axis, image in zip(axes[:, column], (targets[i], guesses[i]), strict=True):
+            axis.imshow(np.squeeze(image), cmap="gray", vmin=0, vmax=1)
+            axis.set_xticks([])
+            axis.set_yticks([])
+        axes[1, column].set_xlabel(f"{errors[i]:.4f}", fontsize=8)
+    axes[0, 0].set_ylabel("target")
+    axes[1, 0].set_ylabel(attack.replace(" ", "\n"))
+    axes[0, 0].set_title("smallest errors", fontsize=9, loc="left")
+    axes[0, count].set_title("largest errors", fontsize=9, loc="left")
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def _gradients(slopes: Gradients, errors: np.ndarray) -> bytes:
+    figure = matplotlib.figure.Figure(figsize=(9.0, 3.6), dpi=120)
+    left, right = figure.subplots(1, 2)
+    left.loglog(slopes.norms.sum(axis=1), errors, ".")
+    _few_ticks(left)
+    left.set_xlabel(f"gradient norm of the target, sum of {len(slopes.epochs)} epochs")
+    left.set_ylabel("MSE of its reconstruction")
+    for layer, row in zip(slopes.layers, slopes.zeros, strict=True):
+        right.plot(slopes.epochs, row, ".-", label=layer)
+    right.set_ylim(-0.03, 1.03)
+    right.set_xlabel("epoch")
+    right.set_ylabel("share of gradients that are zero")
+    right.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def _few_ticks(axis: Any) -> None:
+    """At most four labelled ticks a side, plain numbers, none over another."""
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(matplotlib.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        low, high = side.get_view_interval()
+        within = [t for t in side.get_major_locator()() if low <= t <= high]
+        if len(within) < 2:
+            within = list(np.geomspace(low, high, 5)[1:-1])
+        shown = within[:: -(-len(within) // 4)]
+        side.set_major_locator(matplotlib.ticker.FixedLocator(shown))
+        side.set_major_formatter(matplotlib.ticker.StrMethodFormatter("{x:.2g}"))
+        side.set_minor_locator(matplotlib.ticker.NullLocator())
+
+
+def _losses(compared: list[WithAndWithout]) -> bytes:
+    figure = matplotlib.figure.Figure(figsize=(9.0, 3.2), dpi=120)
+    for axis, each in zip(figure.subplots(1, len(compared)), compared, strict=True):
+        both = np.concatenate([each.seen, each.unseen])
+        smallest = max(both.min(), 1e-6)
+        edges = np.geomspace(smallest, max(both.max(), 2 * smallest), 40)
+        for values, name in ((each.seen, "trained on it"), (each.unseen, "not")):
+            axis.hist(np.maximum(values, smallest), edges, alpha=0.6, label=name)
+        axis.set_xscale("log")
+        axis.set_xlabel("loss of the target, nats")
+        axis.set_ylabel("models")
+        axis.set_title(
+            f"{each.initialisation} initialisation, AUC {each.auc:.2f}", fontsize=10
+        )
+        axis.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def _agreement(judged: Mapping[str, np.ndarray]) -> bytes:
+    others = list(judged)[1:]
+    figure = matplotlib.figure.Figure(figsize=(4.2 * len(others), 3.6), dpi=120)
+    for axis, name in zip(
+        figure.subplots(1, len(others), squeeze=False)[0], others, strict=True
+    ):
+        axis.loglog(judged["MSE"], np.maximum(judged[name], 1e-12), ".", ms=4)
+        _few_ticks(axis)
+        axis.set_xlabel("MSE")
+        axis.set_ylabel(name)
+        axis.set_title(f"Spearman {_spearman(judged['MSE'], judged[name]):.2f}")
+    figure.tight_layout()
+    return report.png(figure)

@@ -1,0 +1,221 @@
+"""The last stage: the comparison with the truth, and results.json."""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from informed import metrics, report
+from informed.metrics import classifier
+from informed.runs import protection
+from informed.runs import stored
+from informed.runs.experiment import Experiment
+from informed.runs.stages import STAGES, Paths, Stage
+from shadow import data, files, records, victims
+from shadow.records import Record
+from shadow.store import ShadowStore
+
+_ACCURACY_MODELS = 16
+_SHOWN_TARGETS = 10
+
+
+def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
+    """Compare the reconstructions with the targets; draw; write results.json.
+
+    Returns: the contents of results.json.
+    Raises:
+      NotMadeError: nothing was attacked yet.
+      ConfigurationMismatchError, VersionMismatchError: models or attacks were made
+        otherwise; names the fields.
+    """
+    file = paths.workdir / "results.json"
+    shadows, released = stored.stores(experiment, paths)
+    stage = Stage(
+        paths.workdir,
+        "evaluate",
+        stored.evaluate_record(experiment, shadows, released),
+        outputs=("results.json", "reconstructions.png", "distances.png"),
+    )
+    if stage.done:
+        return json.loads(file.read_text())
+    needed = {"attack": stored.attack_record(experiment, shadows, released)}
+    if experiment.inversion.targets:
+        needed["invert"] = stored.invert_record(experiment, shadows, released)
+    for name, record in needed.items():
+        Stage.require(paths.workdir, name, record)
+    with stage.running():
+        guess = files.read_arrays(paths.workdir / "reconstructions.npz")
+        guesses, truth = guess["images"], released.read()
+        inverted, inversion_errors = None, np.empty(0)
+        if experiment.inversion.targets:
+            inverted = files.read_arrays(paths.workdir / "inversions.npz")
+            count = len(inverted["images"])
+            inversion_errors = metrics.mse(truth.images[:count], inverted["images"])
+        public, labels = stored.targets(shadows)
+        pool = np.concatenate([shadows.array("fixed_images"), public])
+        metrics.refuse_leaks(truth.images, pool)
+        others = other_metrics(experiment, paths, released, truth.images, guesses)
+        accuracy = None
+        if "KL" in others:
+            accuracy = _classifier(experiment, paths, released).accuracy
+        errors = metrics.mse(truth.images, guesses)
+        mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
+        neighbours = metrics.nearest_neighbours(truth.images, pool)
+        shown = slice(0, _SHOWN_TARGETS)
+        report.reconstruction_grid(
+            paths.workdir / "reconstructions.png",
+            targets=truth.images[shown],
+            reconstructions=guesses[shown],
+            neighbours=pool[neighbours.index[shown]],
+            errors=errors[shown],
+            neighbour_errors=neighbours.mse[shown],
+            inversions=None if inverted is None else inverted["images"][shown],
+            inversion_errors=inversion_errors[shown],
+            attack=report.ATTACKS[experiment.reconn.kind],
+        )
+        report.distance_histogram(
+            paths.workdir / "distances.png",
+            neighbours,
+            float(errors.mean()),
+            report.ATTACKS[experiment.reconn.kind],
+        )
+    right = guess["labels"] == truth.labels if "labels" in guess else None
+    developer = stored.factory_of(experiment, released, role="released", width=1)
+    kind = shadows.array("fixed_labels")  # drawn as the targets are
+    if not experiment.data.shadow_name:
+        kind = np.concatenate([kind, labels])
+    percentiles = neighbours.percentiles.mean(axis=0)
+    stages = [name for name in STAGES if name != "invert" or inverted is not None]
+    seconds = {
+        name: Stage.read(paths.shadow if name == "shadow" else paths.workdir, name)[
+            "wall_s"
+        ]
+        for name in stages
+    }
+    results = {
+        "reconn_mse": float(errors.mean()),
+        "reconn_mse_standard_error": float(errors.std(ddof=1) / len(errors) ** 0.5)
+        if len(errors) > 1
+        else None,
+        "reconn_mse_median": float(np.median(errors)),
+        "reconn_mae": float(metrics.mae(truth.images, guesses).mean()),
+        "nn_oracle_mse": float(neighbours.mse.mean()),
+        "reconn_labels_right": None if right is None else float(right.mean()),
+        **{
+            f"reconn_{name.lower()}": float(others[name].mean())
+            if name in others
+            else None
+            for name in ("LPIPS", "KL")
+        },
+        "classifier_accuracy": accuracy,
+        "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
+        "distance_percentiles": {
+            str(name): float(value)
+            for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
+        },
+        "closer_than_oracle": dataclasses.asdict(
+            metrics.success_rate(errors < neighbours.mse)
+        ),
+        **_inversion_results(truth, inverted, inversion_errors),
+        "released_accuracy": _released_accuracy(experiment, released, truth),
+        **protection.of(developer, kind, truth.images, guesses, right),
+        "shadow_models": experiment.reconn.models or len(shadows),
+        "num_targets": len(released),
+        "num_fixed": len(shadows.array("fixed_labels")),
+        "seed": experiment.seed,
+        "stage_wall_s": seconds,
+        "wall_s": round(sum(seconds.values()), 3),
+        "picture": str(paths.workdir / "reconstructions.png"),
+        "configuration": dataclasses.asdict(experiment),
+        "versions": {
+            "models": dict(released.record.versions),
+            "reconstructions": Stage.read(paths.workdir, "attack")["versions"],
+            "evaluation": dict(stage.record.versions),
+            "packages": records.packages(),
+        },
+    }
+    files.write_json(file, results)
+    return results
+
+
+def _inversion_results(
+    truth: Any, inverted: dict[str, np.ndarray] | None, errors: np.ndarray
+) -> dict[str, Any]:
+    """What results.json says of the inversions; None where there are none."""
+    if inverted is None:
+        return {"inversion_targets": 0, "inversion_mse_median": None}
+    count = len(errors)
+    return {
+        "inversion_targets": count,
+        "inversion_mse_median": float(np.median(errors)),
+        "inversion_mse_largest": float(errors.max()),
+        "inversion_certified": int(inverted["certified"].sum()),
+        "inversion_labels_right": int(
+            (inverted["labels"] == truth.labels[:count]).sum()
+        ),
+    }
+
+
+def other_metrics(
+    experiment: Experiment,
+    paths: Paths,
+    released: ShadowStore,
+    targets: np.ndarray,
+    guesses: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """LPIPS and KL of every target, where the configuration asks for them."""
+    found = {}
+    if experiment.evaluation.lpips:
+        found["LPIPS"] = metrics.lpips(targets, guesses)
+    if experiment.evaluation.classifier.epochs:
+        judge = _classifier(experiment, paths, released)
+        found["KL"] = judge.kl(targets, guesses)
+    return found
+
+
+def _classifier(
+    experiment: Experiment, paths: Paths, released: ShadowStore
+) -> classifier.Classifier:
+    """Trained on all images of the data set but the targets; kept with the models."""
+    configuration = {
+        "seed": experiment.seed,
+        "classifier": dataclasses.asdict(experiment.evaluation.classifier),
+        "released_fingerprint": released.fingerprint(),
+    }
+    record = Record.of(configuration, classifier=classifier.REVISION)
+    name = f"classifier-{record.fingerprint()[:8]}"
+    file = paths.shadow / f"{name}.npz"
+    stage = Stage(paths.shadow, name, record, outputs=(file.name,))
+    if not stage.done:
+        with stage.running():
+            pool = data.load(experiment.data.name, data_dir=paths.data_dir)
+            left = np.setdiff1d(np.arange(len(pool)), released.array("test_indices"))
+            left = np.random.default_rng(experiment.seed).permutation(left)
+            trained = classifier.train(
+                pool.take(left),
+                experiment.evaluation.classifier,
+                key=experiment.classifier_key,
+            )
+            trained.save(file)
+    return classifier.Classifier.load(
+        file, released.image_shape, released.manifest["num_classes"]
+    )
+
+
+def _released_accuracy(
+    experiment: Experiment, released: ShadowStore, truth: Any
+) -> float:
+    """Mean test accuracy of some released models.
+
+    Tested on the test targets, of which each model has seen one in training.
+    """
+    victim = stored.victim_of(experiment, released)
+    scores = [
+        victims.accuracy(
+            victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels
+        )
+        for theta in truth.weights[:_ACCURACY_MODELS]
+    ]
+    return float(np.mean(scores))

@@ -1,0 +1,145 @@
+"""The configuration of a whole experiment, as frozen dataclasses.
+
+The command line turns an ml_collections ConfigDict into an `Experiment` once; nothing
+below it ever sees a ConfigDict. Every field has the same name in `configs/*.py`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from informed.attacks.inversion import InversionConfig
+from informed.metrics.classifier import ClassifierConfig
+from reconn.config import ReconnConfig
+from shadow.views import ViewConfig
+from shadow import checks
+from shadow.training import TrainingConfig
+from shadow.victims import VictimConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Which images, and how they are divided.
+
+    Attributes:
+      name: "digits" or the TFDS name of a prepared data set.
+      shadow_name: another data set for the shadow targets, or None for the same one.
+      num_fixed: size of the fixed set D_-.
+      num_test: number of test targets; one released model each.
+      balanced: classes equally often in every part.
+    """
+
+    name: str = "digits"
+    shadow_name: str | None = None
+    num_fixed: int = 300
+    num_test: int = 100
+    balanced: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShadowConfig:
+    """The shadow data set.
+
+    Attributes:
+      count: number of shadow models, k.
+      block_size: models a block of the store; what a crash can lose at most.
+      models_per_batch: models trained at once on a device; None chooses.
+    """
+
+    count: int = 1000
+    block_size: int = 512
+    models_per_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("count", self.count, 1)
+        checks.at_least("block_size", self.block_size, 1)
+        if self.models_per_batch is not None:
+            checks.at_least("models_per_batch", self.models_per_batch, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InversionStage:
+    """Training inversion of some of the released models.
+
+    Attributes:
+      targets: how many, from the first on; 0 leaves the stage out.
+      attack: how hard to try.
+    """
+
+    targets: int = 0
+    attack: InversionConfig = dataclasses.field(default_factory=InversionConfig)
+
+    def __post_init__(self) -> None:
+        checks.at_least("targets", self.targets, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Metrics besides the MSE.
+
+    Attributes:
+      lpips: perceptual distance; needs the extra "lpips".
+      classifier: the downstream classifier of the KL metric.
+    """
+
+    lpips: bool = False
+    classifier: ClassifierConfig = dataclasses.field(default_factory=ClassifierConfig)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that decides a run's result; all that is random comes from `seed`."""
+
+    seed: int = 0
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    victim: VictimConfig = dataclasses.field(default_factory=VictimConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+    shadow: ShadowConfig = dataclasses.field(default_factory=ShadowConfig)
+    view: ViewConfig = dataclasses.field(default_factory=ViewConfig)
+    reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
+    inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
+    evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":
+        """Build from nested plain values.
+
+        Raises: ValueError: an unknown field or a wrong type, named with its path.
+        """
+        return checks.build(cls, values)
+
+    @property
+    def training_key(self) -> Array:
+        """Root of the randomness of shadow and released models."""
+        return jax.random.fold_in(jax.random.key(self.seed), 1)
+
+    @property
+    def reconn_key(self) -> Array:
+        """Root of the RecoNN's randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 2)
+
+    @property
+    def inversion_key(self) -> Array:
+        """Root of the inversion's randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 3)
+
+    @property
+    def classifier_key(self) -> Array:
+        """Root of the downstream classifier's randomness."""
+        return jax.random.fold_in(jax.random.key(self.seed), 4)
+
+    @property
+    def model_configuration(self) -> dict[str, Any]:
+        """The fields that decide a trained model, given its target's position."""
+        training = dataclasses.asdict(self.training)
+        if not self.training.privacy.on:
+            del training["privacy"]  # stores from before there was privacy stay valid
+        return {
+            "seed": self.seed,
+            "data": dataclasses.asdict(self.data),
+            "victim": dataclasses.asdict(self.victim),
+            "training": training,
+        }

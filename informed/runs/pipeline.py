@@ -1,0 +1,248 @@
+"""The main job in five stages, each resumable, each reading what the one before wrote.
+
+    shadow     <shadow>/shadow/, <shadow>/released/   stores of trained models
+    train      <workdir>/reconn/                      the RecoNN
+    attack     <workdir>/reconstructions.npz          its guesses at the test targets
+    invert     <workdir>/inversions.npz               inversions of a few of them
+    evaluate   <workdir>/results.json, *.png          the comparison with the truth
+
+A finished stage does nothing; an interrupted one goes on. Every stage compares its
+whole configuration and its versions with those of the stores and stages that it reads,
+and with its own earlier record; what differs is refused, field by field. `<shadow>` is
+the same folder as `<workdir>` unless another run's shadow models are to be attacked.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from informed.runs import evaluation
+from informed.runs import feasible
+from informed.runs import stored
+from informed.attacks.inversion import TrainingInversion
+from informed.attacks.reconn import ReconnAttack
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths, Stage
+from informed.threat import Knowledge, Release
+from reconn import trainer
+from shadow import checks, data, files
+from shadow.factory import Factory
+from shadow.store import ShadowStore
+
+_DATA_FIELDS = {
+    "num_fixed": "config.data.num_fixed",
+    "num_test": "config.data.num_test",
+    "num_shadow": "config.shadow.count",
+}
+
+
+def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
+    """All stages. Returns the contents of results.json."""
+    shadow(experiment, paths, progress=progress)
+    train(experiment, paths, progress=progress)
+    attack(experiment, paths)
+    invert(experiment, paths, progress=progress)
+    return evaluation.evaluate(experiment, paths)
+
+
+def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Train the shadow models and the released models of the test targets.
+
+    Raises: ValueError: a later stage couldn't be run; found before the first model.
+    """
+    stage = Stage(
+        paths.shadow,
+        "shadow",
+        stored.shadow_record(experiment),
+        outputs=("shadow/manifest.json", "released/manifest.json"),
+    )
+    if stage.done and not any(store.missing() for store in _stores(paths)):
+        made, _ = stored.stores(experiment, paths)
+        feasible.require(experiment, stored.victim_of(experiment, made))
+        return
+    load = loader(paths.data_dir)
+    victim = feasible.victim(experiment, load(experiment.data.name))
+    feasible.require(experiment, victim)
+    split = _split(experiment, load)
+    with stage.running():
+        for role, targets in (("released", split.test), ("shadow", split.shadow)):
+            factory = Factory(
+                victim=victim,
+                training=experiment.training,
+                fixed=split.fixed,
+                key=experiment.training_key,
+                role=role,
+                width=experiment.shadow.models_per_batch,
+            )
+            store = ShadowStore.create(
+                paths.shadow / role,
+                configuration=experiment.model_configuration,
+                victim=victim,
+                split=split,
+                role=role,
+                block_size=experiment.shadow.block_size,
+                initialisation=Knowledge.informed(factory).initialisation,
+                models_per_batch=factory.width,
+            )
+            width = store.manifest["models_per_batch"]
+            if experiment.shadow.models_per_batch is None and width != factory.width:
+                factory = dataclasses.replace(factory, width=width)
+            factory.fill(store, targets, progress=progress, on_block=stage.note)
+
+
+def require(
+    experiment: Experiment, load: Callable[[str], data.Examples], sizes: set
+) -> None:
+    """Raise one clear line if any stage couldn't be run, without running one.
+
+    Args:
+      experiment: what is to be run.
+      load: the data set of a name.
+      sizes: divisions of data sets that are known to be possible; grows.
+    Raises: ValueError, ImportError: see `feasible.require`; or too few images.
+    """
+    pool = load(experiment.data.name)
+    feasible.require(experiment, feasible.victim(experiment, pool))
+    parts = (experiment.data, experiment.shadow.count, experiment.seed)
+    if parts not in sizes:
+        _split(experiment, load)
+        sizes.add(parts)
+
+
+def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
+    """Check every block of the stores against its checksum; remake corrupt ones.
+
+    Returns: store name -> numbers of the blocks that were corrupt.
+    Raises: FileNotFoundError: no shadow models there.
+    """
+    corrupt = {}
+    for store in _stores(paths):
+        blocks = store.verify()
+        for block in blocks:
+            store.drop_block(block)
+        corrupt[store.path.name] = blocks
+    if any(corrupt.values()):
+        configuration = Stage.read(paths.shadow, "shadow")["configuration"]
+        del configuration["files"]
+        shadow(Experiment.from_mapping(configuration), paths, progress=progress)
+    return corrupt
+
+
+def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Train the RecoNN on the shadow models. The released ones are not opened."""
+    store, _ = stored.stores(experiment, paths)
+    stage = Stage(
+        paths.workdir,
+        "train",
+        stored.train_record(experiment, store),
+        outputs=("reconn/run.json",),
+    )
+    if stage.done:
+        return
+    with stage.running():
+        trainer.train(
+            store,
+            experiment.reconn,
+            key=experiment.reconn_key,
+            workdir=paths.workdir / "reconn",
+            view=stored.view_of(experiment, store),
+            progress=progress,
+            on_epoch=stage.note,
+        )
+
+
+def attack(experiment: Experiment, paths: Paths) -> None:
+    """Reconstruct the test targets from the weights of the released models alone."""
+    store, released = stored.stores(experiment, paths)
+    Stage.require(paths.workdir, "train", stored.train_record(experiment, store))
+    stage = Stage(
+        paths.workdir,
+        "attack",
+        stored.attack_record(experiment, store, released),
+        outputs=("reconstructions.npz",),
+    )
+    if stage.done:
+        return
+    with stage.running():
+        attacker = ReconnAttack(
+            trainer.load(
+                paths.workdir / "reconn",
+                experiment.reconn,
+                store.image_shape,
+                stored.view_of(experiment, store),
+            )
+        )
+        release = Release(weights=released.read().weights)
+        guess = attacker(release, Knowledge(), key=experiment.reconn_key)
+        arrays = {"images": guess.images}
+        if guess.labels is not None:
+            arrays["labels"] = guess.labels
+        files.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
+
+
+def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Invert the training of the first released models, from weights and D_- alone."""
+    count = experiment.inversion.targets
+    if not count:
+        return
+    store, released = stored.stores(experiment, paths)
+    stage = Stage(
+        paths.workdir,
+        "invert",
+        stored.invert_record(experiment, store, released),
+        outputs=("inversions.npz",),
+    )
+    if stage.done:
+        return
+    with stage.running():
+        public = stored.examples(store, *stored.targets(store))
+        developer = stored.factory_of(experiment, store, role="released", width=1)
+        attacker = TrainingInversion(
+            config=experiment.inversion.attack, progress=progress
+        )
+        found = attacker(
+            Release(weights=released.read().weights[:count]),
+            Knowledge.informed(developer, public=public),
+            key=experiment.inversion_key,
+        )
+        files.write_arrays(
+            paths.workdir / "inversions.npz",
+            images=found.images,
+            labels=np.asarray(found.labels),
+            residuals=np.asarray(found.residuals),
+            certified=np.asarray(found.certified),
+            expected_mse=np.asarray(found.expected_mse),
+        )
+
+
+def loader(data_dir: str | None) -> Callable[[str], data.Examples]:
+    """name -> the data set, as a field of the configuration names it; read once."""
+
+    @functools.cache
+    def load(name: str) -> data.Examples:
+        with checks.under("config.data"):
+            return data.load(name, data_dir=data_dir)
+
+    return load
+
+
+def _split(experiment: Experiment, load: Callable[[str], data.Examples]) -> data.Split:
+    """Fixed set, shadow targets and test targets."""
+    config, other = experiment.data, experiment.data.shadow_name
+    with checks.called(_DATA_FIELDS):
+        return data.split(
+            load(config.name),
+            num_fixed=config.num_fixed,
+            num_shadow=experiment.shadow.count,
+            num_test=config.num_test,
+            seed=experiment.seed,
+            balanced=config.balanced,
+            shadow_pool=load(other) if other else None,
+        )
+
+
+def _stores(paths: Paths) -> list[ShadowStore]:
+    """Both stores of the shadow stage."""
+    return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]

@@ -1,0 +1,159 @@
+"""What the files of a run hold, and what decided them."""
+
+import dataclasses
+import hashlib
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from informed.attacks.inversion import config as inversion_config
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths
+from reconn import trainer
+from shadow.views import View
+from shadow import data, training, victims
+from shadow.factory import Factory
+from shadow.records import Record
+from shadow.store import ShadowStore
+
+REVISION = 1  # of what is compared and how; see `shadow.records`
+
+
+def shadow_record(experiment: Experiment) -> Record:
+    """What decides both stores."""
+    names = (experiment.data.name, experiment.data.shadow_name)
+    hashes = {
+        name: hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        for name in names
+        if name and name.endswith(".npz") and Path(name).is_file()
+    }
+    shadow = {
+        "count": experiment.shadow.count,
+        "block_size": experiment.shadow.block_size,
+    }
+    return Record.of(
+        experiment.model_configuration | {"shadow": shadow, "files": hashes},
+        data=data.REVISION,
+        training=training.REVISION,
+    )
+
+
+def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowStore]:
+    """Shadow and released models, made under this experiment.
+
+    Raises:
+      NotMadeError: there are none.
+      ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
+    """
+    found = {role: ShadowStore(paths.shadow / role) for role in ("shadow", "released")}
+    sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
+    for role, store in found.items():
+        configuration = experiment.model_configuration | {
+            "num_models": sizes[role],
+            "block_size": experiment.shadow.block_size,
+        }
+        store.require(
+            Record.of(configuration, data=data.REVISION, training=training.REVISION)
+        )
+    return found["shadow"], found["released"]
+
+
+def train_record(experiment: Experiment, shadows: ShadowStore) -> Record:
+    """What decides the reconstructor."""
+    configuration = {
+        "seed": experiment.seed,
+        "view": dataclasses.asdict(experiment.view),
+        "reconn": dataclasses.asdict(experiment.reconn),
+        "shadow_models": len(shadows),
+        "shadow_fingerprint": shadows.fingerprint(),
+    }
+    return Record.of(configuration, **trainer.revisions(experiment.reconn))
+
+
+def attack_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
+    """What decides the reconstructions."""
+    trained = train_record(experiment, shadows)
+    both = {**trained.configuration, "released_fingerprint": released.fingerprint()}
+    return Record(both, trained.versions)
+
+
+def invert_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
+    """What decides the inversions."""
+    configuration = {
+        "seed": experiment.seed,
+        "inversion": dataclasses.asdict(experiment.inversion),
+        "shadow_fingerprint": shadows.fingerprint(),
+        "released_fingerprint": released.fingerprint(),
+    }
+    return Record.of(configuration, inversion=inversion_config.REVISION)
+
+
+def evaluate_record(
+    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
+) -> Record:
+    """What decides results.json."""
+    attacked = attack_record(experiment, shadows, released)
+    inverted = invert_record(experiment, shadows, released)
+    configuration = {
+        **attacked.configuration,
+        **inverted.configuration,
+        "evaluation": dataclasses.asdict(experiment.evaluation),
+    }
+    own = Record.of(configuration, evaluation=REVISION)
+    versions = {**attacked.versions, **inverted.versions, **own.versions}
+    return Record(own.configuration, versions)
+
+
+def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:
+    """The victim whose models a store holds."""
+    return victims.build(
+        experiment.victim,
+        image_shape=store.image_shape,
+        num_classes=store.manifest["num_classes"],
+    )
+
+
+def factory_of(
+    experiment: Experiment, store: ShadowStore, *, role: str, width: int | None = None
+) -> Factory:
+    """The factory that made a store, on the store's own fixed set."""
+    return Factory(
+        victim=victim_of(experiment, store),
+        training=experiment.training,
+        fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
+        key=experiment.training_key,
+        role=role,
+        width=width,
+    )
+
+
+def view_of(experiment: Experiment, store: ShadowStore) -> View:
+    """What the RecoNN sees; the first shadow targets are the public images."""
+    blocks = -(-experiment.view.public_images // store.manifest["block_size"])
+    first = itertools.islice(store.blocks(), blocks)
+    public = np.concatenate([block.images for block in first])
+    return experiment.view.view(victim_of(experiment, store), public)
+
+
+def examples(
+    store: ShadowStore, images: np.ndarray, labels: np.ndarray
+) -> data.Examples:
+    """Images and labels of a store as examples."""
+    return data.Examples(
+        images=images,
+        labels=labels,
+        num_classes=store.manifest["num_classes"],
+        name="store",
+    )
+
+
+def targets(store: ShadowStore) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of all targets of a store, without keeping its weights."""
+    pairs = [(block.images, block.labels) for block in store.blocks()]
+    images, labels = zip(*pairs, strict=True)
+    return np.concatenate(images), np.concatenate(labels)

@@ -1,0 +1,334 @@
+"""Grids of experiments: every point a run, stores shared, one table, one figure.
+
+    <workdir>/stores/<fingerprint>/   shadow and released models
+    <workdir>/points/<name>/          one run of the pipeline, attacking such a store
+    <workdir>/sweep.csv, sweep.png    a row a point, as far as the sweep has come
+
+Points whose models are the same (their view, their RecoNN, or how many of the shadow
+models they use differ) attack one store. Finished points do nothing when the sweep is
+run again; an interrupted one goes on.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+
+from informed import report
+from informed.runs import pipeline
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths
+from shadow import checks, files, records
+from shadow.records import Record
+
+_METRICS = (
+    "reconn_mse",
+    "reconn_mse_standard_error",
+    "reconn_mse_median",
+    "reconn_mae",
+    "reconn_lpips",
+    "reconn_kl",
+    "reconn_labels_right",
+    "nn_oracle_mse",
+    "mean_image_mse",
+    "inversion_mse_median",
+    "released_accuracy",
+    "epsilon",
+    "label_bound",
+    "label_violation",
+    "roc_violations",
+    "shadow_models",
+    "wall_s",
+)
+_PAPER = "paper"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepConfig:
+    """A grid.
+
+    Attributes:
+      title: of the figure.
+      base: configuration file of all points, relative to the sweep's own file.
+      overrides: "field=value" of all points; values are JSON or plain words.
+      points: of each its name and its own "field=value"; "paper=0.0089" isn't a field,
+        but the paper's figure for this point, which goes into the table.
+      x: the field along the axis, or a column of the table, such as epsilon, which some
+        points may lack; "" draws a bar a point.
+      series: fields whose values are drawn as lines of their own.
+      metric: what is drawn.
+    """
+
+    title: str
+    base: str
+    overrides: tuple[str, ...] = ()
+    points: tuple[tuple[str, ...], ...]
+    x: str = ""
+    series: tuple[str, ...] = ()
+    metric: str = "reconn_mse"
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise checks.FieldError(
+                "points", "Expected {} to hold at least one, got none."
+            )
+        checks.choice("metric", self.metric, _METRICS)
+        fields = {field for point in self.points for field in _own(point)}
+        for field in filter(None, (self.x, *self.series)):
+            if field not in fields and not (field == self.x and field in _METRICS):
+                raise checks.FieldError(
+                    "x" if field == self.x else "series",
+                    f"Expected {{}} to be a field that the points set, got {field!r}.",
+                )
+        names = [point[0] for point in self.points]
+        if len({_slug(name) for name in names}) < len(names):
+            raise checks.FieldError(
+                "points", f"Expected distinct names of {{}}, got {names}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One experiment of a sweep.
+
+    Attributes:
+      name: of the point.
+      fields: what the sweep sets, dotted field -> value; the columns of the table.
+      paper: the paper's figure, where it has one.
+      experiment: everything.
+    """
+
+    name: str
+    fields: Mapping[str, Any]
+    paper: float | None
+    experiment: Experiment
+
+
+def points(config: SweepConfig, base: Mapping[str, Any]) -> list[Point]:
+    """All points, checked before anything is computed.
+
+    Args:
+      config: the grid.
+      base: what `config.base` holds, as nested plain values.
+    Raises: ValueError: a point sets an unknown field or a wrong value; names the point.
+    """
+    found = []
+    for point in config.points:
+        name, values = point[0], json.loads(json.dumps(base))
+        fields = _own(point)
+        paper = fields.pop(_PAPER, None)
+        common = dict(_assignment(text) for text in config.overrides)
+        with _named(name):
+            for field, value in (common | fields).items():
+                _set(values, field, value)
+            experiment = Experiment.from_mapping(values)
+        found.append(Point(name, fields, paper, experiment))
+    return found
+
+
+def run(
+    config: SweepConfig,
+    base: Mapping[str, Any],
+    workdir: Path,
+    *,
+    data_dir: str | None = None,
+    progress: bool = True,
+    on_point: Callable[[Mapping[str, Any]], None] = lambda row: None,
+) -> list[dict[str, Any]]:
+    """Run what isn't finished, one point after the other.
+
+    Args:
+      config, base: as for `points`.
+      workdir: see the module's docstring.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+      progress: show bars.
+      on_point: called with the row of each point, finished before or now.
+    Returns: the rows of sweep.csv.
+    Raises:
+      ValueError: a point that couldn't be run to its end; names it, before any is.
+      ConfigurationMismatchError, VersionMismatchError: the folder holds a sweep of
+        another base; or of a point made otherwise.
+    """
+    todo = points(config, base)
+    load, sizes = pipeline.loader(data_dir), set[Any]()
+    for point in todo:
+        with _named(point.name):
+            pipeline.require(point.experiment, load, sizes)
+    record = Record.of({"overrides": list(config.overrides), "base": dict(base)})
+    records.claim(workdir / "sweep.json", record, f"The sweep in {workdir}")
+    fields = list(dict.fromkeys(name for point in todo for name in point.fields))
+    rows: list[dict[str, Any]] = []
+    for number, point in enumerate(todo):
+        if progress:
+            print(f"[{number + 1}/{len(todo)}] {point.name}", flush=True)
+        paths = Paths(
+            workdir=workdir / "points" / _slug(point.name),
+            shadow=workdir / "stores" / _store_name(point.experiment),
+            data_dir=data_dir,
+        )
+        results = pipeline.run(point.experiment, paths, progress=progress)
+        row: dict[str, Any] = {"point": point.name}
+        row |= {name: _value(point.experiment, name) for name in fields}
+        row |= {name: results[name] for name in _METRICS} | {_PAPER: point.paper}
+        rows.append(row)
+        files.write_bytes(workdir / "sweep.csv", _csv(rows).encode())
+        files.write_bytes(workdir / "sweep.png", _figure(config, rows))
+        on_point(row)
+    return rows
+
+
+@contextlib.contextmanager
+def _named(point: str) -> Iterator[None]:
+    """Says of which point of the sweep an error is."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Point {point!r} of the sweep: {error}") from error
+
+
+def _own(point: Sequence[str]) -> dict[str, Any]:
+    """The fields of a point of the configuration."""
+    return dict(_assignment(text) for text in point[1:])
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """("training.epochs", 250) of "training.epochs=250"."""
+    field, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"Expected 'field=value' in a sweep, got {text!r}.")
+    try:
+        return field, json.loads(value)
+    except json.JSONDecodeError:
+        return field, value
+
+
+def _set(values: dict[str, Any], field: str, value: Any) -> None:
+    """Set a dotted field of nested values; it must be there."""
+    *groups, last = field.split(".")
+    for group in groups:
+        values = values.get(group, {})
+    if last not in values:
+        raise ValueError(f"unknown field {field!r}.{checks.nearest(last, values)}")
+    values[last] = value
+
+
+def _value(experiment: Experiment, field: str) -> Any:
+    """A dotted field of an experiment; several values as text."""
+    value: Any = experiment
+    for name in field.split("."):
+        value = getattr(value, name)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _store_name(experiment: Experiment) -> str:
+    """The same for experiments whose models are the same."""
+    shadow = [experiment.shadow.count, experiment.shadow.block_size]
+    return checks.fingerprint([experiment.model_configuration, shadow])[:16]
+
+
+def _slug(name: str) -> str:
+    """A name as a folder; different names stay different."""
+    plain = re.sub(r"[^A-Za-z0-9.=-]+", "_", name)
+    if plain == name:
+        return plain
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The table; what is None stays empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _figure(config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> bytes:
+    """Lines over a field, or a bar a point."""
+    drawn = [row for row in rows if row[config.metric] is not None]
+    if config.x:
+        figure = matplotlib.figure.Figure(figsize=(6.4, 4.0), dpi=120)
+        _lines(figure.subplots(), config, drawn)
+    else:
+        figure = matplotlib.figure.Figure(
+            figsize=(6.8, 1.4 + 0.34 * len(rows)), dpi=120
+        )
+        _bars(figure.subplots(), config, drawn)
+    figure.suptitle(config.title, fontsize=11)
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The metric over x, a line a value of the series, with the paper's points."""
+    for number, (name, part) in enumerate(_series(config, rows)):
+        colour = f"C{number}"
+        for row in part:
+            if row[config.x] is None:  # along no axis, such as epsilon without noise
+                label = row["point"]
+                axis.axhline(row[config.metric], ls=":", c=colour, label=label)
+        part = [row for row in part if row[config.x] is not None]
+        part = sorted(part, key=lambda row: row[config.x])
+        xs = [row[config.x] for row in part]
+        axis.plot(xs, [row[config.metric] for row in part], "o-", c=colour, label=name)
+        theirs = [(row[config.x], row[_PAPER]) for row in part if row[_PAPER]]
+        if theirs:
+            label = f"{name}, paper" if name != config.metric else "paper"
+            axis.plot(*zip(*theirs, strict=True), "x:", c=colour, label=label)
+    positive = [row[config.x] for row in rows if row[config.x]]
+    if positive and min(positive) > 0 and max(positive) > 10 * min(positive):
+        axis.set_xscale("log")
+    if config.metric == "reconn_mse":
+        _oracle(axis.axhline, rows)
+    axis.set_yscale("log")
+    axis.set_xlabel(config.x)
+    axis.set_ylabel(config.metric)
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _series(
+    config: SweepConfig, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """(name, rows) of every line."""
+    if not config.series:
+        yield config.metric, list(rows)
+        return
+
+    def name(row: Mapping[str, Any]) -> str:
+        return ", ".join(f"{f.split('.')[-1]}={row[f]}" for f in config.series)
+
+    for value in dict.fromkeys(map(name, rows)):
+        yield value, [row for row in rows if name(row) == value]
+
+
+def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A bar a point, the first on top, with the paper's figure as a mark."""
+    places = [-i for i in range(len(rows))]
+    values = [row[config.metric] for row in rows]
+    axis.barh(places, values, color="C0", height=0.6, label="here")
+    for place, value in zip(places, values, strict=True):
+        axis.annotate(f" {value:.4f}", (value, place), va="center", fontsize=8)
+    theirs = [(row[_PAPER], p) for row, p in zip(rows, places, strict=True)]
+    theirs = [(value, place) for value, place in theirs if value]
+    if theirs:
+        axis.plot(*zip(*theirs, strict=True), "kx", label="paper")
+    if config.metric == "reconn_mse":
+        _oracle(axis.axvline, rows)
+    axis.set_yticks(places, [row["point"] for row in rows])
+    axis.set_xlabel(config.metric)
+    axis.margins(x=0.15)
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """The nearest-neighbour oracle, averaged over the points."""
+    mean = sum(row["nn_oracle_mse"] for row in rows) / max(1, len(rows))
+    draw(mean, color="0.5", ls="--", label=f"NN oracle {mean:.4f}")

@@ -1,0 +1,32 @@
+"""Victims: the models under attack.
+
+networks     init, apply, and theta as one flat vector; from configurations or Haiku
+activations  by name; ReLUs whose second derivative counts crossings
+homogeneous  bias-free ReLU networks of any depth, for attacks on weights alone
+"""
+
+from shadow.victims.networks import (
+    ARCHITECTURES,
+    FirstLayer,
+    Params,
+    Slice,
+    Taps,
+    Victim,
+    VictimConfig,
+    accuracy,
+    build,
+    from_haiku,
+)
+
+__all__ = [
+    "ARCHITECTURES",
+    "FirstLayer",
+    "Params",
+    "Slice",
+    "Taps",
+    "Victim",
+    "VictimConfig",
+    "accuracy",
+    "build",
+    "from_haiku",
+]

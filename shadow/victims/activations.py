@@ -1,0 +1,56 @@
+"""Activation functions, by name.
+
+ReLU and leaky ReLU have their exact values and gradients here, so training is what it
+always is. The derivative of their derivative, which only derivatives *of* training see,
+is a narrow bump instead of zero: when a target moves, some units change their mind
+about some examples, and the bump says how many on average. With zero there the
+inversion of ReLU victims ends ten times as far from the target.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+_BUMP = 0.03  # scale of the logistic density; weights move activations by less
+
+
+@jax.custom_jvp
+def _step(x: Array) -> Array:
+    return (x > 0).astype(x.dtype)
+
+
+@_step.defjvp
+def _step_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    x, moved = primals[0], tangents[0]
+    below = jax.nn.sigmoid(x / _BUMP)
+    return _step(x), moved * below * (1 - below) / _BUMP
+
+
+@jax.custom_jvp
+def relu(x: Array) -> Array:
+    """max(x, 0), with derivative 0 at 0."""
+    return jnp.maximum(x, 0)
+
+
+@relu.defjvp
+def _relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    return relu(primals[0]), _step(primals[0]) * tangents[0]
+
+
+def leaky_relu(x: Array) -> Array:
+    """x where positive, else x / 100."""
+    return 0.01 * x + 0.99 * relu(x)
+
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "elu": jax.nn.elu,
+    "gelu": jax.nn.gelu,
+    "leaky_relu": leaky_relu,
+    "relu": relu,
+    "sigmoid": jax.nn.sigmoid,
+    "silu": jax.nn.silu,
+    "softplus": jax.nn.softplus,
+    "tanh": jnp.tanh,
+}
