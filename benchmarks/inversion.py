@@ -108,7 +108,7 @@ def _measure(
     left = split.test.take(slice(len(done), None))
     if not len(left):
         return done
-    release = informed.Release(weights=factory.train(left))
+    release = shadow.publish(factory.train(left))
     knowledge = informed.Knowledge.informed(factory, public=split.shadow)
     attack = informed.TrainingInversion(
         config=informed.InversionConfig(neighbours=arguments.neighbours), progress=True

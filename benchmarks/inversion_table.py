@@ -149,7 +149,7 @@ class Bench:
     def training(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Another training algorithm; labels told where A is random."""
         factory, targets = self.factory(fields), self.split.test
-        release = informed.Release(weights=factory.train(targets))
+        release = shadow.publish(factory.train(targets))
         told = informed.Knowledge.informed(factory, public=self.split.shadow)
         if told.initialisation is None or told.shuffling_key is None:
             told = dataclasses.replace(told, labels=targets.labels)
@@ -166,9 +166,10 @@ class Bench:
             order = np.random.default_rng(0).permutation(len(self.split.fixed))
             other = self.factory({}, self.split.fixed.take(order))
             weights = other.train(self.split.test)
-            return self.attack(informed.Release(weights=weights), told)
+            return self.attack(shadow.publish(weights), told)
         weights = factory.train(self.split.test)
-        return self.attack(informed.rounded(weights, form, factory.victim), told)
+        view = shadow.Layers.of(factory.victim.layout, precision=form)
+        return self.attack(shadow.publish(weights, view), told)
 
     def tensor_float(self) -> dict[str, Any]:
         """A developer with other arithmetic. One shadow target tells how far off it is.
@@ -195,9 +196,7 @@ class Bench:
             columns = slice(part.start, part.stop)
             deviations[:, columns] = np.sqrt(np.mean(off[:, columns] ** 2))
         deviations = np.tile(deviations, (len(test), 1))
-        return self.attack(
-            informed.Release(weights=weights, deviations=deviations), told
-        )
+        return self.attack(shadow.Release(values=weights, deviations=deviations), told)
 
     def fixed(self, count: int, noise: float = 0.0) -> dict[str, Any]:
         """A fixed set of which the adversary knows some points wrongly, or not."""
@@ -210,7 +209,7 @@ class Bench:
             known = dataclasses.replace(fixed, images=np.clip(images, 0, 1))
         else:
             known = fixed.take(slice(count, None))
-        release = informed.Release(weights=factory.train(self.split.test))
+        release = shadow.publish(factory.train(self.split.test))
         return self.attack(release, dataclasses.replace(told, fixed=known))
 
     def several(self, count: int) -> dict[str, Any]:
@@ -231,7 +230,7 @@ class Bench:
         told = informed.Knowledge.informed(factory, public=self.split.shadow)
         start = time.perf_counter()
         found = informed.TrainingInversion().several(
-            informed.Release(weights=np.concatenate(weights)),
+            shadow.publish(np.concatenate(weights)),
             told,
             np.stack(labels),
             key=jax.random.key(1),
@@ -247,7 +246,7 @@ class Bench:
         return summary(errors, certified, seconds) | {"releases": games}
 
     def attack(
-        self, release: informed.Release, told: informed.Knowledge
+        self, release: shadow.Release, told: informed.Knowledge
     ) -> dict[str, Any]:
         """Invert, and compare with the truth."""
         test = self.split.test
@@ -263,7 +262,7 @@ class Bench:
         return row
 
     def learned(
-        self, factory: shadow.Factory, release: informed.Release
+        self, factory: shadow.Factory, release: shadow.Release
     ) -> dict[str, float]:
         """Mean MSE of a RecoNN (settings of configs/digits.py) and of the kernel."""
         shadows = dataclasses.replace(factory, role="shadow")

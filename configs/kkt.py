@@ -12,10 +12,9 @@ until it is near the conditions that the attack rests on. The published settings
     informed.attacks.kkt.KktConfig.published(), KktConfig.public_code()
 """
 
-import dataclasses
-
 from ml_collections import config_dict
 
+import informed
 from informed.attacks.kkt import KktConfig
 from informed.studies.kkt import Uninformed
 from shadow.training.max_margin import MarginConfig
@@ -48,7 +47,7 @@ def get_config(which: str = "mnist") -> config_dict.ConfigDict:
             prior_weight=100.0,
         ),
     )
-    config = config_dict.ConfigDict(dataclasses.asdict(experiment))
+    config = informed.defaults(experiment)
     config.data.name = name
     config.data.classes = "all" if kind == "multiclass" else "binary"
     config.victim.outputs = 10 if kind == "multiclass" else 1
@@ -60,4 +59,4 @@ def get_config(which: str = "mnist") -> config_dict.ConfigDict:
         config.training.route_steps = 1000
         config.attack.steps = 200
         config.search.trials = 2
-    return config.lock()
+    return config

@@ -12,6 +12,7 @@ import dataclasses
 
 from ml_collections import config_dict
 
+import informed
 from informed.attacks.bilevel import BilevelConfig
 from informed.attacks.kkt import KktConfig
 from informed.studies.kkt import PointsConfig
@@ -63,4 +64,4 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
             training=MarginConfig(fitting_steps=500, route_steps=500),
             kkt=dataclasses.replace(config.kkt, candidates=4, steps=50),
         )
-    return config_dict.ConfigDict(dataclasses.asdict(config)).lock()
+    return informed.defaults(config)

@@ -1,13 +1,13 @@
 """The adversary's side, and the face of the toolkit.
 
-threat      what an attack gets to see; Algorithms 1 and 2
-publishing  weights in fewer bits
-attacks/    the attacks
-metrics     how good a reconstruction is
-experiment  the configuration of a run
-pipeline    the main job in resumable stages
-report      pictures and tables
-cli         the command `informed`
+threat     what an attack is told and gives back; Algorithms 1 and 2
+attacks/   the attacks
+metrics/   where a target meets a guess
+runs/      the main job: from a configuration to results
+studies/   experiments of papers on attacks that know the weights alone
+report     pictures and tables
+defaults   what configuration files start from
+cli/       the command `informed`
 """
 
 from informed.attacks.glm import ReconstructionImpossibleError
@@ -15,6 +15,7 @@ from informed.attacks.glm.estimators import reconstruct as reconstruct_sklearn
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
+from informed.defaults import defaults
 from informed.metrics import mse, nearest_neighbours, success_rate
 from informed.runs.experiment import (
     DataConfig,
@@ -26,11 +27,9 @@ from informed.threat import (
     Attack,
     Knowledge,
     Reconstruction,
-    Release,
     membership_game,
     reconstruction_game,
 )
-from shadow.rounding import rounded
 
 __all__ = [
     "Attack",
@@ -43,15 +42,14 @@ __all__ = [
     "Reconstruction",
     "ReconstructionImpossibleError",
     "ReconstructionMembership",
-    "Release",
     "RetrainingMembership",
     "ShadowConfig",
     "TrainingInversion",
+    "defaults",
     "membership_game",
     "mse",
     "nearest_neighbours",
     "reconstruct_sklearn",
     "reconstruction_game",
-    "rounded",
     "success_rate",
 ]

@@ -19,70 +19,12 @@ from jaxtyping import Array, Bool, Float, Float32, Int
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory, known_shuffling_key, shared_initialisation
+from shadow.release import Release, publish
 from shadow.training import TrainingConfig
 from shadow.victims import Victim
+from shadow.views import EVERYTHING, View
 
 Images = Float32[np.ndarray, "releases height width channels"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Release:
-    """What is published: white-box access to models.
-
-    Attributes:
-      weights: (releases, params), theta of each model. The rows are separate games
-        that share D_- and A; each has a target of its own.
-      deviations: (releases, params), standard deviations of what publishing added to
-        the weights, such as rounding (`shadow.rounding`); None: nothing.
-    Raises: ValueError: another shape, NaN or infinity.
-    """
-
-    weights: Float32[np.ndarray, "releases params"]
-    deviations: Float[np.ndarray, "releases params"] | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("weights", "deviations"):
-            values = getattr(self, name)
-            if values is None:
-                continue
-            if np.ndim(values) != 2:
-                raise checks.FieldError(
-                    name,
-                    "Expected {} of a release of shape (releases, params), got"
-                    f" {np.shape(values)}.",
-                )
-            finite = np.isfinite(values).all(axis=1)
-            if not finite.all():
-                raise checks.FieldError(
-                    name,
-                    f"Expected finite {{}}, found NaN or infinity in {np.sum(~finite)}"
-                    f" of {len(values)} releases, such as number {finite.argmin()}.",
-                )
-        if self.deviations is not None and self.deviations.shape != self.weights.shape:
-            raise checks.FieldError(
-                "deviations",
-                f"Expected {{}} of shape {self.weights.shape}, one a weight, got"
-                f" {self.deviations.shape}.",
-            )
-
-    def require(self, knowledge: "Knowledge") -> None:
-        """Whether what the adversary is told fits what it sees.
-
-        Raises: ValueError: weights of another victim, or not one label a release.
-        """
-        releases, params = self.weights.shape
-        if knowledge.victim is not None and params != knowledge.victim.num_params:
-            raise checks.FieldError(
-                "weights",
-                f"Expected {{}} of {knowledge.victim.num_params} parameters, those of"
-                f" this victim, got {params}.",
-            )
-        if knowledge.labels is not None and len(knowledge.labels) != releases:
-            raise checks.FieldError(
-                "labels",
-                f"Expected one of {{}} a release, {releases}, got"
-                f" {len(knowledge.labels)}.",
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,6 +47,26 @@ class Knowledge:
     shuffling_key: Array | None = None
     public: Examples | None = None
     labels: Int[np.ndarray, " releases"] | None = None
+
+    def require(self, release: Release) -> None:
+        """Whether what is told fits what is seen.
+
+        Raises: FieldError: weights of another victim, or not one label a release.
+        """
+        if self.victim is not None and release.view.whole:
+            params = release.values.shape[1]
+            if params != self.victim.num_params:
+                raise checks.FieldError(
+                    "weights",
+                    f"Expected {{}} of {self.victim.num_params} parameters, those of"
+                    f" this victim, got {params}.",
+                )
+        if self.labels is not None and len(self.labels) != len(release):
+            raise checks.FieldError(
+                "labels",
+                f"Expected one of {{}} a release, {len(release)}, got"
+                f" {len(self.labels)}.",
+            )
 
     @classmethod
     def informed(cls, factory: Factory, public: Examples | None = None) -> "Knowledge":
@@ -199,6 +161,7 @@ def reconstruction_game(
     *,
     error: Callable[[Images, Images], Float[np.ndarray, " releases"]],
     key: Array,
+    view: View = EVERYTHING,
 ) -> Float[np.ndarray, " releases"]:
     """Algorithm 1: train on D_- + z, attack, compare. One game a target.
 
@@ -210,9 +173,10 @@ def reconstruction_game(
       knowledge: what this adversary is told.
       error: l(z, z-hat), (releases, ...) twice -> (releases,).
       key: the adversary's own randomness.
+      view: what the developer publishes of theta; default: all of it.
     Returns: the error of every game.
     """
-    release = Release(weights=_developer(factory).train(targets))
+    release = publish(_developer(factory).train(targets), view)
     guess = attack(release, knowledge, key=key)
     if guess.images.shape != targets.images.shape:
         raise ValueError(
@@ -243,7 +207,7 @@ def membership_game(
         images=np.where(coins[:, None, None, None], second.images, first.images),
         labels=np.where(coins, second.labels, first.labels),
     )
-    release = Release(weights=_developer(factory).train(chosen))
+    release = publish(_developer(factory).train(chosen))
     guess = attack(release, knowledge, candidates, key=attack_key)
     return np.asarray(jnp.asarray(guess) == coins)
 

@@ -32,8 +32,9 @@ from reconn.config import ReconnConfig
 from reconn.placement import Placement
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
-from shadow import files, records, views
+from shadow import checks, files, records, views
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
+from shadow.release import Release
 from shadow.store import ShadowModels, ShadowStore
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
@@ -66,10 +67,10 @@ class TrainedNetwork:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstructor:
-    """A trained reconstructor: weights of released models in, images out.
+    """A trained reconstructor: a release in, images out.
 
     Attributes:
-      view: what it sees of them.
+      view: what it was trained to see of theta.
       standardiser: makes its input of that.
       model: and this the images,
       shrinkage: which are drawn towards the mean image where theta tells little.
@@ -81,19 +82,30 @@ class Reconstructor:
     shrinkage: Shrinkage
 
     def __call__(
-        self, weights: Float32[np.ndarray, "models params"]
-    ) -> Float32[np.ndarray, "models height width channels"]:
-        """Reconstruct one image a model; pixels in [0, 1]."""
-        return self.labelled(weights)[0]
+        self, release: Release
+    ) -> Float32[np.ndarray, "releases height width channels"]:
+        """Reconstruct one image a released model; pixels in [0, 1]."""
+        return self.labelled(release)[0]
 
     def labelled(
-        self, weights: Float32[np.ndarray, "models params"]
+        self, release: Release
     ) -> tuple[
-        Float32[np.ndarray, "models height width channels"],
-        Int[np.ndarray, " models"] | None,
+        Float32[np.ndarray, "releases height width channels"],
+        Int[np.ndarray, " releases"] | None,
     ]:
-        """Images, and labels where the model recovers them (a network doesn't)."""
-        inputs = self.standardiser(self.view(weights))
+        """Images, and labels where the model recovers them (a network doesn't).
+
+        Raises: FieldError: the release shows something else of theta than the shadow
+          models did.
+        """
+        if release.view.fingerprint() != self.view.fingerprint():
+            raise checks.FieldError(
+                "view",
+                f"Expected a release of {self.view.what}, as of the shadow models that"
+                f" this reconstructor was trained on; got one of {release.view.what}"
+                " (or of other ones).",
+            )
+        inputs = self.standardiser(release.values)
         if isinstance(self.model, kernel.KernelRegression):
             images, labels = self.model.labelled(inputs)
             return self.shrinkage(images), labels

@@ -16,17 +16,21 @@ from shadow.records import (
     VersionMismatchError,
     accepting_other_versions,
 )
+from shadow.release import Release, publish
 from shadow.store import CorruptBlockError, ShadowModels, ShadowStore
 from shadow.training import TrainingConfig, algorithm
 from shadow.victims import Victim, VictimConfig, from_haiku
 from shadow.victims import build as build_victim
+from shadow.views import Layers, View, ViewConfig
 
 __all__ = [
     "ConfigurationMismatchError",
     "CorruptBlockError",
     "Examples",
     "Factory",
+    "Layers",
     "NotMadeError",
+    "Release",
     "ShadowModels",
     "ShadowStore",
     "Split",
@@ -34,11 +38,14 @@ __all__ = [
     "VersionMismatchError",
     "Victim",
     "VictimConfig",
+    "View",
+    "ViewConfig",
     "accepting_other_versions",
     "algorithm",
     "build_victim",
     "from_haiku",
     "load",
+    "publish",
     "shared_initialisation",
     "split",
     "split_by_indices",

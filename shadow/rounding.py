@@ -1,42 +1,39 @@
-"""Publishing weights in fewer bits, and what an adversary knows of the rounding."""
+"""Weights in fewer bits, and what an adversary knows of the rounding."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 
-from informed.threat import Release
 from shadow import checks
-from shadow.victims import Victim
+from shadow.victims import Slice
 
 Rounded = tuple[np.ndarray, np.ndarray]
 
 
 def rounded(
-    weights: Float32[np.ndarray, "releases params"], form: str, victim: Victim
-) -> Release:
+    weights: Float32[np.ndarray, "models params"], form: str, layout: Sequence[Slice]
+) -> tuple[Float32[np.ndarray, "models params"], Float[np.ndarray, "models params"]]:
     """Round weights to a number format.
 
     Args:
       weights: theta of each model.
       form: "float16", "bfloat16", or "int8": whole numbers of -127 .. 127 times one
         scale an array of parameters.
-      victim: tells the arrays apart.
-    Returns: the rounded weights as float32, with the standard deviation of the rounding
+      layout: tells the arrays apart.
+    Returns: the rounded weights as float32, and the standard deviation of the rounding
       of each: spacing / sqrt(12), as if evenly distributed.
     Raises: ValueError: another format.
     """
-    checks.choice("form", form, _FORMATS)
+    checks.choice("form", form, FORMATS)
     published = np.empty_like(weights)
     spacings = np.empty(weights.shape, np.float64)
-    for part in victim.layout:
+    for part in layout:
         columns = slice(part.start, part.stop)
-        published[:, columns], spacings[:, columns] = _FORMATS[form](
-            weights[:, columns]
-        )
-    return Release(weights=published, deviations=spacings / np.sqrt(12))
+        published[:, columns], spacings[:, columns] = FORMATS[form](weights[:, columns])
+    return published, spacings / np.sqrt(12)
 
 
 def _floating(dtype: Any, mantissa_bits: int) -> Callable[[np.ndarray], Rounded]:
@@ -57,7 +54,7 @@ def _int8(weights: np.ndarray) -> Rounded:
     return (np.round(weights / scales) * scales).astype(np.float32), spacings
 
 
-_FORMATS: dict[str, Callable[[np.ndarray], Rounded]] = {
+FORMATS: dict[str, Callable[[np.ndarray], Rounded]] = {
     "float16": _floating(np.float16, 10),
     "bfloat16": _floating(jnp.bfloat16, 7),
     "int8": _int8,

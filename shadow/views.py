@@ -1,6 +1,7 @@
-"""Views: what of a released model the RecoNN gets to see.
+"""Views: what of a trained model is published.
 
-weights   white-box: all of theta, or the layers that were released (Section VI-B)
+weights   white-box: all of theta, or the layers that are released (Section VI-B), at
+          full precision or in fewer bits
 logits    black-box: the model's answers to public images (Section VI-C), or to inputs
           that the adversary has made
 
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
-from shadow import checks
+from shadow import checks, rounding
 from shadow.victims import Slice, Victim
 
 KINDS = ("weights", "logits")
@@ -37,10 +38,24 @@ Features = Float32[np.ndarray, "models features"]
 
 @runtime_checkable
 class View(Protocol):
-    """What the RecoNN sees of theta."""
+    """What is published of theta."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the values are theta itself, if rounded."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """In words, for messages."""
+        ...
 
     def __call__(self, weights: Weights) -> Features:
-        """Features of some models; those of a model don't depend on the others."""
+        """Values of some models; those of a model don't depend on the others."""
+        ...
+
+    def deviations(self, weights: Weights) -> np.ndarray | None:
+        """Standard deviations of what publishing adds to the values; None: nothing."""
         ...
 
     def fingerprint(self) -> str:
@@ -56,6 +71,8 @@ class ViewConfig:
       kind: "weights" or "logits".
       layers: of "weights": names or beginnings of names of the victim's arrays, such as
         "output" or "hidden_0/w"; none means all of them.
+      precision: of "weights": "float32", as they are trained, or rounded to "float16",
+        "bfloat16" or "int8" (`shadow.rounding`).
       probes: of "logits": number of queries; the paper has 200 on MNIST, 500 on
         CIFAR-10.
       queries: "images", public ones, as in the paper; "components", inputs that are no
@@ -65,19 +82,25 @@ class ViewConfig:
 
     kind: str = "weights"
     layers: tuple[str, ...] = ()
+    precision: str = "float32"
     probes: int = 200
     queries: str = "images"
 
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, KINDS)
         checks.choice("queries", self.queries, QUERIES)
+        checks.choice("precision", self.precision, ("float32", *rounding.FORMATS))
         checks.at_least("probes", self.probes, 1)
-        if self.layers and self.kind != "weights":
-            raise checks.FieldError(
-                "layers",
-                f"{{}} is of the kind 'weights', got {self.layers} for {self.kind!r}."
-                " Leave it empty.",
-            )
+        if self.kind == "weights":
+            return
+        for field, default in (("layers", ()), ("precision", "float32")):
+            value = getattr(self, field)
+            if value != default:
+                raise checks.FieldError(
+                    field,
+                    f"{{}} is of the kind 'weights', got {value!r} for {self.kind!r}."
+                    f" Leave it at {default!r}.",
+                )
 
     @property
     def public_images(self) -> int:
@@ -118,7 +141,7 @@ class ViewConfig:
         """
         self.require(victim, public=len(public))
         if self.kind == "weights":
-            return Layers.of(victim.layout, self.layers)
+            return Layers.of(victim.layout, self.layers, precision=self.precision)
         used = public[: self.public_images]
         made_from = hashlib.sha256(used.tobytes()).hexdigest()
         if self.queries == "components":
@@ -160,24 +183,31 @@ def _require_pixels(pixels: int, count: int) -> None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layers:
-    """Some of the weights.
+    """The weights, or some of them.
 
     Attributes:
       columns: of theta; None: all.
-      params: length of theta, where columns are chosen.
+      params: length of theta, where columns are chosen or weights rounded.
+      precision: "float32", or what each array is rounded to.
+      layout: the arrays of theta, for rounding.
     """
 
     columns: np.ndarray | None = None
     params: int | None = None
+    precision: str = "float32"
+    layout: tuple[Slice, ...] = ()
 
     @classmethod
-    def of(cls, layout: Sequence[Slice], names: Sequence[str]) -> "Layers":
+    def of(
+        cls,
+        layout: Sequence[Slice],
+        names: Sequence[str] = (),
+        precision: str = "float32",
+    ) -> "Layers":
         """The arrays of a layout whose names begin so; all of them for no name.
 
         Raises: ValueError: a name that none begins with.
         """
-        if not names:
-            return cls()
         columns = []
         for name in names:
             found = [part for part in layout if _begins(part.name, name)]
@@ -189,25 +219,55 @@ class Layers:
                     f" {', '.join(known)}.{checks.nearest(name, known)}",
                 )
             columns += [np.arange(part.start, part.stop) for part in found]
-        return cls(np.unique(np.concatenate(columns)), layout[-1].stop)
+        rounded = precision != "float32"
+        return cls(
+            columns=np.unique(np.concatenate(columns)) if names else None,
+            params=layout[-1].stop if names or rounded else None,
+            precision=precision,
+            layout=tuple(layout) if rounded else (),
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.columns is None
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return "all weights" if self.whole else "some layers"
 
     def __call__(self, weights: Weights) -> Features:
-        """The chosen weights.
+        """The chosen weights, rounded where they are published in fewer bits.
 
         Raises: ValueError: theta of another length.
         """
+        return self._chosen(self._rounded(weights)[0])
+
+    def deviations(self, weights: Weights) -> np.ndarray | None:
+        """Of the rounding; None where there is none."""
+        if self.precision == "float32":
+            return None
+        return self._chosen(self._rounded(weights)[1])
+
+    def _rounded(self, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
         if self.params not in (None, weights.shape[-1]):
             raise ValueError(
                 f"Expected weights of {self.params} parameters, those of the shadow"
                 f" models, got {weights.shape[-1]}."
             )
-        return weights if self.columns is None else weights[:, self.columns]
+        if self.precision == "float32":
+            return weights, np.empty(0)
+        return rounding.rounded(weights, self.precision, self.layout)
+
+    def _chosen(self, values: np.ndarray) -> np.ndarray:
+        return values if self.columns is None else values[:, self.columns]
 
     def fingerprint(self) -> str:
-        """A hash of the columns."""
-        return checks.fingerprint(
-            None if self.columns is None else self.columns.tolist()
-        )
+        """A hash of the columns and the precision."""
+        columns = None if self.columns is None else self.columns.tolist()
+        rounded = self.precision != "float32"
+        return checks.fingerprint([columns, self.precision] if rounded else columns)
 
 
 EVERYTHING = Layers()
@@ -226,6 +286,15 @@ class Logits:
     victim: Victim
     probes: np.ndarray
     made_from: str
+    whole = False
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return f"logits on {len(self.probes)} queries"
+
+    def deviations(self, weights: Weights) -> None:
+        """None: answers are exact."""
 
     def __call__(self, weights: Weights) -> Features:
         """Logits, (models, probes * classes)."""

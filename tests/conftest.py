@@ -1,15 +1,21 @@
 """Shared fixtures. Small real images (scikit-learn's digits) wherever they do.
 
-Most of a test's time is XLA compiling programs that run for milliseconds, so they are
+Most of a test's time is XLA compiling programs that run for milliseconds. So they are
 compiled without the slower half of XLA's compiler for CPUs, unless XLA_FLAGS is set, as
-`make test-all` does. (No optimisation at all compiles faster still, but then the tests
-that compute take five to thirty times as long.) Where a jaxlib doesn't know the flag:
-XLA_FLAGS= make test.
+`make test-all` does; and compiled programs are kept in .pytest_cache/xla, for other
+tests, workers and runs. (No optimisation at all compiles faster still, but then the
+tests that compute take five to thirty times as long.) Where a jaxlib doesn't know the
+flag: XLA_FLAGS= make test.
 """
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+_COMPILED = Path(__file__).parent.parent / ".pytest_cache" / "xla"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 import hypothesis
 import jax

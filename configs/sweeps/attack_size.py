@@ -9,6 +9,9 @@ paper's network, and the kernel regression.
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 SIZES = {
     "smoke": (50, 200),
     "cpu": (500, 1000, 2000, 4000, 8000, 20_000),
@@ -22,10 +25,9 @@ def _epochs(models: int) -> int:
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Fewer shadow models"
     config.base = f"../mnist.py:{size}"
-    config.overrides = ()
     config.points = tuple(
         (
             f"{kind}, k={k}",
@@ -38,5 +40,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     )
     config.x = "reconn.models"
     config.series = ("reconn.kind",)
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

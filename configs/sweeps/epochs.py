@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 EPOCHS = {
     "smoke": (5, 10),
     "cpu": (10, 20, 40, 80),
@@ -14,14 +17,11 @@ EPOCHS = {
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Epochs of the victim"
     config.base = f"../cifar10.py:{size}"
-    config.overrides = ()
     config.points = tuple(
         (f"{epochs} epochs", f"training.epochs={epochs}") for epochs in EPOCHS[size]
     )
     config.x = "training.epochs"
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

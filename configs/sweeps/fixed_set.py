@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 SIZES = {
     "smoke": (20, 50),
     "cpu": (100, 300, 1000, 3000),
@@ -15,12 +18,10 @@ SMALLER = ("shadow.count=6000", "reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Size of the fixed set"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
     config.points = tuple((f"n={n}", f"data.num_fixed={n}") for n in SIZES[size])
     config.x = "data.num_fixed"
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

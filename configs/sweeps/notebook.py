@@ -10,6 +10,9 @@ Table V's network, ending in a sigmoid, by RMSProp 3e-4 in batches of 32 for 200
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 NOTEBOOK = (
     "reconn.optimiser=rmsprop",
     "reconn.learning_rate=0.0003",
@@ -23,7 +26,7 @@ EPOCHS = {"smoke": 5, "cpu": 200, "paper": 200}
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "The authors' notebook"
     config.base = f"../mnist.py:{'smoke' if size == 'smoke' else 'cpu'}"
     config.overrides = ("training.learning_rate=0.1",)
@@ -34,7 +37,5 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         ("ours, network",),
         ("ours, kernel", "reconn.kind=kernel"),
     )
-    config.x = ""
-    config.series = ()
     config.metric = "reconn_mae"
-    return config.lock()
+    return config

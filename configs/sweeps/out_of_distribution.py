@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 SIZES = {
     "smoke": (64, 128),
     "cpu": (500, 1000, 2000),
@@ -14,7 +17,7 @@ SIZES = {
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Shadow targets from elsewhere"
     config.base = f"../cifar10.py:{size}"
     config.overrides = ("shadow.count=50000",) if size == "paper" else ()
@@ -25,5 +28,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     )
     config.x = "reconn.models"
     config.series = ("data.shadow_name",)
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

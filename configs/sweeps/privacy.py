@@ -11,7 +11,9 @@ clipped training take minutes a target.
 
 from ml_collections import config_dict
 
+import informed
 from dp import accounting
+from informed.runs.sweep import SweepConfig
 
 EPSILONS = {
     "smoke": (10.0,),
@@ -29,7 +31,7 @@ DRAWS = {"smoke": 4, "cpu": 64, "paper": 512}
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Private training"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER[size]
@@ -62,5 +64,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     )
     config.x = "epsilon"
     config.series = ("reconn.kind",)
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

@@ -6,13 +6,16 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 RATES = {"smoke": (0.01,), "cpu": (0.01, 0.2), "paper": (0.01, 0.05, 0.2)}
 BATCHES = {"smoke": (16, 32), "cpu": (128, 512), "paper": (256, 512, 1024, 2048, 4096)}
 SMALLER = ("shadow.count=3000", "reconn.epochs=40", "training.momentum=0.0")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Mini-batches in known and unknown order"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
@@ -29,5 +32,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     )
     config.x = "training.batch_size"
     config.series = ("training.shuffling", "training.learning_rate")
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

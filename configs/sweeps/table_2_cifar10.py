@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 POINTS = (
     ("default", "paper=0.0049"),
     ("output layer", 'view.layers=["output"]', "paper=0.0257"),
@@ -18,12 +21,8 @@ POINTS = (
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Table II, CIFAR-10"
     config.base = f"../cifar10.py:{size}"
-    config.overrides = ()
     config.points = POINTS
-    config.x = ""
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

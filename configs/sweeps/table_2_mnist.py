@@ -9,6 +9,9 @@ Each row with the paper's network and with the kernel regression, on the same mo
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 ROWS = (
     ("default", (), 0.0094),
     ("width 100", ("victim.widths=[100]",), 0.0079),
@@ -27,7 +30,7 @@ SMALLER = ("shadow.count=3000", "reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Table II, MNIST"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
@@ -37,7 +40,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         for kind in ("network", "kernel")
         if not (size == "cpu" and (name, kind) == ("width 100", "network"))
     )
-    config.x = ""
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 ROWS = (
     ("random", 0.01, 0.0, 0.0693),
     ("random", 0.01, 0.9, 0.0691),
@@ -20,7 +23,7 @@ SMALLER = ("shadow.count=6000", "reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Table III"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
@@ -34,7 +37,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         )
         for init, rate, momentum, paper in ROWS
     )
-    config.x = ""
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 POINTS = (
     ("width 1", "victim.widths=[1]", "paper=0.0079"),
     ("width 10", "victim.widths=[10]", "paper=0.0089"),
@@ -21,12 +24,9 @@ SMALLER = ("shadow.count=6000", "reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Table IV: width of the victim"
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
     config.points = POINTS
-    config.x = ""
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

@@ -6,6 +6,9 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 
 from ml_collections import config_dict
 
+import informed
+from informed.runs.sweep import SweepConfig
+
 SHRINK = {"smoke": 20, "cpu": 5, "paper": 1}
 ROWS = (
     (1000, "sgd", 100, 0.0041),
@@ -24,10 +27,9 @@ ROWS = (
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
+    config = informed.defaults(SweepConfig)
     config.title = "Table IX"
     config.base = f"../cifar10.py:{size}"
-    config.overrides = ()
     config.points = tuple(
         (
             f"{fixed}, {optimiser}, {epochs}",
@@ -39,7 +41,4 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         )
         for fixed, optimiser, epochs, paper in ROWS
     )
-    config.x = ""
-    config.series = ()
-    config.metric = "reconn_mse"
-    return config.lock()
+    return config

@@ -17,8 +17,9 @@ from jaxtyping import Array, Int
 
 from informed.attacks.inversion import retraining
 from informed.metrics import mse
-from informed.threat import Attack, Knowledge, Release
+from informed.threat import Attack, Knowledge
 from shadow.data import Examples
+from shadow.release import Release
 
 _WIDTH = 16
 
@@ -42,7 +43,7 @@ class RetrainingMembership:
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
         """See `informed.threat.MembershipAttack`; needs fixed, victim, training."""
-        release.require(knowledge)
+        knowledge.require(release)
         _require_pairs(release, candidates)
         runs = retraining.Retraining(
             knowledge, tangents=1, rank=1, width=_WIDTH, draws=self.draws, key=key
@@ -88,7 +89,7 @@ class ReconstructionMembership:
 
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
     """Raise ValueError unless there are two candidates a release."""
-    counts = [len(release.weights), *map(len, candidates)]
+    counts = [len(release), *map(len, candidates)]
     if len(set(counts)) > 1:
         raise ValueError(
             f"Expected two candidates for each of {counts[0]} releases, got"

@@ -1,15 +1,17 @@
 """The RecoNN attack: Section IV of Balle et al. 2022.
 
 THREAT: knows D_-, A and, where it is shared, the initialisation, all by way of the
-shadow models it trained itself; has public images to train them on. White-box release.
+shadow models it trained itself; has public images to train them on. Any release: all
+weights, some layers, logits.
 """
 
 import dataclasses
 
 from jaxtyping import Array
 
-from informed.threat import Knowledge, Reconstruction, Release
+from informed.threat import Knowledge, Reconstruction
 from reconn.trainer import Reconstructor
+from shadow.release import Release
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,9 +25,10 @@ class ReconnAttack:
     ) -> Reconstruction:
         """Reconstruct the target of every release, and its label where phi tells it.
 
-        Raises: ValueError: weights of another victim than the shadow models.
+        Raises: FieldError: the release shows something else of theta, or is of another
+          victim, than the shadow models.
         """
         del key
-        release.require(knowledge)
-        images, labels = self.reconstructor.labelled(release.weights)
+        knowledge.require(release)
+        images, labels = self.reconstructor.labelled(release)
         return Reconstruction(images=images, labels=labels)

@@ -1,5 +1,5 @@
 """`python -m informed.cli`."""
 
-from informed.cli.main import main
+from informed.cli.commands import main
 
 main()

@@ -20,9 +20,8 @@ from scipy import stats
 
 from informed import metrics, report
 from informed.metrics import difficulty as diagnostics
-from informed.runs import evaluation
-from informed.runs import stored
 from informed.metrics.difficulty import Gradients, WithAndWithout
+from informed.runs import evaluation, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from shadow import files

@@ -9,8 +9,7 @@ import numpy as np
 
 from informed import metrics, report
 from informed.metrics import classifier
-from informed.runs import protection
-from informed.runs import stored
+from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import STAGES, Paths, Stage
 from shadow import data, files, records, victims

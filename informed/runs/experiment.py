@@ -14,10 +14,10 @@ from jaxtyping import Array
 from informed.attacks.inversion import InversionConfig
 from informed.metrics.classifier import ClassifierConfig
 from reconn.config import ReconnConfig
-from shadow.views import ViewConfig
 from shadow import checks
 from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig
+from shadow.views import ViewConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -18,17 +18,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed.runs import evaluation
-from informed.runs import feasible
-from informed.runs import stored
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
+from informed.runs import evaluation, feasible, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
-from informed.threat import Knowledge, Release
+from informed.threat import Knowledge
 from reconn import trainer
 from shadow import checks, data, files
 from shadow.factory import Factory
+from shadow.release import publish
 from shadow.store import ShadowStore
 
 _DATA_FIELDS = {
@@ -166,15 +165,13 @@ def attack(experiment: Experiment, paths: Paths) -> None:
     if stage.done:
         return
     with stage.running():
+        view = stored.view_of(experiment, store)
         attacker = ReconnAttack(
             trainer.load(
-                paths.workdir / "reconn",
-                experiment.reconn,
-                store.image_shape,
-                stored.view_of(experiment, store),
+                paths.workdir / "reconn", experiment.reconn, store.image_shape, view
             )
         )
-        release = Release(weights=released.read().weights)
+        release = publish(released.read().weights, view)
         guess = attacker(release, Knowledge(), key=experiment.reconn_key)
         arrays = {"images": guess.images}
         if guess.labels is not None:
@@ -203,7 +200,9 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             config=experiment.inversion.attack, progress=progress
         )
         found = attacker(
-            Release(weights=released.read().weights[:count]),
+            publish(
+                released.read().weights[:count], stored.whole_view(experiment, store)
+            ),
             Knowledge.informed(developer, public=public),
             key=experiment.inversion_key,
         )

@@ -11,11 +11,11 @@ from informed.attacks.inversion import config as inversion_config
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
-from shadow.views import View
 from shadow import data, training, victims
 from shadow.factory import Factory
 from shadow.records import Record
 from shadow.store import ShadowStore
+from shadow.views import Layers, View
 
 REVISION = 1  # of what is compared and how; see `shadow.records`
 
@@ -138,6 +138,11 @@ def view_of(experiment: Experiment, store: ShadowStore) -> View:
     first = itertools.islice(store.blocks(), blocks)
     public = np.concatenate([block.images for block in first])
     return experiment.view.view(victim_of(experiment, store), public)
+
+
+def whole_view(experiment: Experiment, store: ShadowStore) -> View:
+    """What attacks on all weights see, whatever the reconstructor does."""
+    return Layers.of(store.layout, precision=experiment.view.precision)
 
 
 def examples(

@@ -11,7 +11,8 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
-from informed.threat import Knowledge, Reconstruction, Release
+from informed.threat import Knowledge, Reconstruction
+from shadow import publish
 
 QUICK = TrainingInversion(config=InversionConfig(stages=(16,), levels=False))
 ON_LEVELS = TrainingInversion(config=InversionConfig(stages=(16,)))
@@ -37,9 +38,14 @@ def make(parts, *, architecture="mlp", activation="elu", widths=(8,), **fields):
     )
 
 
+def in_fewer_bits(factory, targets, form):
+    view = shadow.Layers.of(factory.victim.layout, precision=form)
+    return publish(factory.train(targets), view)
+
+
 def invert(factory, parts, targets, *, using=QUICK, release=None, **told):
     knowledge = Knowledge.informed(factory, public=parts.shadow)
-    release = release or Release(weights=factory.train(targets))
+    release = release or publish(factory.train(targets))
     return using(release, dataclasses.replace(knowledge, **told), key=KEY)
 
 
@@ -87,11 +93,11 @@ def test_a_target_between_the_levels_of_public_images_stays_there(parts):
 def test_a_run_that_was_cut_off_goes_on_with_the_rest(parts):
     """What is found for a release doesn't depend on those before it."""
     factory, targets = make(parts, epochs=20), parts.test.take(slice(0, 2))
-    release = Release(weights=factory.train(targets))
+    release = publish(factory.train(targets))
     told = Knowledge.informed(factory, public=parts.shadow)
     whole = QUICK(release, told, key=KEY)
     first = next(QUICK.each(release, told, key=KEY))
-    rest = QUICK(Release(weights=release.weights[1:]), told, key=KEY)
+    rest = QUICK(publish(release.weights[1:]), told, key=KEY)
     joined = Reconstruction.joined([first, rest])
     for field in dataclasses.fields(Reconstruction):
         np.testing.assert_array_equal(
@@ -181,7 +187,7 @@ def test_several_unknown_points(parts):
             labels=np.concatenate([parts.fixed.labels, first.labels]),
         ),
     )
-    release = Release(weights=larger.train(last))
+    release = publish(larger.train(last))
     (found,) = QUICK.several(
         release,
         Knowledge.informed(factory, public=public),
@@ -201,7 +207,7 @@ def test_rounded_weights(form, parts):
     """No longer exact, and the attack knows by how much."""
     targets = parts.test.take(slice(0, 3))
     factory = make(parts, epochs=60)
-    release = informed.rounded(factory.train(targets), form, factory.victim)
+    release = in_fewer_bits(factory, targets, form)
     assert np.abs(release.weights - factory.train(targets)).max() > 1e-5
     found = invert(factory, parts, targets, release=release, labels=targets.labels)
     errors = informed.mse(targets.images, found.images)
@@ -216,7 +222,7 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
     """What rounding leaves unknown is less than half a level of 1/16."""
     targets = parts.test.take(slice(0, 2))
     factory = make(parts, epochs=60)
-    release = informed.rounded(factory.train(targets), form, factory.victim)
+    release = in_fewer_bits(factory, targets, form)
     found = invert(
         factory,
         parts,

@@ -9,7 +9,8 @@ import informed
 import reconn
 import shadow
 from informed.attacks.membership import RetrainingMembership
-from informed.threat import Knowledge, Reconstruction, Release
+from informed.threat import Knowledge, Reconstruction
+from shadow import Release, publish
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ class MeanImage:
 
     def __call__(self, release, knowledge, *, key):
         mean = knowledge.fixed.images.mean(axis=0)
-        return Reconstruction(images=np.stack([mean] * len(release.weights)))
+        return Reconstruction(images=np.stack([mean] * len(release)))
 
 
 def test_the_game_compares_with_the_truth(factory, split, key):
@@ -117,7 +118,7 @@ def test_retraining_always_wins_the_membership_game(factory, split, key):
     assert won.all()
 
     def always_first(release, knowledge, candidates, *, key):
-        return np.zeros(len(release.weights), np.int64)
+        return np.zeros(len(release), np.int64)
 
     won = informed.membership_game(
         always_first, factory, candidates, knowledge, key=key
@@ -137,16 +138,16 @@ def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
         reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
     )
     weights = factory.train(split.test)
-    first = attack(Release(weights=weights), Knowledge(), key=key).images
+    first = attack(publish(weights), Knowledge(), key=key).images
     second = attack(
-        Release(weights=weights), Knowledge.informed(factory), key=jax.random.key(1)
+        publish(weights), Knowledge.informed(factory), key=jax.random.key(1)
     ).images
     np.testing.assert_array_equal(first, second)
     assert first.min() >= 0
     assert first.max() <= 1
-    reordered = attack(Release(weights=weights[::-1]), Knowledge(), key=key).images
+    reordered = attack(publish(weights[::-1]), Knowledge(), key=key).images
     np.testing.assert_allclose(reordered[::-1], first, atol=1e-6)
-    other = attack(Release(weights=weights[5:]), Knowledge(), key=key).images
+    other = attack(publish(weights[5:]), Knowledge(), key=key).images
     np.testing.assert_allclose(other, first[5:], atol=1e-6)
 
 
@@ -155,10 +156,10 @@ def test_releases_that_are_not_finite_or_not_of_the_victim_are_refused(factory, 
     bad = weights.copy()
     bad[3, 7] = np.nan
     with pytest.raises(ValueError, match=r"NaN or infinity in 1 of 10 .* number 3"):
-        Release(weights=bad)
+        publish(bad)
 
     def made(weights, deviations=None):  # past the type checker that tests run under
-        Release.__post_init__(SimpleNamespace(weights=weights, deviations=deviations))
+        Release.__post_init__(SimpleNamespace(values=weights, deviations=deviations))
 
     with pytest.raises(ValueError, match=r"\(releases, params\), got \(\d+,\)"):
         made(weights[0])
@@ -179,17 +180,17 @@ def test_releases_that_are_not_finite_or_not_of_the_victim_are_refused(factory, 
 def test_what_does_not_belong_together_is_one_clear_error(attack, factory, split, key):
     told = Knowledge.informed(factory)
     weights = factory.train(split.test)
-    short = Release(weights=weights[:, :-1])
+    short = publish(weights[:, :-1])
     params = factory.victim.num_params
     with pytest.raises(ValueError, match=f"{params} parameters.*got {params - 1}"):
         attack(short, told, key)
     few = dataclasses.replace(told, labels=split.test.labels[:4])
     with pytest.raises(ValueError, match="one of labels a release, 10, got 4"):
-        attack(Release(weights=weights), few, key)
+        attack(publish(weights), few, key)
 
 
 def test_membership_needs_two_candidates_a_release(factory, split, key):
-    release = Release(weights=factory.train(split.test))
+    release = publish(factory.train(split.test))
     pair = (split.test, split.test.take(slice(0, 4)))
     with pytest.raises(ValueError, match="each of 10 releases, got 10 and 4"):
         RetrainingMembership()(release, Knowledge.informed(factory), pair, key=key)

@@ -9,7 +9,7 @@ import reconn
 from reconn import kernel
 from reconn.kernel import KernelConfig
 from reconn.shrinkage import Shrinkage
-from shadow import ConfigurationMismatchError, ShadowModels
+from shadow import ConfigurationMismatchError, ShadowModels, publish
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
         )
 
     found = train(seen, "true")
-    errors = np.mean((found(unseen.weights) - unseen.images) ** 2)
+    errors = np.mean((found(publish(unseen.weights)) - unseen.images) ** 2)
     baseline = np.mean((seen.images.mean(axis=0) - unseen.images) ** 2)
     assert errors < 0.25 * baseline
     inputs = found.standardiser(unseen.weights)
@@ -73,12 +73,19 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
         weights=seen.weights[::-1], images=seen.images, labels=seen.labels
     )
     control = train(shuffled, "control")
-    assert np.mean((control(unseen.weights) - unseen.images) ** 2) > 0.8 * baseline
+    assert (
+        np.mean((control(publish(unseen.weights)) - unseen.images) ** 2)
+        > 0.8 * baseline
+    )
     # What was saved is what was trained, and another run isn't mixed up with it.
     loaded = reconn.load(tmp_path / "true", config, seen.image_shape)
-    np.testing.assert_array_equal(loaded(unseen.weights), found(unseen.weights))
+    np.testing.assert_array_equal(
+        loaded(publish(unseen.weights)), found(publish(unseen.weights))
+    )
     again = train(seen, "true")
-    np.testing.assert_array_equal(again(unseen.weights), found(unseen.weights))
+    np.testing.assert_array_equal(
+        again(publish(unseen.weights)), found(publish(unseen.weights))
+    )
     other = reconn.ReconnConfig(kind="kernel", kernel=KernelConfig(ridge=0.1))
     with pytest.raises(ConfigurationMismatchError, match="ridge"):
         reconn.train(seen, other, key=key, workdir=tmp_path / "true", progress=False)
@@ -99,13 +106,17 @@ def test_under_noise_no_attack_is_worse_than_knowing_nothing(
         kind=kind, widths=(50,), epochs=8, validation_fraction=0.2
     )
     found = reconn.train(seen, config, key=key, workdir=tmp_path, progress=False)
-    errors = np.mean((found(unseen.weights) - unseen.images) ** 2, axis=(1, 2, 3))
+    errors = np.mean(
+        (found(publish(unseen.weights)) - unseen.images) ** 2, axis=(1, 2, 3)
+    )
     mean = seen.images.mean(axis=0)
     nothing = np.mean((mean - unseen.images) ** 2, axis=(1, 2, 3))
     apart = errors - nothing
     assert apart.mean() < 3 * apart.std() / np.sqrt(len(apart)) + 1e-6
     loaded = reconn.load(tmp_path, config, seen.image_shape)
-    np.testing.assert_array_equal(loaded(unseen.weights), found(unseen.weights))
+    np.testing.assert_array_equal(
+        loaded(publish(unseen.weights)), found(publish(unseen.weights))
+    )
 
 
 def test_the_shrinkage_of_least_error(rng):

@@ -10,12 +10,13 @@ import sys
 import jax, numpy as np
 import reconn
 from reconn.losses import LossConfig
-from shadow import ShadowModels
+from shadow import ShadowModels, publish
 
 jax.config.update("jax_num_cpu_devices", 4)
 rng = np.random.default_rng(0)
 images = rng.random((64, 8, 8, 1)).astype(np.float32)
 weights = images.reshape(64, 64) @ rng.normal(size=(64, 128)).astype(np.float32)
+release = publish(weights)
 models = ShadowModels(weights=weights, images=images, labels=np.zeros(64, np.int32))
 
 def config(epochs, batch_size=12):
@@ -36,11 +37,11 @@ four = train(sys.argv[1] + "/four", 3, 4)
 parts = [leaf for leaf in jax.tree.leaves(four.model.params) if leaf.size == 128 * 512]
 assert len({shard.device for shard in parts[0].addressable_shards}) == 4
 assert parts[0].addressable_shards[0].data.size * 4 == parts[0].size
-expected = one(weights)
-np.testing.assert_allclose(four(weights), expected, atol=2e-4)
+expected = one(release)
+np.testing.assert_allclose(four(release), expected, atol=2e-4)
 # What four devices have written, one can read, and the other way round.
 loaded = reconn.load(sys.argv[1] + "/four", config(3), (8, 8, 1))
-np.testing.assert_allclose(loaded(weights), four(weights), atol=1e-5)
+np.testing.assert_allclose(loaded(release), four(release), atol=1e-5)
 assert np.abs(expected - images).mean() < 0.25
 try:
     train(sys.argv[1] + "/odd", 3, 4, batch_size=10)

@@ -42,8 +42,9 @@ from jaxtyping import Array, Int
 from tqdm import tqdm
 
 from informed.attacks.inversion.config import InversionConfig
-from informed.attacks.inversion.solver import Candidate, Solver, Target
-from informed.threat import Attack, Knowledge, Reconstruction, Release
+from informed.attacks.inversion.solver import Candidate, Published, Solver
+from informed.threat import Attack, Knowledge, Reconstruction
+from shadow.release import Release
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,26 +85,26 @@ class TrainingInversion:
 
         What is found for a release doesn't depend on the others.
         """
-        release.require(knowledge)
+        knowledge.require(release)
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
         solver = Solver(self.config, knowledge, key)
         for i in tqdm(
-            range(len(release.weights)),
+            range(len(release)),
             desc="inversion",
             unit=" targets",
             disable=None if self.progress else True,
         ):
-            target, margins = Target.of(release, i), None
+            published, margins = Published.of(release, i), None
             if knowledge.labels is None:
-                labels, margin = solver.rank_labels(target)
+                labels, margin = solver.rank_labels(published)
                 margins = np.array([margin])
             else:
                 labels = knowledge.labels[i : i + 1]
             guess = None if guesses is None else guesses[i][None]
-            starts = solver.starts.of(target.theta, labels[:, None], guess)
-            best = _first_explained(solver.solve(target, start) for start in starts)
+            starts = solver.starts.of(published.theta, labels[:, None], guess)
+            best = _first_explained(solver.solve(published, start) for start in starts)
             yield dataclasses.replace(_reconstruction(best), label_margins=margins)
 
     def several(
@@ -124,18 +125,18 @@ class TrainingInversion:
         Returns: one a release; its rows are the unknown points. Points of one label may
           come in any order.
         """
-        release.require(dataclasses.replace(knowledge, labels=None))
-        if len(labels) != len(release.weights):
+        dataclasses.replace(knowledge, labels=None).require(release)
+        if len(labels) != len(release):
             raise ValueError(
-                f"Expected one row of labels a release, {len(release.weights)}, got"
+                f"Expected one row of labels a release, {len(release)}, got"
                 f" {len(labels)}."
             )
         solver = Solver(self.config, knowledge, key)
         results = []
         for i, row in enumerate(labels):
-            target = Target.of(release, i)
-            starts = solver.starts.of(target.theta, row[None], None)
-            best = _first_explained(solver.solve(target, s) for s in starts)
+            published = Published.of(release, i)
+            starts = solver.starts.of(published.theta, row[None], None)
+            best = _first_explained(solver.solve(published, s) for s in starts)
             results.append(_reconstruction(best))
         return results
 

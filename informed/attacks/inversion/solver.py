@@ -20,7 +20,8 @@ from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
-from informed.threat import Knowledge, Release
+from informed.threat import Knowledge
+from shadow.release import Release
 
 _LAST_DIGITS = 1e-6
 _ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
@@ -39,14 +40,14 @@ _SMALL_GAIN = 1.02  # which may gain less each
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class Published:
     """One release: theta, and the deviations of its published numbers."""
 
     theta: np.ndarray
     deviations: np.ndarray | None
 
     @classmethod
-    def of(cls, release: Release, i: int) -> "Target":
+    def of(cls, release: Release, i: int) -> "Published":
         """The i-th of the releases."""
         deviations = None if release.deviations is None else release.deviations[i]
         return cls(release.weights[i].astype(np.float64), deviations)
@@ -103,7 +104,7 @@ class Solver:
 
     # Labels
 
-    def rank_labels(self, target: Target) -> tuple[np.ndarray, float]:
+    def rank_labels(self, published: Published) -> tuple[np.ndarray, float]:
         """Labels worth trying, best first.
 
         By the residual of the map linearised at the mean image of each class.
@@ -114,7 +115,7 @@ class Solver:
         costs = []
         for label in range(self.runs.victim.num_classes):
             value, jacobian = self._at_mean(label)
-            residual = (value - target.theta)[telling]
+            residual = (value - published.theta)[telling]
             matrix = jacobian[telling].T
             spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
             along = rotation.T @ (matrix @ residual)
@@ -141,14 +142,14 @@ class Solver:
     # Noise
 
     def _noise(
-        self, target: Target, images: np.ndarray, labels: np.ndarray
+        self, published: Published, images: np.ndarray, labels: np.ndarray
     ) -> noises.Independent:
         """Rounding of A around images, and what is told of publishing."""
-        params = len(target.theta)
+        params = len(published.theta)
         floor = np.sqrt(self.rounding(images, labels) / params)
         deviations = np.full(params, max(floor, np.finfo(float).tiny))
-        if target.deviations is not None:
-            deviations = np.hypot(deviations, target.deviations)
+        if published.deviations is not None:
+            deviations = np.hypot(deviations, published.deviations)
         return noises.Independent(deviations)
 
     def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
@@ -162,11 +163,11 @@ class Solver:
 
     # The solution
 
-    def _black_or_lit(self, target: Target) -> tuple[np.ndarray, np.ndarray]:
+    def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
-        if target.deviations is not None or not self._dark.any():
+        if published.deviations is not None or not self._dark.any():
             return np.zeros_like(self._dark), np.zeros_like(self._dark)
-        touched = np.abs(self._untouched - target.theta) > _TOUCHED
+        touched = np.abs(self._untouched - published.theta) > _TOUCHED
         lit = self._dark & self.runs.pixels_of(touched)
         return self._dark & ~lit, lit
 
@@ -176,18 +177,18 @@ class Solver:
         blank = np.zeros((1, 1, *self.coordinates.image_shape))
         return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
 
-    def solve(self, target: Target, start: Start) -> Candidate:
+    def solve(self, published: Published, start: Start) -> Candidate:
         """Stage after stage; where A is random, the maximum a posteriori."""
         if self.runs.random:
-            return self._most_probable(target, start)
+            return self._most_probable(published, start)
         labels = start.labels
-        black, lit = self._black_or_lit(target)
+        black, lit = self._black_or_lit(published)
         flat = start.images.reshape(len(labels), -1).astype(np.float64)
         begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
         space = self._space(labels, black)
-        noise = self._noise(target, begin.reshape(start.images.shape), labels)
-        exact = target.deviations is None
-        enough = _FLOOR_FACTOR * len(target.theta) if exact else 0.0
+        noise = self._noise(published, begin.reshape(start.images.shape), labels)
+        exact = published.deviations is None
+        enough = _FLOOR_FACTOR * len(published.theta) if exact else 0.0
         u = space.of(begin.reshape(start.images.shape))
         known = None if lit.any() else self._known(noise, start)
         give_up, times = _PATIENT if start.patient else _QUICK
@@ -197,7 +198,7 @@ class Solver:
             # Far from the truth, what is not yet explained hides in all weights alike.
             weighting = noise if components == size else noise.levelled()
             u, slopes = self._minimise(
-                target,
+                published,
                 space,
                 weighting,
                 u,
@@ -211,9 +212,9 @@ class Solver:
                 last=components == size,
             )
         assert slopes is not None
-        return self._candidate(target, space, u, noise, slopes)
+        return self._candidate(published, space, u, noise, slopes)
 
-    def _most_probable(self, target: Target, start: Start) -> Candidate:
+    def _most_probable(self, published: Published, start: Start) -> Candidate:
         """The maximum a posteriori in as many components as the draws can tell apart.
 
         The noise is estimated at the start, and again at the first answer.
@@ -231,7 +232,7 @@ class Solver:
             noise = noises.estimate(self.runs.draws(images, labels), jacobian)
             kept = space.kept(components)
             u, slopes = self._minimise(
-                target,
+                published,
                 space,
                 noise,
                 u,
@@ -245,7 +246,7 @@ class Solver:
             )
         assert slopes is not None
         images = space.images(u)
-        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
+        residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
@@ -257,7 +258,7 @@ class Solver:
 
     def _minimise(
         self,
-        target: Target,
+        published: Published,
         space: Space,
         noise: noises.Independent | noises.Projected,
         u: np.ndarray,
@@ -271,7 +272,7 @@ class Solver:
 
         def residuals(us: np.ndarray) -> np.ndarray:
             found = self.runs.thetas(space.images(us), np.tile(labels, (len(us), 1)))
-            return noise.whiten(found - target.theta)
+            return noise.whiten(found - published.theta)
 
         def dense(u: np.ndarray) -> Linearised:
             basis = space.basis[:components]
@@ -354,22 +355,22 @@ class Solver:
 
     def _candidate(
         self,
-        target: Target,
+        published: Published,
         space: Space,
         u: np.ndarray,
         noise: noises.Independent,
         slopes: gauss_newton.Slopes,
     ) -> Candidate:
         """The result, with its certificate."""
-        config, params = self.config, len(target.theta)
+        config, params = self.config, len(published.theta)
         images, labels = space.images(u), space.labels
         on_levels = False
         if self._levels is not None:
             near = levels.nearest(images, self._levels)
             on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
             images = near if on_levels else images
-        at_end = self._noise(target, images, labels)
-        residual = self.runs.thetas(images[None], labels[None])[0] - target.theta
+        at_end = self._noise(published, images, labels)
+        residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         cost = np.sum(at_end.whiten(residual) ** 2)
         explained = bool(cost <= config.noise_factor * params)
         # The slopes are in units of the noise at the start.

@@ -1,0 +1,43 @@
+"""A dataclass of settings as a ConfigDict, for configuration files to start from.
+
+So that a configuration states what deviates from the defaults, and every other field
+can still be set on the command line.
+"""
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+from ml_collections import config_dict
+
+
+def defaults(settings: Any) -> config_dict.ConfigDict:
+    """All fields of a dataclass, nested ones too, by name.
+
+    Args:
+      settings: an instance, or a class, whose fields without a default are left open.
+    Returns: a ConfigDict that takes no other fields; optional ones that are None keep
+      their type, so that the command line can set them.
+    """
+    values = config_dict.ConfigDict()
+    cls = settings if isinstance(settings, type) else type(settings)
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        value = getattr(settings, field.name, None)
+        if isinstance(settings, type) and callable(field.default_factory):
+            value = field.default_factory()
+        if dataclasses.is_dataclass(value):
+            values[field.name] = defaults(value)
+        elif value is None:
+            values[field.name] = config_dict.placeholder(_type(hints[field.name]))
+        else:
+            values[field.name] = value
+    return values.lock()
+
+
+def _type(hint: Any) -> type:
+    """What a field holds where it isn't None."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(each for each in typing.get_args(hint) if each is not type(None))
+    return typing.get_origin(hint) or hint
