@@ -142,13 +142,14 @@ def _private(
 ) -> dict[str, object]:
     """Private victims beside plain ones."""
     private = PrivacyConfig(clip_norm=1.0, noise_multiplier=10.0)
-    form = dataclasses.replace(plain.victim, first=None)
+    without_span = dataclasses.replace(plain.descent.victim, first=None)
+    form = dataclasses.replace(plain.descent, victim=without_span)
     factories = {
         "dp": dataclasses.replace(
-            plain, training=dataclasses.replace(plain.training, privacy=private)
+            plain, algorithm=plain.descent.changed(privacy=private)
         ),
         "plain": plain,
-        "plain_form": dataclasses.replace(plain, victim=form),
+        "plain_form": dataclasses.replace(plain, algorithm=form),
     }
     batch = targets.take(slice(0, 2 * plain.models_at_once))
     for factory in factories.values():
@@ -190,8 +191,9 @@ def main() -> None:
     if arguments.plain:
         victim = dataclasses.replace(victim, first=None)
     factory = shadow.Factory(
-        victim=victim,
-        training=shadow.TrainingConfig(epochs=EPOCHS),
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(epochs=EPOCHS)
+        ),
         fixed=fixed,
         key=jax.random.key(0),
     )

@@ -49,8 +49,9 @@ def fill(count: int, path: str) -> tuple[float, float]:
         shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
     )
     factory = shadow.Factory(
-        victim=victim,
-        training=shadow.TrainingConfig(epochs=2),
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(epochs=2)
+        ),
         fixed=split.fixed,
         key=jax.random.key(0),
     )

@@ -56,9 +56,11 @@ def main() -> None:
         num_classes=pool.num_classes,
     )
     factory = shadow.Factory(
-        victim=victim,
-        training=shadow.TrainingConfig(
-            learning_rate=arguments.learning_rate, epochs=arguments.epochs
+        algorithm=shadow.GradientDescent(
+            victim=victim,
+            training=shadow.TrainingConfig(
+                learning_rate=arguments.learning_rate, epochs=arguments.epochs
+            ),
         ),
         fixed=split.fixed,
         key=jax.random.key(arguments.seed),

@@ -135,12 +135,14 @@ class Bench:
         if fields.get("batch_size", 1) < 0:  # a fraction of all points, rounded up
             fields["batch_size"] = -(-(len(fixed) + 1) // -fields["batch_size"])
         return shadow.Factory(
-            victim=shadow.build_victim(
-                shadow.VictimConfig(**shape),
-                image_shape=fixed.image_shape,
-                num_classes=fixed.num_classes,
+            algorithm=shadow.GradientDescent(
+                victim=shadow.build_victim(
+                    shadow.VictimConfig(**shape),
+                    image_shape=fixed.image_shape,
+                    num_classes=fixed.num_classes,
+                ),
+                training=shadow.TrainingConfig(**fields),
             ),
-            training=shadow.TrainingConfig(**fields),
             fixed=fixed,
             key=jax.random.key(0),
             role="released",
@@ -151,7 +153,7 @@ class Bench:
         factory, targets = self.factory(fields), self.split.test
         release = shadow.publish(factory.train(targets))
         told = informed.Knowledge.informed(factory, public=self.split.shadow)
-        if told.initialisation is None or told.shuffling_key is None:
+        if told.initialisation is None or told.training_key is None:
             told = dataclasses.replace(told, labels=targets.labels)
         row = self.attack(release, told)
         if self.arguments.reconn:
@@ -168,7 +170,7 @@ class Bench:
             weights = other.train(self.split.test)
             return self.attack(shadow.publish(weights), told)
         weights = factory.train(self.split.test)
-        view = shadow.Layers.of(factory.victim.layout, precision=form)
+        view = shadow.Layers.of(factory.descent.victim.layout, precision=form)
         return self.attack(shadow.publish(weights, view), told)
 
     def tensor_float(self) -> dict[str, Any]:
@@ -181,7 +183,7 @@ class Bench:
         other = tensor_float.victim(test.image_shape, test.num_classes)
         assert told.initialisation is not None
         init = other.unflatten(jnp.asarray(told.initialisation))
-        train = algorithm(other, factory.training)
+        train = algorithm(other, factory.descent.training)
         fixed = (self.split.fixed.images, self.split.fixed.labels)
 
         def theta(target: Any) -> Any:
@@ -192,7 +194,7 @@ class Bench:
         own = self.split.shadow.take(slice(0, 1))
         off = factory.train(own) - np.asarray(thetas((own.images, own.labels)))
         deviations = np.empty(off.shape)
-        for part in factory.victim.layout:
+        for part in factory.descent.victim.layout:
             columns = slice(part.start, part.stop)
             deviations[:, columns] = np.sqrt(np.mean(off[:, columns] ** 2))
         deviations = np.tile(deviations, (len(test), 1))

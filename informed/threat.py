@@ -18,10 +18,9 @@ from jaxtyping import Array, Bool, Float, Float32, Int
 
 from shadow import checks
 from shadow.data import Examples
-from shadow.factory import Factory, known_shuffling_key, shared_initialisation
+from shadow.factory import Factory
 from shadow.release import Release, publish
-from shadow.training import TrainingConfig
-from shadow.victims import Victim
+from shadow.training import Algorithm
 from shadow.views import EVERYTHING, View
 
 Images = Float32[np.ndarray, "releases height width channels"]
@@ -33,33 +32,48 @@ class Knowledge:
 
     Attributes:
       fixed: D_-, all training points but the target.
-      victim, training: the training algorithm A.
+      algorithm: the training algorithm A.
       initialisation: (params,), theta_0.
-      shuffling_key: key of the order of mini-batches.
+      training_key: what A draws its own randomness from, as it takes it: the key of the
+        order of mini-batches, or of everything in a function of the user's.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
     """
 
     fixed: Examples | None = None
-    victim: Victim | None = None
-    training: TrainingConfig | None = None
-    initialisation: Float32[np.ndarray, " params"] | None = None
-    shuffling_key: Array | None = None
+    algorithm: Algorithm | None = None
+    initialisation: Float[np.ndarray, " params"] | None = None
+    training_key: Any = None
     public: Examples | None = None
     labels: Int[np.ndarray, " releases"] | None = None
 
-    def require(self, release: Release) -> None:
-        """Whether what is told fits what is seen.
+    def require(self, release: Release, *needed: str) -> None:
+        """Whether what an attack needs is told, and fits what is seen.
 
-        Raises: FieldError: weights of another victim, or not one label a release.
+        Args:
+          release: what is seen.
+          needed: names of fields.
+        Raises: FieldError: something needed is None; weights of another victim; not one
+          label a release.
         """
-        if self.victim is not None and release.view.whole:
+        missing = [name for name in needed if getattr(self, name) is None]
+        if missing:
+            raise checks.FieldError(
+                missing[0],
+                f"This attack needs to be told {', '.join(missing)}; this adversary"
+                " isn't.",
+            )
+        told = self.algorithm is not None and self.fixed is not None
+        if told and release.view.whole:
+            assert self.algorithm is not None
+            assert self.fixed is not None
+            expected = self.algorithm.layout(self.fixed)[-1].stop
             params = release.values.shape[1]
-            if params != self.victim.num_params:
+            if params != expected:
                 raise checks.FieldError(
                     "weights",
-                    f"Expected {{}} of {self.victim.num_params} parameters, those of"
-                    f" this victim, got {params}.",
+                    f"Expected {{}} of {expected} parameters, those of this victim, got"
+                    f" {params}.",
                 )
         if self.labels is not None and len(self.labels) != len(release):
             raise checks.FieldError(
@@ -72,20 +86,14 @@ class Knowledge:
     def informed(cls, factory: Factory, public: Examples | None = None) -> "Knowledge":
         """All that Definition 1 grants against the models of a factory.
 
-        The initialisation and the order of mini-batches are told where the training
-        configuration makes them public, and are None where it doesn't.
+        The initialisation and A's own randomness are told where they are public, and
+        are None where they aren't.
         """
-        shared = factory.training.initialisation == "shared"
-        known = factory.training.order_is_public
-        start = shared_initialisation(factory.victim, factory.key)
         return cls(
             fixed=factory.fixed,
-            victim=factory.victim,
-            training=factory.training,
-            initialisation=(
-                np.asarray(factory.victim.flatten(start)) if shared else None
-            ),
-            shuffling_key=known_shuffling_key(factory.key) if known else None,
+            algorithm=factory.algorithm,
+            initialisation=factory.initialisation,
+            training_key=factory.public_key,
             public=public,
         )
 

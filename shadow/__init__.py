@@ -9,7 +9,7 @@ records    what made the things in a folder, and whether they may be gone on wit
 """
 
 from shadow.data import Examples, Split, load, split, split_by_indices
-from shadow.factory import Factory, shared_initialisation
+from shadow.factory import Factory
 from shadow.records import (
     ConfigurationMismatchError,
     NotMadeError,
@@ -18,18 +18,28 @@ from shadow.records import (
 )
 from shadow.release import Release, publish
 from shadow.store import CorruptBlockError, ShadowModels, ShadowStore
-from shadow.training import TrainingConfig, algorithm
+from shadow.training import (
+    Algorithm,
+    GradientDescent,
+    JaxFunction,
+    PythonFunction,
+    TrainingConfig,
+)
 from shadow.victims import Victim, VictimConfig, from_haiku
 from shadow.victims import build as build_victim
 from shadow.views import Layers, View, ViewConfig
 
 __all__ = [
+    "Algorithm",
     "ConfigurationMismatchError",
     "CorruptBlockError",
     "Examples",
     "Factory",
+    "GradientDescent",
+    "JaxFunction",
     "Layers",
     "NotMadeError",
+    "PythonFunction",
     "Release",
     "ShadowModels",
     "ShadowStore",
@@ -41,12 +51,10 @@ __all__ = [
     "View",
     "ViewConfig",
     "accepting_other_versions",
-    "algorithm",
     "build_victim",
     "from_haiku",
     "load",
     "publish",
-    "shared_initialisation",
     "split",
     "split_by_indices",
 ]

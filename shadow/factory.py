@@ -1,11 +1,10 @@
 """The shadow-model factory: the training algorithm A over thousands of targets.
 
-Models are trained in batches of fixed width under `vmap`, one batch a device. The fixed
-set and a shared initialisation are single arrays for all of them. A short batch is
-filled up, so the compiled program and with it a model's bits never depend on how many
-models, or which, it is trained with; on another number of cores or devices, or at
-another width, weights agree to float32 rounding. Memory doesn't grow with the number of
-models: blocks leave for the store as soon as they are done.
+An A that is a function of JAX is trained in batches of fixed width under `vmap`, one
+batch a device. The fixed set and a shared initialisation are single arrays for all
+models. On another number of cores or devices, or at another width, weights agree to
+float32 rounding. Any other A is run model by model in processes. Memory doesn't grow
+with the number of models: blocks leave for the store as soon as they are done.
 
 Who knows which randomness: the key splits into a public part, from which come the
 shared initialisation and a known order of mini-batches, and one private stream a role
@@ -17,21 +16,24 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float32
+from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
 from shadow import checks, devices
 from shadow.data import Examples
+from shadow.parallel import Runs
 from shadow.store import ShadowStore
-from shadow.training import Fixed, TrainingConfig, algorithm
-from shadow.victims import Params, Victim
+from shadow.training import GradientDescent
+from shadow.training.algorithm import Algorithm, Draw
+from shadow.victims import Victim
 
 ROLES = ("shadow", "released")
+_UNKNOWN_WIDTH = 16
 _LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
@@ -40,16 +42,16 @@ class Factory:
     """Trains models of one role on D_- + z for many z.
 
     Attributes:
-      victim, training: what is trained, and how.
+      algorithm: A.
       fixed: the fixed set D_-.
       key: root of all randomness of training; see the module's docstring.
       role: "shadow" (the adversary's models) or "released" (those under attack).
-      width: models trained at once on one device; None chooses it from the machine
-        (`models_per_batch`). It changes weights only within float32 rounding.
+      width: models trained at once on one device, or handed to processes at once; None
+        chooses it from the machine (`models_per_batch`). It changes weights only within
+        float32 rounding.
     """
 
-    victim: Victim
-    training: TrainingConfig
+    algorithm: Algorithm
     fixed: Examples
     key: Array
     role: str = "shadow"
@@ -59,22 +61,61 @@ class Factory:
         checks.choice("role", self.role, ROLES)
         width = self.width
         if width is None:
-            width = models_per_batch(self.victim, self.training, len(self.fixed))
+            width = models_per_batch(self.algorithm, len(self.fixed))
             object.__setattr__(self, "width", width)
         checks.at_least("width", width, 1)
         self._check(self.fixed)
-        object.__setattr__(self, "_compiled", _compile(self))
 
     @property
-    def order_key(self) -> Array:
-        """The public key of the order of mini-batches, where that is public."""
-        return known_shuffling_key(self.key)
+    def descent(self) -> GradientDescent:
+        """A, for what looks into it.
+
+        Raises: ValueError: it is a function of the user's.
+        """
+        if not isinstance(self.algorithm, GradientDescent):
+            raise ValueError(
+                "This looks into gradient descent; got a factory of another algorithm."
+            )
+        return self.algorithm
+
+    @functools.cached_property
+    def initialisation(self) -> Float32[np.ndarray, " params"] | None:
+        """Theta_0 of all models, where it is public; else None."""
+        if "initialisation" not in self.algorithm.capabilities.public:
+            return None
+        start = self.algorithm.initialise(_public_keys(self.key)[0])
+        return None if start is None else np.asarray(start)
+
+    @property
+    def public_key(self) -> Any:
+        """What A draws its own randomness from, where that is public; else None."""
+        if "key" not in self.algorithm.capabilities.public:
+            return None
+        return self.algorithm.own_key(_public_keys(self.key)[1])
 
     @property
     def models_at_once(self) -> int:
         """Models trained at once on all local devices."""
+        return self._runs.together
+
+    @functools.cached_property
+    def _runs(self) -> Runs:
+        algorithm = self.algorithm
+        shared, known = self.initialisation, self.public_key
+        private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
+
+        def draw(number: Any) -> Draw:
+            own = jax.random.fold_in(private, number)
+            init_key, own_key, noise_key = jax.random.split(own, 3)
+            return Draw(
+                start=algorithm.initialise(init_key) if shared is None else shared,
+                key=algorithm.own_key(own_key) if known is None else known,
+                noise_key=noise_key,
+            )
+
         assert self.width is not None  # chosen when made
-        return self.width * jax.local_device_count()
+        data = self.fixed.images, self.fixed.labels
+        return Runs(algorithm, data, draw, width=self.width)
 
     def train(
         self,
@@ -82,7 +123,7 @@ class Factory:
         *,
         ids: np.ndarray | None = None,
         bar: tqdm | None = None,
-    ) -> Float32[np.ndarray, "models params"]:
+    ) -> Float[np.ndarray, "models params"]:
         """Train one model a target.
 
         Args:
@@ -91,7 +132,7 @@ class Factory:
             randomness depends on them, so that a model is the same whatever call it is
             trained in.
           bar: progress bar, moved on by the models done.
-        Returns: theta of each model.
+        Returns: theta of each model, in the precision that A trains in.
         Raises:
           FloatingPointError: training diverged (NaN or infinite weights).
           ValueError: no targets, or images or classes that aren't the victim's.
@@ -101,20 +142,12 @@ class Factory:
         self._check(targets)
         if ids is None:
             ids = np.arange(len(targets))
-        blocks = []
-        for start in range(0, len(targets), self.models_at_once):
-            stop = min(start + self.models_at_once, len(targets))
-            # The last target is repeated to fill the batch; its copies are dropped.
-            rows = np.minimum(np.arange(start, start + self.models_at_once), stop - 1)
-            weights = self._compiled(  # type: ignore[attr-defined]
-                targets.images[rows],
-                targets.labels[rows],
-                ids[rows].astype(np.int32),
-            )
-            blocks.append(np.asarray(weights)[: stop - start])
-            if bar is not None:
-                bar.update(stop - start)
-        trained = np.concatenate(blocks)
+        trained = self._runs(
+            targets.images[:, None],
+            targets.labels[:, None],
+            ids,
+            on_rows=lambda count: None if bar is None else bar.update(count),
+        )
         diverged = ~np.isfinite(trained).all(axis=1)
         if diverged.any():
             raise FloatingPointError(
@@ -167,38 +200,32 @@ class Factory:
                     on_block()
 
     def _check(self, examples: Examples) -> None:
-        """Images and classes have to be the victim's."""
-        if examples.image_shape != self.victim.image_shape:
+        """Images and classes have to be those of D_-, and of the victim."""
+        wanted = getattr(self.algorithm, "victim", self.fixed)
+        if examples.image_shape != wanted.image_shape:
             raise ValueError(
-                f"Expected images of shape {self.victim.image_shape} for this victim,"
+                f"Expected images of shape {wanted.image_shape} for this victim,"
                 f" got {examples.image_shape} in {examples.name}."
             )
-        if examples.num_classes != self.victim.num_classes:
+        if examples.num_classes != wanted.num_classes:
             raise ValueError(
-                f"Expected {self.victim.num_classes} classes, those of this victim, got"
+                f"Expected {wanted.num_classes} classes, those of this victim, got"
                 f" {examples.num_classes} in {examples.name}."
             )
 
 
-def shared_initialisation(victim: Victim, key: Array) -> Params:
-    """The public initialisation that a factory with this key shares among models."""
-    return victim.init(_public_keys(key)[0])
-
-
-def known_shuffling_key(key: Array) -> Array:
-    """The public key of the order of mini-batches."""
-    return _public_keys(key)[1]
-
-
-def models_per_batch(victim: Victim, training: TrainingConfig, num_fixed: int) -> int:
+def models_per_batch(algorithm: Algorithm, num_fixed: int) -> int:
     """How many models to train at once on one device, a power of two.
 
-    On a CPU the activations of the batch may take twice a core's second-level cache
-    (measured: 16 models of Table V at a fixed set of 1,000 beat 8 and 64); on an
-    accelerator an eighth of its memory, up to 512 models.
+    Of gradient descent on a CPU the activations of the batch may take twice a core's
+    second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
+    and 64); on an accelerator an eighth of its memory, up to 512 models. Of an A whose
+    insides aren't known, a few.
     """
-    images = min(training.batch_size or num_fixed, num_fixed)
-    of_one = 4 * images * _activation_units(victim)
+    if not isinstance(algorithm, GradientDescent):
+        return _UNKNOWN_WIDTH
+    images = min(algorithm.training.batch_size or num_fixed, num_fixed)
+    of_one = 4 * images * _activation_units(algorithm.victim)
     if jax.default_backend() == "cpu":
         budget, most = 2 * devices.cache_bytes(), 64
     else:
@@ -221,37 +248,5 @@ def _activation_units(victim: Victim) -> int:
 
 
 def _public_keys(key: Array) -> Array:
-    """Keys that the adversary is told: (initialisation, shuffling)."""
+    """Keys that the adversary is told, where they are public: (theta_0, A's own)."""
     return jax.random.split(jax.random.fold_in(key, 0), 2)
-
-
-def _compile(factory: Factory) -> Callable[..., Array]:
-    """The batch program: (images, labels, ids), one a model -> weights."""
-    victim, training = factory.victim, factory.training
-    train = algorithm(victim, training)
-    shared = shared_initialisation(victim, factory.key)
-    known = known_shuffling_key(factory.key)
-    private = jax.random.fold_in(factory.key, 1 + ROLES.index(factory.role))
-
-    def one(fixed: Fixed, image: Array, label: Array, number: Array) -> Array:
-        own = jax.random.fold_in(private, number)
-        init_key, shuffle_key, noise_key = jax.random.split(own, 3)
-        init = shared if training.initialisation == "shared" else victim.init(init_key)
-        key = known if training.order_is_public else shuffle_key
-        return victim.flatten(train(init, fixed, (image, label), key, noise_key))
-
-    mesh = Mesh(np.array(jax.local_devices()), ("models",))
-    everywhere, by_model = PartitionSpec(), PartitionSpec("models")
-    program = jax.jit(
-        jax.shard_map(
-            jax.vmap(one, in_axes=(None, 0, 0, 0)),
-            mesh=mesh,
-            in_specs=(everywhere, by_model, by_model, by_model),
-            out_specs=by_model,
-            check_vma=False,  # the scan's carry starts shared and ends one a model
-        )
-    )
-    fixed = jax.device_put(
-        (factory.fixed.images, factory.fixed.labels), NamedSharding(mesh, everywhere)
-    )
-    return functools.partial(program, fixed)

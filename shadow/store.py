@@ -39,7 +39,8 @@ from jaxtyping import Float32, Int32
 from shadow import checks, data, files, records, training
 from shadow.data import Examples, Split
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.victims import Slice, Victim
+from shadow.training.algorithm import Algorithm
+from shadow.victims import Slice
 
 FORMAT = 2
 _PER_MODEL = ("weights", "images", "labels")
@@ -128,7 +129,7 @@ class ShadowStore:
         path: str | os.PathLike,
         *,
         configuration: Mapping[str, Any],
-        victim: Victim,
+        algorithm: Algorithm,
         split: Split,
         role: str,
         block_size: int,
@@ -141,7 +142,7 @@ class ShadowStore:
           path: folder; it is a store once its manifest is there, which comes last.
           configuration: JSON-able fields that decide the weights; compared, field by
             field, with those of a store that is already there, as are the versions.
-          victim: gives the layout of theta.
+          algorithm: A; gives the layout of theta, and its own configuration.
           split: the data; the models' targets are `split.shadow` for the role
             "shadow", `split.test` for "released".
           role: "shadow" or "released".
@@ -156,9 +157,11 @@ class ShadowStore:
         checks.at_least("block_size", block_size, 1)
         path = Path(path)
         targets = split.shadow if role == "shadow" else split.test
+        layout = algorithm.layout(split.fixed)
         record = Record.of(
             {
                 "role": role,
+                **algorithm.configuration,
                 **configuration,
                 "num_models": len(targets),
                 "block_size": block_size,
@@ -190,11 +193,11 @@ class ShadowStore:
             "fingerprint": record.fingerprint(),
             "packages": records.packages(),
             "num_models": len(targets),
-            "num_params": victim.num_params,
-            "num_classes": victim.num_classes,
-            "image_shape": list(victim.image_shape),
+            "num_params": layout[-1].stop,
+            "num_classes": split.fixed.num_classes,
+            "image_shape": list(split.fixed.image_shape),
             "block_size": block_size,
-            "layout": [dataclasses.asdict(entry) for entry in victim.layout],
+            "layout": [dataclasses.asdict(entry) for entry in layout],
             "models_per_batch": models_per_batch,
             "sha256": {name: _digest(values) for name, values in whole.items()},
         }
@@ -295,7 +298,10 @@ class ShadowStore:
           ValueError: an array of another shape than the block's.
         """
         start, stop = self.block_range(block)
-        arrays = dict(zip(_PER_MODEL, (weights, images, labels), strict=True))
+        arrays = {
+            name: np.asarray(values, self._zarr(name).dtype)
+            for name, values in zip(_PER_MODEL, (weights, images, labels), strict=True)
+        }
         for name, values in arrays.items():
             shape = (stop - start, *self._zarr(name).shape[1:])
             if values.shape != shape:

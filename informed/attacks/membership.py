@@ -15,7 +15,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Array, Int
 
-from informed.attacks.inversion import retraining
+from informed.attacks.inversion.retraining import Retraining
 from informed.metrics import mse
 from informed.threat import Attack, Knowledge
 from shadow.data import Examples
@@ -42,12 +42,10 @@ class RetrainingMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """See `informed.threat.MembershipAttack`; needs fixed, victim, training."""
+        """See `informed.threat.MembershipAttack`; needs fixed, algorithm."""
         knowledge.require(release)
         _require_pairs(release, candidates)
-        runs = retraining.Retraining(
-            knowledge, tangents=1, rank=1, width=_WIDTH, draws=self.draws, key=key
-        )
+        runs = Retraining(knowledge, width=_WIDTH, draws=self.draws, key=key)
         distances = [
             np.sum(
                 (

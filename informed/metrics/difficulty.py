@@ -126,11 +126,12 @@ def gradients(
     """
     if not epochs:
         raise ValueError("Expected at least one epoch to take gradients at.")
-    victim, norms, zeros = factory.victim, [], []
+    descent = factory.descent
+    victim, norms, zeros = descent.victim, [], []
     for count in epochs:
         checks.at_least("epochs", count, 1)
-        training = dataclasses.replace(factory.training, epochs=count)
-        weights = dataclasses.replace(factory, training=training).train(targets)
+        shorter = descent.changed(epochs=count)
+        weights = dataclasses.replace(factory, algorithm=shorter).train(targets)
         found = _slopes(victim, weights, targets)
         norms.append(np.linalg.norm(found, axis=1))
         zeros.append(
@@ -204,9 +205,9 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
     with_it = dataclasses.replace(factory, fixed=seen).train(others)
     ids = np.arange(len(others), 2 * len(others))  # randomness of their own
     without_it = factory.train(others, ids=ids)
-    of = functools.partial(target_losses, factory.victim, examples=target)
+    of = functools.partial(target_losses, factory.descent.victim, examples=target)
     return WithAndWithout(
-        initialisation=factory.training.initialisation,
+        initialisation=factory.descent.training.initialisation,
         seen=of(with_it)[:, 0],
         unseen=of(without_it)[:, 0],
     )

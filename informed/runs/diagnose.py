@@ -85,7 +85,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     else:  # nothing to compare the MSE with
         (folder / "metrics.png").unlink(missing_ok=True)
     auc = diagnostics.membership_auc(
-        factory.victim, truth.weights[:_MODELS], factory.fixed, targets
+        factory.descent.victim, truth.weights[:_MODELS], factory.fixed, targets
     )
     results = {
         "membership_auc": float(auc.mean()),
@@ -134,9 +134,9 @@ def _with_and_without(
     factory: Factory, initialisation: str, targets: Examples
 ) -> WithAndWithout:
     """Losses of the first target, with the others in turn."""
-    training = dataclasses.replace(factory.training, initialisation=initialisation)
+    changed = factory.descent.changed(initialisation=initialisation)
     return diagnostics.losses(
-        dataclasses.replace(factory, training=training),
+        dataclasses.replace(factory, algorithm=changed),
         targets.take(np.arange(1)),
         targets.take(np.arange(1, min(len(targets), 1 + _MODELS))),
     )

@@ -29,6 +29,7 @@ from shadow import checks, data, files
 from shadow.factory import Factory
 from shadow.release import publish
 from shadow.store import ShadowStore
+from shadow.training import GradientDescent
 
 _DATA_FIELDS = {
     "num_fixed": "config.data.num_fixed",
@@ -65,11 +66,11 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
     victim = feasible.victim(experiment, load(experiment.data.name))
     feasible.require(experiment, victim)
     split = _split(experiment, load)
+    algorithm = GradientDescent(victim=victim, training=experiment.training)
     with stage.running():
         for role, targets in (("released", split.test), ("shadow", split.shadow)):
             factory = Factory(
-                victim=victim,
-                training=experiment.training,
+                algorithm=algorithm,
                 fixed=split.fixed,
                 key=experiment.training_key,
                 role=role,
@@ -78,11 +79,11 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             store = ShadowStore.create(
                 paths.shadow / role,
                 configuration=experiment.model_configuration,
-                victim=victim,
+                algorithm=algorithm,
                 split=split,
                 role=role,
                 block_size=experiment.shadow.block_size,
-                initialisation=Knowledge.informed(factory).initialisation,
+                initialisation=factory.initialisation,
                 models_per_batch=factory.width,
             )
             width = store.manifest["models_per_batch"]

@@ -53,7 +53,7 @@ def accounted(developer: Factory) -> Accounted:
 
     Raises: ValueError: training adds no noise.
     """
-    training = developer.training
+    training = developer.descent.training
     q, epochs = training.privacy.sampling_probability, training.epochs
     poisson = training.privacy.mechanism(steps=epochs, relation="zero_out")
     if q == 1 or not training.order_is_public:
@@ -64,7 +64,7 @@ def accounted(developer: Factory) -> Accounted:
             else f"sampling with probability {q:g} that nobody is told, {epochs} steps"
         )
         return Accounted(target=poisson, any_record=poisson, replaced=full, how=how)
-    taken = steps_taken(training, developer.order_key, len(developer.fixed))
+    taken = steps_taken(training, developer.public_key, len(developer.fixed))
     own, most = int(taken[-1]), int(taken.max())
     sigma = poisson.noise_multiplier
     return Accounted(
@@ -106,10 +106,10 @@ def of(
         more often than its false positives on other targets allow. Those are trained
         on too, so the bound is that of "replace_one".
     """
-    if not developer.training.privacy.noise_multiplier:
+    if not developer.descent.training.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
     run = accounted(developer)
-    kappa = most_frequent(labels, developer.victim.num_classes)
+    kappa = most_frequent(labels, developer.fixed.num_classes)
     gamma = kappa
     if run.target is not None:
         gamma = float(dp.rero_bound(run.target, kappa=kappa).gamma)

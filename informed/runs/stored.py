@@ -15,6 +15,7 @@ from shadow import data, training, victims
 from shadow.factory import Factory
 from shadow.records import Record
 from shadow.store import ShadowStore
+from shadow.training import GradientDescent
 from shadow.views import Layers, View
 
 REVISION = 1  # of what is compared and how; see `shadow.records`
@@ -123,8 +124,9 @@ def factory_of(
 ) -> Factory:
     """The factory that made a store, on the store's own fixed set."""
     return Factory(
-        victim=victim_of(experiment, store),
-        training=experiment.training,
+        algorithm=GradientDescent(
+            victim=victim_of(experiment, store), training=experiment.training
+        ),
         fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
         key=experiment.training_key,
         role=role,

@@ -1,17 +1,21 @@
 """Training algorithms: D_-, a target and randomness in, theta out.
 
+algorithm         the protocol of an A, and its capabilities
+foreign           functions of the user's as an A
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise
 max_margin        homogeneous networks until near a KKT point
 """
 
+from shadow.training.algorithm import Algorithm, Capabilities, Draw
+from shadow.training.foreign import JaxFunction, PythonFunction
 from shadow.training.gradient_descent import (
     OPTIMISERS,
     REVISION,
     SHUFFLINGS,
-    Algorithm,
     Fixed,
+    GradientDescent,
     Target,
     TrainingConfig,
     algorithm,
@@ -29,7 +33,12 @@ __all__ = [
     "REVISION",
     "SHUFFLINGS",
     "Algorithm",
+    "Capabilities",
+    "Draw",
     "Fixed",
+    "GradientDescent",
+    "JaxFunction",
+    "PythonFunction",
     "Target",
     "TrainingConfig",
     "algorithm",

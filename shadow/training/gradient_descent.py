@@ -1,4 +1,4 @@
-"""The training algorithm A: one pure function (init, D_-, z, key) -> params.
+"""The toolkit's own A: gradient descent, as one pure function.
 
 The same inputs give the same bits on the same kind of device. Randomness that the
 adversary may know, the initialisation and the order of mini-batches, comes in as
@@ -24,16 +24,18 @@ from jaxtyping import Array, Float, Int32
 
 from dp.gradient import PrivacyConfig
 from shadow import checks
+from shadow.data import Examples
 from shadow.training import span as gram
+from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
-from shadow.victims import Params, Victim
+from shadow.victims import Params, Slice, Victim
 
 OPTIMISERS = ("adam", "sgd")
 SHUFFLINGS = ("auto", "known", "unknown")
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
-Algorithm = Callable[..., Params]
+Train = Callable[..., Params]
 REVISION = 1  # of A and the keys it gets; see `shadow.records`
 
 
@@ -107,8 +109,90 @@ def optimiser(config: TrainingConfig) -> optax.GradientTransformation:
     return step
 
 
-def algorithm(victim: Victim, config: TrainingConfig) -> Algorithm:
-    """The training algorithm A of a victim and a configuration.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class GradientDescent:
+    """Gradient descent on a victim, as an algorithm A (`algorithm.Algorithm`).
+
+    Attributes:
+      victim: what is trained.
+      training: how.
+    """
+
+    victim: Victim
+    training: TrainingConfig
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything; who knows the randomness is decided by the configuration."""
+        config = self.training
+        ordered = config.batch_size is not None
+        ordered |= config.privacy.sampling_probability < 1
+        public = {
+            "initialisation": config.initialisation == "shared",
+            "key": config.order_is_public,
+        }
+        return Capabilities(
+            batched=True,
+            differentiable=True,
+            in_span=spans(self.victim, config),
+            random=frozenset(
+                {"initialisation", "key"} if ordered else {"initialisation"}
+            ),
+            public=frozenset(name for name, told in public.items() if told),
+            noisy=config.privacy.noise_multiplier > 0,
+        )
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The hyper-parameters; the victim's are its maker's."""
+        training = dataclasses.asdict(self.training)
+        if not self.training.privacy.on:
+            del training["privacy"]  # stores from before there was privacy stay valid
+        return {"training": training}
+
+    def layout(self, fixed: Examples) -> tuple[Slice, ...]:
+        """The victim's."""
+        del fixed
+        return self.victim.layout
+
+    def initialise(self, key: Array) -> Array:
+        """Theta_0 (params,)."""
+        return self.victim.flatten(self.victim.init(key))
+
+    def own_key(self, key: Array) -> Array:
+        """The key itself."""
+        return key
+
+    def quiet(self) -> "GradientDescent":
+        """Without the noise of private training, clipping and sampling as they are."""
+        privacy = dataclasses.replace(self.training.privacy, noise_multiplier=0.0)
+        return self.changed(privacy=privacy)
+
+    def changed(self, **fields: Any) -> "GradientDescent":
+        """The same with other fields of `training`."""
+        return dataclasses.replace(
+            self, training=dataclasses.replace(self.training, **fields)
+        )
+
+    def __call__(
+        self, fixed: Fixed, images: AnyArray, labels: AnyArray, draw: Draw
+    ) -> Float[Array, " params"]:
+        """See `Algorithm`. All targets but the last lie at the end of D_-."""
+        if len(images) > 1:
+            fixed = (
+                jnp.concatenate([fixed[0], images[:-1]]),
+                jnp.concatenate([fixed[1], labels[:-1]]),
+            )
+        start = self.victim.unflatten(jnp.asarray(draw.start))
+        train = algorithm(self.victim, self.training)
+        target = (images[-1], labels[-1])
+        return self.victim.flatten(
+            train(start, fixed, target, draw.key, draw.noise_key)
+        )
+
+
+def algorithm(victim: Victim, config: TrainingConfig) -> Train:
+    """Gradient descent as a function of a victim's parameters.
 
     Returns: `train(init, fixed, target, key, noise_key=None) -> params`, pure, to be
       put under `jit` and `vmap`: init are params; fixed = (images (fixed, height,

@@ -8,6 +8,7 @@ homogeneous  bias-free ReLU networks of any depth, for attacks on weights alone
 from shadow.victims.networks import (
     ARCHITECTURES,
     FirstLayer,
+    FirstWeights,
     Params,
     Slice,
     Taps,
@@ -21,6 +22,7 @@ from shadow.victims.networks import (
 __all__ = [
     "ARCHITECTURES",
     "FirstLayer",
+    "FirstWeights",
     "Params",
     "Slice",
     "Taps",

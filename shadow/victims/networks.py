@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import haiku as hk
 import jax
@@ -80,6 +80,13 @@ class FirstLayer:
     after: Callable[[Params, Array], Array]
 
 
+class FirstWeights(NamedTuple):
+    """The weights of a dense first layer: where in theta, and (pixels, units)."""
+
+    columns: slice
+    shape: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Victim:
     """A model under attack.
@@ -106,6 +113,15 @@ class Victim:
     first: FirstLayer | None = None
     tapped: Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]] | None = None
     _treedef: Any = dataclasses.field(repr=False)
+
+    @property
+    def first_weights(self) -> FirstWeights | None:
+        """Where a dense first layer's weights lie in theta; None for other layers."""
+        if self.first is None:
+            return None
+        name = f"{self.first.name}/w"
+        part = next(part for part in self.layout if part.name == name)
+        return FirstWeights(slice(part.start, part.stop), part.shape)
 
     @property
     def num_params(self) -> int:

@@ -15,10 +15,12 @@ from informed.metrics import difficulty as diagnostics
 def factory(digits):
     split = shadow.split(digits, num_fixed=60, num_shadow=40, num_test=20, seed=0)
     return shadow.Factory(
-        victim=shadow.build_victim(
-            shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
+            ),
+            training=shadow.TrainingConfig(epochs=30),
         ),
-        training=shadow.TrainingConfig(epochs=30),
         fixed=split.fixed,
         key=jax.random.key(0),
         role="released",
@@ -46,16 +48,16 @@ def test_the_embedding_keeps_groups_apart(rng):
 
 def test_membership_auc_against_a_loop(factory, targets):
     """On few epochs a coin; an overfitted model gives its members away."""
-    overfitted = dataclasses.replace(
-        factory, training=shadow.TrainingConfig(epochs=400, learning_rate=0.3)
-    )
+    longer = factory.descent.changed(epochs=400, learning_rate=0.3)
+    overfitted = dataclasses.replace(factory, algorithm=longer)
     weights = overfitted.train(targets.take(np.arange(3)))
     found = diagnostics.membership_auc(
-        factory.victim, weights, factory.fixed, targets.take(np.arange(3, 20))
+        factory.descent.victim, weights, factory.fixed, targets.take(np.arange(3, 20))
     )
-    losses = diagnostics.target_losses(factory.victim, weights, factory.fixed)[1]
+    victim = factory.descent.victim
+    losses = diagnostics.target_losses(victim, weights, factory.fixed)[1]
     others = diagnostics.target_losses(
-        factory.victim, weights, targets.take(np.arange(3, 20))
+        factory.descent.victim, weights, targets.take(np.arange(3, 20))
     )[1]
     wins = np.mean(losses[:, None] < others[None])
     wins += np.mean(losses[:, None] == others[None]) / 2
@@ -65,10 +67,10 @@ def test_membership_auc_against_a_loop(factory, targets):
 
 def test_losses_are_optaxs(factory, targets):
     weights = factory.train(targets.take(np.arange(2)))
-    found = diagnostics.target_losses(factory.victim, weights, targets)
+    found = diagnostics.target_losses(factory.descent.victim, weights, targets)
     for row, theta in zip(found, weights, strict=True):
-        logits = factory.victim.apply(
-            factory.victim.unflatten(jnp.asarray(theta)), targets.images
+        logits = factory.descent.victim.apply(
+            factory.descent.victim.unflatten(jnp.asarray(theta)), targets.images
         )
         expected = optax.softmax_cross_entropy_with_integer_labels(
             logits, targets.labels
@@ -87,7 +89,7 @@ def test_gradients_against_finite_differences(factory, targets):
         ends = np.repeat(weights[:1], 2, axis=0)
         ends[:, i] += (0.02, -0.02)
         low_high = diagnostics.target_losses(
-            factory.victim, ends, some.take(np.arange(1))
+            factory.descent.victim, ends, some.take(np.arange(1))
         )[:, 0]
         slopes[i] = (low_high[0] - low_high[1]) / (ends[0, i] - ends[1, i])
     assert found.norms[0, 1] == pytest.approx(np.linalg.norm(slopes), rel=0.01)
@@ -95,14 +97,13 @@ def test_gradients_against_finite_differences(factory, targets):
 
 def test_relus_have_zero_gradients(factory, targets):
     """Black pixels aside, which have none with any activation."""
-    relu = dataclasses.replace(
-        factory,
-        victim=shadow.build_victim(
-            shadow.VictimConfig(widths=(6,), activation="relu"),
-            image_shape=(8, 8, 1),
-            num_classes=10,
-        ),
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(6,), activation="relu"),
+        image_shape=(8, 8, 1),
+        num_classes=10,
     )
+    descent = dataclasses.replace(factory.descent, victim=victim)
+    relu = dataclasses.replace(factory, algorithm=descent)
     zeros = {
         name: diagnostics.gradients(f, targets, epochs=(10,)).zeros[:, 0]
         for name, f in (("elu", factory), ("relu", relu))
@@ -116,11 +117,11 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
     """Appendix A: with a shared one the loss tells, with a random one much less."""
     found = {}
     for kind in ("shared", "random"):
-        training = dataclasses.replace(
-            factory.training, initialisation=kind, learning_rate=0.02, epochs=60
+        changed = factory.descent.changed(
+            initialisation=kind, learning_rate=0.02, epochs=60
         )
         found[kind] = diagnostics.losses(
-            dataclasses.replace(factory, training=training),
+            dataclasses.replace(factory, algorithm=changed),
             targets.take(np.arange(1)),
             targets.take(np.arange(1, 20)),
         )

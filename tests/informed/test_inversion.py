@@ -29,8 +29,10 @@ def make(parts, *, architecture="mlp", activation="elu", widths=(8,), **fields):
         architecture=architecture, widths=widths, activation=activation
     )
     return shadow.Factory(
-        victim=shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10),
-        training=shadow.TrainingConfig(**fields),
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10),
+            training=shadow.TrainingConfig(**fields),
+        ),
         fixed=parts.fixed,
         key=jax.random.key(7),
         role="released",
@@ -39,7 +41,7 @@ def make(parts, *, architecture="mlp", activation="elu", widths=(8,), **fields):
 
 
 def in_fewer_bits(factory, targets, form):
-    view = shadow.Layers.of(factory.victim.layout, precision=form)
+    view = shadow.Layers.of(factory.descent.victim.layout, precision=form)
     return publish(factory.train(targets), view)
 
 
@@ -248,7 +250,7 @@ def test_an_order_of_batches_that_is_not_told(parts):
         momentum=0.0,
         shuffling="unknown",
     )
-    assert Knowledge.informed(factory).shuffling_key is None
+    assert Knowledge.informed(factory).training_key is None
     found = invert(factory, parts, targets, labels=targets.labels)
     means = np.stack(
         [public.images[public.labels == label].mean(axis=0) for label in targets.labels]
@@ -292,7 +294,7 @@ def test_an_initialisation_that_is_not_told(parts):
 def test_a_wrong_initialisation_is_not_certified(parts):
     """A planted failure: what the adversary was told is not what happened."""
     factory = make(parts, epochs=20)
-    other = np.asarray(factory.victim.flatten(factory.victim.init(jax.random.key(1))))
+    other = np.asarray(factory.algorithm.initialise(jax.random.key(1)))
     targets = parts.test.take(slice(0, 1))
     found = invert(factory, parts, targets, initialisation=other, labels=targets.labels)
     assert not found.certified.any()
@@ -319,8 +321,9 @@ def test_one_step_of_an_affine_victim_in_closed_form(parts):
     targets = parts.test.take(slice(0, 1))
     found = invert(factory, parts, targets, labels=targets.labels)
 
-    init = shadow.shared_initialisation(factory.victim, factory.key)
-    trained = factory.victim.unflatten(jnp.asarray(factory.train(targets)[0]))
+    victim = factory.descent.victim
+    init = victim.unflatten(jnp.asarray(factory.initialisation))
+    trained = victim.unflatten(jnp.asarray(factory.train(targets)[0]))
     x = parts.fixed.images.reshape(100, -1).astype(np.float64)
     errors = np.asarray(jax.nn.softmax(x @ np.asarray(init["output"]["w"], np.float64)))
     errors = errors - np.eye(10)[parts.fixed.labels]

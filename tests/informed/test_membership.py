@@ -16,10 +16,12 @@ def game(attack, digits, *, count, **fields):
         digits, num_fixed=100, num_shadow=300, num_test=2 * count, seed=0
     )
     factory = shadow.Factory(
-        victim=shadow.build_victim(
-            shadow.VictimConfig(widths=(8,)), image_shape=(8, 8, 1), num_classes=10
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(widths=(8,)), image_shape=(8, 8, 1), num_classes=10
+            ),
+            training=shadow.TrainingConfig(epochs=30, **fields),
         ),
-        training=shadow.TrainingConfig(epochs=30, **fields),
         fixed=parts.fixed,
         key=jax.random.key(3),
     )

@@ -22,15 +22,17 @@ def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
         clip_norm=1.0, noise_multiplier=noise, sampling_probability=sampling
     )
     return shadow.Factory(
-        victim=shadow.build_victim(
-            shadow.VictimConfig(architecture="affine"),
-            image_shape=digits.image_shape,
-            num_classes=digits.num_classes,
-        ),
-        training=shadow.TrainingConfig(
-            privacy=private if noise else PrivacyConfig(),
-            shuffling=shuffling,
-            epochs=epochs,
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(architecture="affine"),
+                image_shape=digits.image_shape,
+                num_classes=digits.num_classes,
+            ),
+            training=shadow.TrainingConfig(
+                privacy=private if noise else PrivacyConfig(),
+                shuffling=shuffling,
+                epochs=epochs,
+            ),
         ),
         fixed=digits.take(slice(0, 300)),
         key=jax.random.key(0),
@@ -67,7 +69,7 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
     for number in range(6):
         each = dataclasses.replace(public, key=jax.random.key(number))
         found = protection.accounted(each)
-        taken = steps_taken(each.training, each.order_key, len(each.fixed))
+        taken = steps_taken(each.descent.training, each.public_key, len(each.fixed))
         counts.add(int(taken[-1]))
         assert f"in {taken[-1]} of 100 steps" in found.how
         for mechanism, steps in (

@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 
 import shadow
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.derivatives import Differentiated
 from informed.threat import Knowledge
 
 
 def make(split, *, widths=(6,), architecture="mlp", **fields):
     return shadow.Factory(
-        victim=shadow.build_victim(
-            shadow.VictimConfig(architecture=architecture, widths=widths),
-            image_shape=(8, 8, 1),
-            num_classes=10,
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(architecture=architecture, widths=widths),
+                image_shape=(8, 8, 1),
+                num_classes=10,
+            ),
+            training=shadow.TrainingConfig(**({"epochs": 8} | fields)),
         ),
-        training=shadow.TrainingConfig(**({"epochs": 8} | fields)),
         fixed=split.fixed,
         key=jax.random.key(7),
         role="released",
@@ -29,9 +31,10 @@ def make(split, *, widths=(6,), architecture="mlp", **fields):
 def retraining(factory, *, rank=64, plain=False, **told):
     knowledge = dataclasses.replace(Knowledge.informed(factory), **told)
     if plain:
-        victim = dataclasses.replace(factory.victim, first=None)
-        knowledge = dataclasses.replace(knowledge, victim=victim)
-    return Retraining(
+        victim = dataclasses.replace(factory.descent.victim, first=None)
+        plainly = dataclasses.replace(factory.descent, victim=victim)
+        knowledge = dataclasses.replace(knowledge, algorithm=plainly)
+    return Differentiated(
         knowledge, tangents=16, rank=rank, width=4, draws=3, key=jax.random.key(5)
     )
 
@@ -136,11 +139,11 @@ def test_theta_is_the_developers(split):
 def test_randomness_that_is_not_told_is_averaged(split):
     factory = make(split, batch_size=20)
     images, labels = split.test.images[:1], split.test.labels[:1]
-    for untold in ({"initialisation": None}, {"shuffling_key": None}):
+    for untold in ({"initialisation": None}, {"training_key": None}):
         runs = retraining(factory, **untold)
         assert runs.random
         draws = runs.draws(images, labels)
-        assert draws.shape == (3, factory.victim.num_params)
+        assert draws.shape == (3, factory.descent.victim.num_params)
         assert draws.std(axis=0).max() > 1e-3
         mean = runs.thetas(images[None], labels[None])[0]
         np.testing.assert_allclose(mean, draws.mean(axis=0), atol=1e-5)
@@ -148,5 +151,5 @@ def test_randomness_that_is_not_told_is_averaged(split):
 
 
 def test_what_it_needs_to_be_told(split):
-    with pytest.raises(ValueError, match="told victim, training; this adversary isn't"):
-        retraining(make(split), victim=None, training=None)
+    with pytest.raises(ValueError, match="told fixed, algorithm; this adversary isn't"):
+        retraining(make(split), fixed=None, algorithm=None)

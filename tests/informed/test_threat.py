@@ -16,8 +16,9 @@ from shadow import Release, publish
 @pytest.fixture
 def factory(victim, split, key):
     return shadow.Factory(
-        victim=victim,
-        training=shadow.TrainingConfig(epochs=5),
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(epochs=5)
+        ),
         fixed=split.fixed,
         key=key,
         role="released",
@@ -61,17 +62,15 @@ def test_a_guess_of_another_shape_is_refused(factory, split, key):
 
 def test_what_the_adversary_is_not_told_is_none(factory):
     told = Knowledge.informed(factory)
-    assert told.initialisation.shape == (factory.victim.num_params,)
-    assert told.shuffling_key is not None
+    assert told.initialisation.shape == (factory.descent.victim.num_params,)
+    assert told.training_key is not None
     secretive = dataclasses.replace(
         factory,
-        training=dataclasses.replace(
-            factory.training, initialisation="random", shuffling="unknown"
-        ),
+        algorithm=factory.descent.changed(initialisation="random", shuffling="unknown"),
     )
     told = Knowledge.informed(secretive)
     assert told.initialisation is None
-    assert told.shuffling_key is None
+    assert told.training_key is None
     assert told.labels is None
     assert told.public is None
 
@@ -81,7 +80,7 @@ def test_the_developer_has_randomness_of_their_own(factory, split, key):
     shadows = dataclasses.replace(
         factory,
         role="shadow",
-        training=dataclasses.replace(factory.training, initialisation="random"),
+        algorithm=factory.descent.changed(initialisation="random"),
     )
     seen = []
 
@@ -100,8 +99,7 @@ def test_retraining_always_wins_the_membership_game(factory, split, key):
 
     def retrain(release, knowledge, candidates, *, key):
         maker = shadow.Factory(
-            victim=knowledge.victim,
-            training=knowledge.training,
+            algorithm=knowledge.algorithm,
             fixed=knowledge.fixed,
             key=factory.key,
             width=4,
@@ -181,7 +179,7 @@ def test_what_does_not_belong_together_is_one_clear_error(attack, factory, split
     told = Knowledge.informed(factory)
     weights = factory.train(split.test)
     short = publish(weights[:, :-1])
-    params = factory.victim.num_params
+    params = factory.descent.victim.num_params
     with pytest.raises(ValueError, match=f"{params} parameters.*got {params - 1}"):
         attack(short, told, key)
     few = dataclasses.replace(told, labels=split.test.labels[:4])

@@ -4,19 +4,22 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import shadow
 from shadow import factory, victims
+from shadow.training import algorithm
 
 
 @pytest.fixture
 def make(victim, split, key):
     def made(width=4, role="shadow", **fields):
         return shadow.Factory(
-            victim=victim,
-            training=shadow.TrainingConfig(epochs=5, **fields),
+            algorithm=shadow.GradientDescent(
+                victim=victim, training=shadow.TrainingConfig(epochs=5, **fields)
+            ),
             fixed=split.fixed,
             key=key,
             role=role,
@@ -45,8 +48,9 @@ def test_width_changes_nothing_but_rounding(make, split):
 def test_every_model_is_the_algorithm_on_its_own_target(make, split):
     maker = make()
     weights = maker.train(split.shadow.take(slice(0, 3)))
-    train = jax.jit(shadow.algorithm(maker.victim, maker.training))
-    init = shadow.shared_initialisation(maker.victim, maker.key)
+    victim = maker.descent.victim
+    train = jax.jit(algorithm(victim, maker.descent.training))
+    init = victim.unflatten(jnp.asarray(maker.initialisation))
     for theta, image, label in zip(
         weights, split.shadow.images, split.shadow.labels, strict=False
     ):
@@ -54,9 +58,9 @@ def test_every_model_is_the_algorithm_on_its_own_target(make, split):
             init,
             (split.fixed.images, split.fixed.labels),
             (image, label),
-            factory.known_shuffling_key(maker.key),
+            maker.public_key,
         )
-        np.testing.assert_allclose(maker.victim.flatten(params), theta, atol=1e-6)
+        np.testing.assert_allclose(victim.flatten(params), theta, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -95,15 +99,20 @@ def test_the_fixed_set_is_not_copied_per_model(rng):
     )
     for batch_size in (None, 100):
         maker = shadow.Factory(
-            victim=victim,
-            training=shadow.TrainingConfig(epochs=2, batch_size=batch_size),
+            algorithm=shadow.GradientDescent(
+                victim=victim,
+                training=shadow.TrainingConfig(epochs=2, batch_size=batch_size),
+            ),
             fixed=fixed,
             key=jax.random.key(0),
             width=16,
         )
         ids = np.arange(16, dtype=np.int32)
-        program = maker._compiled.func.lower(
-            (fixed.images, fixed.labels), fixed.images[:16], fixed.labels[:16], ids
+        program = maker._runs._program.lower(
+            (fixed.images, fixed.labels),
+            fixed.images[:16, None],
+            fixed.labels[:16, None],
+            ids,
         )
         memory = program.compile().memory_analysis()
         assert memory.temp_size_in_bytes < 16 * fixed.images.nbytes / 4
@@ -125,7 +134,9 @@ def test_the_choice_of_width_fits_the_machine(victim):
     )
     training = shadow.TrainingConfig()
     small, large, heavy = (
-        factory.models_per_batch(model, training, num_fixed)
+        factory.models_per_batch(
+            shadow.GradientDescent(victim=model, training=training), num_fixed
+        )
         for model, num_fixed in ((victim, 50), (mnist, 10_000), (cnn, 5_000))
     )
     assert 64 >= small >= large >= heavy >= 1
@@ -157,7 +168,7 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
         store = shadow.ShadowStore.create(
             tmp_path / str(width),
             configuration={},
-            victim=maker.victim,
+            algorithm=maker.algorithm,
             split=split,
             role="shadow",
             block_size=6,
@@ -187,7 +198,9 @@ def made(count):
         labels=rng.integers(0, 10, count), num_classes=10)
 victim = shadow.build_victim(
     shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10)
-factory = shadow.Factory(victim=victim, training=shadow.TrainingConfig(epochs=10),
+descent = shadow.GradientDescent(
+    victim=victim, training=shadow.TrainingConfig(epochs=10))
+factory = shadow.Factory(algorithm=descent,
     fixed=made(1000), key=jax.random.key(0), width=4)
 assert factory.models_at_once == 4 * int(sys.argv[2])
 np.save(sys.argv[1], factory.train(made(11)))

@@ -109,8 +109,7 @@ def test_a_network_of_the_users_own_is_clipped_as_well(parts):
 
 def make(parts, config, role="shadow"):
     return shadow.Factory(
-        victim=build(),
-        training=config,
+        algorithm=shadow.GradientDescent(victim=build(), training=config),
         fixed=parts.fixed,
         key=KEY,
         role=role,
@@ -191,7 +190,7 @@ def test_private_sampling_is_secret_unless_it_is_told(parts):
     assert not private.order_is_public
     assert plain.order_is_public
     assert training(sampling=0.3, shuffling="known").order_is_public
-    assert Knowledge.informed(make(parts, private)).shuffling_key is None
+    assert Knowledge.informed(make(parts, private)).training_key is None
     # A new sample for every model: the same target ends elsewhere without any noise.
     targets = parts.shadow.take(np.zeros(4, np.int64))
     assert len(np.unique(make(parts, private).train(targets)[:, 0])) == 4

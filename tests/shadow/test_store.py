@@ -22,10 +22,12 @@ pool = shadow.load("digits")
 split = shadow.split(pool, num_fixed=50, num_shadow=90, num_test=10, seed=0)
 victim = shadow.build_victim(
     shadow.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10)
-factory = shadow.Factory(victim=victim, training=shadow.TrainingConfig(epochs=60),
+descent = shadow.GradientDescent(
+    victim=victim, training=shadow.TrainingConfig(epochs=60))
+factory = shadow.Factory(algorithm=descent,
     fixed=split.fixed, key=jax.random.key(0), width=4)
 store = shadow.ShadowStore.create(sys.argv[1], configuration={"epochs": 60},
-    victim=victim, split=split, role="shadow", block_size=4, initialisation=None)
+    algorithm=descent, split=split, role="shadow", block_size=4, initialisation=None)
 print("ready", flush=True)
 factory.fill(store, split.shadow, progress=False,
     on_block=lambda: print("block", flush=True))
@@ -47,7 +49,9 @@ def make(tmp_path, victim, split):
         return shadow.ShadowStore.create(
             path or tmp_path / "store",
             configuration=configuration or {"training": {"epochs": 1, "lr": 0.1}},
-            victim=victim,
+            algorithm=shadow.GradientDescent(
+                victim=victim, training=shadow.TrainingConfig()
+            ),
             split=split,
             role=role,
             block_size=block_size,
@@ -161,7 +165,9 @@ def test_other_data_under_the_same_configuration_is_refused(make, split, victim,
         shadow.ShadowStore.create(
             store.path,
             configuration=store.manifest["configuration"],
-            victim=victim,
+            algorithm=shadow.GradientDescent(
+                victim=victim, training=shadow.TrainingConfig()
+            ),
             split=changed,
             role="shadow",
             block_size=16,

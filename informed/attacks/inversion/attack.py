@@ -68,7 +68,7 @@ class TrainingInversion:
 
         Args:
           release: trained models.
-          knowledge: needs fixed, victim and training. An initialisation or order of
+          knowledge: needs fixed and algorithm. An initialisation or order of
             mini-batches that isn't told is drawn `draws` times. Uses public and labels
             where they are told.
         Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;

@@ -17,7 +17,9 @@ from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Space
+from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Linearised
+from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
 from informed.threat import Knowledge
@@ -81,13 +83,8 @@ class Solver:
     ) -> None:
         draw_key, start_key = jax.random.split(key)
         self.config = config
-        self.runs = Retraining(
-            knowledge,
-            tangents=config.tangents,
-            rank=config.rank,
-            width=len(gauss_newton.DAMPINGS),
-            draws=config.draws,
-            key=draw_key,
+        self.runs = retraining_of(
+            knowledge, config, width=len(gauss_newton.DAMPINGS), key=draw_key
         )
         assert knowledge.fixed is not None
         images, labels = knowledge.fixed.images, knowledge.fixed.labels
@@ -113,7 +110,7 @@ class Solver:
         """
         telling = ~self.runs.weights_of(self._dark)
         costs = []
-        for label in range(self.runs.victim.num_classes):
+        for label in range(self.runs.num_classes):
             value, jacobian = self._at_mean(label)
             residual = (value - published.theta)[telling]
             matrix = jacobian[telling].T
@@ -296,8 +293,8 @@ class Solver:
             )
 
         columns = len(labels) * components
-        large = columns * self.runs.victim.num_params * 8 > _LARGE_JACOBIAN
-        matrix_free = large and columns > self.config.krylov
+        large = columns * self.runs.num_params * 8 > _LARGE_JACOBIAN
+        matrix_free = large and columns > self.config.krylov and self.runs.matrix_free
         if matrix_free:
             settings["steps"] *= _MATRIX_FREE_STEPS
             settings["give_up"] = _SMALL_GAIN
@@ -390,3 +387,16 @@ class Solver:
             certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,
         )
+
+
+def retraining_of(
+    knowledge: Knowledge, config: InversionConfig, *, width: int, key: Array
+) -> Retraining:
+    """The adversary's copy of A, with the derivatives that A allows."""
+    settings: dict[str, Any] = {"width": width, "draws": config.draws, "key": key}
+    algorithm = knowledge.algorithm
+    if algorithm is None or algorithm.capabilities.differentiable:
+        return Differentiated(
+            knowledge, tangents=config.tangents, rank=config.rank, **settings
+        )
+    return Repeated(knowledge, **settings)

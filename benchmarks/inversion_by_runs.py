@@ -1,0 +1,114 @@
+"""Exact inversion of training that can only be run: scikit-learn and PyTorch.
+
+    python -m benchmarks.inversion_by_runs --targets=10
+
+Digits, fixed set of 100, seeded; neither derivatives nor the target's label are told.
+"scikit-learn" is `MLPClassifier` (10 tanh units, SGD), "torch" a loop as a user would
+write it, with the same network (needs the extra "bench"). One JSON line a framework:
+exact_fraction (MSE <= 1e-8), largest_mse, certified, labels_right, trainings_per_target
+and seconds_per_target, the ranking of labels that targets share included.
+"""
+
+import argparse
+import json
+import time
+import warnings
+
+import jax
+import numpy as np
+
+import informed
+import shadow
+
+EXACT = 1e-8
+
+
+def scikit_learn(images: np.ndarray, labels: np.ndarray, seed: int) -> list:
+    """A network of scikit-learn's; full batches, 100 epochs."""
+    from sklearn.neural_network import MLPClassifier
+
+    model = MLPClassifier(
+        (10,),
+        activation="tanh",
+        solver="sgd",
+        learning_rate_init=0.2,
+        max_iter=100,
+        batch_size=len(images),
+        random_state=seed,
+        tol=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a hundred epochs are meant
+        model.fit(images.reshape(len(images), -1).astype(np.float64), labels)
+    return [model.coefs_, model.intercepts_]
+
+
+def torch_loop(images: np.ndarray, labels: np.ndarray, seed: int) -> list:
+    """A loop in PyTorch, in float32."""
+    import torch
+
+    torch.manual_seed(seed)
+    x = torch.tensor(images.reshape(len(images), -1))
+    y = torch.tensor(labels, dtype=torch.long)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(x.shape[1], 10), torch.nn.Tanh(), torch.nn.Linear(10, 10)
+    )
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    for _ in range(100):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimiser.step()
+    return list(model.parameters())
+
+
+FRAMEWORKS = {"scikit-learn": scikit_learn, "torch": torch_loop}
+
+
+def measured(framework: str, targets: int, seed: int) -> dict[str, object]:
+    """One line."""
+    parts = shadow.split(
+        shadow.load("digits"),
+        num_fixed=100,
+        num_shadow=600,
+        num_test=targets,
+        seed=seed,
+    )
+    factory = shadow.Factory(
+        algorithm=shadow.PythonFunction(train=FRAMEWORKS[framework]),
+        fixed=parts.fixed,
+        key=jax.random.key(seed),
+        role="released",
+    )
+    release = shadow.publish(factory.train(parts.test))
+    told = informed.Knowledge.informed(factory, public=parts.shadow)
+    attack = informed.TrainingInversion(progress=True)
+    started = time.monotonic()
+    found = attack(release, told, key=jax.random.key(seed + 1))
+    seconds = time.monotonic() - started
+    errors = informed.mse(parts.test.images, found.images)
+    return {
+        "framework": framework,
+        "targets": targets,
+        "exact_fraction": float(np.mean(errors <= EXACT)),
+        "largest_mse": float(errors.max()),
+        "certified": int(found.certified.sum()),
+        "labels_right": int((found.labels == parts.test.labels).sum()),
+        "trainings_per_target": round(found.trainings / targets, 1),
+        "seconds_per_target": round(seconds / targets, 1),
+    }
+
+
+def main() -> None:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--targets", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=FRAMEWORKS)
+    arguments = parser.parse_args()
+    for framework in [arguments.only] if arguments.only else FRAMEWORKS:
+        line = measured(framework, arguments.targets, arguments.seed)
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Derivatives of an A that is a function of JAX.
+
+slopes, plain     forward mode; one run carries a block of tangents, so memory is a
+                  block of optimiser states, whatever the number of epochs
+slopes, in span   where A trains in the span of the data (`span`)
+pushes, pulls     single products with the Jacobian and its transpose, for large victims
+                  and images; reverse mode keeps one optimiser state an epoch
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from informed.attacks.inversion.retraining import Images, Labels, Retraining
+from informed.attacks.inversion.span import Span, in_blocks
+from informed.threat import Knowledge
+from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
+from shadow.training import GradientDescent
+
+
+class Differentiated(Retraining):
+    """See the module's docstring."""
+
+    matrix_free = True
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        *,
+        tangents: int,
+        rank: int,
+        **settings: Any,
+    ) -> None:
+        """Compile nothing yet.
+
+        Args:
+          knowledge, settings: as for `Retraining`.
+          tangents: derivatives carried by one training run.
+          rank: of the data in derivatives in span.
+        """
+        super().__init__(knowledge, **settings)
+        self._rank = rank
+        self._devices = jax.local_device_count()
+        self._block = tangents * self._devices
+
+    @functools.cached_property
+    def _data(self) -> tuple[Array, Array]:
+        images = np.asarray(self.fixed.images, self.dtype)
+        return everywhere((images, self.fixed.labels))
+
+    def _theta(self, data: tuple, images: Array, labels: Array) -> Array:
+        """Traced; the mean over draws of what isn't told."""
+        quiet = self.algorithm.quiet()
+
+        def one(number: Array) -> Array:
+            return jnp.asarray(quiet(data, images, labels, self.draw(number)))
+
+        if self.averaged:
+            return jax.vmap(one)(jnp.asarray(self.draw_numbers)).mean(axis=0)
+        return one(jnp.int32(0))
+
+    @functools.cached_property
+    def _columns(self) -> Any:
+        def columns(
+            data: tuple, images: Array, labels: Array, tangents: Array
+        ) -> tuple[Array, Array]:
+            def theta(z: Array) -> Array:
+                return self._theta(data, z, labels)
+
+            return jax.vmap(
+                lambda t: jax.jvp(theta, (images,), (t,)), out_axes=(None, 0)
+            )(tangents)
+
+        return sharded(columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW))
+
+    @functools.cached_property
+    def _pull(self) -> Any:
+        def pull(data: tuple, images: Array, labels: Array, slope: Array) -> Array:
+            def theta(z: Array) -> Array:
+                return self._theta(data, z, labels)
+
+            return jax.vjp(theta, images)[1](slope)[0]
+
+        return jax.jit(pull)
+
+    @functools.cached_property
+    def _span(self) -> Span | None:
+        in_span = self.algorithm.capabilities.in_span
+        if not in_span or self.start is None:
+            return None
+        assert isinstance(self.algorithm, GradientDescent)
+        return Span(
+            self.algorithm,
+            jnp.asarray(self.start),
+            self._data,
+            rank=self._rank,
+            tangents=self._block,
+        )
+
+    def slopes(
+        self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+    ) -> Float[np.ndarray, "params columns"]:
+        """See `Retraining.slopes`."""
+        if self._span is not None:
+            return self._span.slopes(images, labels, basis)
+        unknown = len(images)
+        tangents = np.zeros((unknown, len(basis), unknown, basis.shape[1]))
+        for point in range(unknown):
+            tangents[point, :, point] = basis
+        tangents = tangents.reshape(-1, *images.shape)
+        cast = self._cast(images, labels)
+        found = []
+        for block in in_blocks(tangents, self._block, self.dtype):
+            part = self._columns(self._data, *cast, block)[1]
+            found.append(np.asarray(part, np.float64))
+        return np.concatenate(found)[: len(tangents)].T
+
+    def pulls(
+        self, images: Images, labels: Labels, slope: Float[np.ndarray, " params"]
+    ) -> Images:
+        """See `Retraining.pulls`."""
+        cast = self._cast(images, labels)
+        pulled = self._pull(self._data, *cast, jnp.asarray(slope, self.dtype))
+        return np.asarray(pulled, np.float64)
+
+    def pushes(
+        self, images: Images, labels: Labels, tangent: Images
+    ) -> Float[np.ndarray, " params"]:
+        """See `Retraining.pushes`."""
+        block = np.zeros((self._devices, *tangent.shape))
+        block[0] = tangent
+        cast = self._cast(images, labels)
+        pushed = self._columns(self._data, *cast, jnp.asarray(block, self.dtype))[1]
+        return np.asarray(pushed[0], np.float64)
+
+    def _cast(self, images: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
+        return jnp.asarray(images, self.dtype), jnp.asarray(labels, jnp.int32)

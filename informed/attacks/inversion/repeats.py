@@ -1,0 +1,58 @@
+"""Derivatives of an A that can only be run: finite differences of whole trainings.
+
+A column of the Jacobian is one more training, with the unknown point moved a little
+along that column. The move must be small against the curvature of A and large against
+the rounding of theta. Both are measured once, by trainings along one direction: with
+rounding r, and theta moving by s for each unit of the image, the best move is about
+sqrt(r / s). Errors of the slopes are repaired by the solver, which judges steps by A
+itself and updates slopes by secants.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from informed.attacks.inversion.retraining import Images, Labels, Retraining
+
+_PROBE = 1e-2  # of an image's norm, to measure how theta moves
+_SMALLEST, _LARGEST = 1e-4, 1e-1  # moves
+_LAST_DIGITS = 2.0**-23  # of the float32 images that A is trained on
+
+
+class Repeated(Retraining):
+    """See the module's docstring."""
+
+    _measured: float | None = None
+
+    def slopes(
+        self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+    ) -> Float[np.ndarray, "params columns"]:
+        """See `Retraining.slopes`; one training a column, and one more."""
+        unknown, count = len(images), len(basis)
+        move = self._move(images, labels)
+        lengths = np.linalg.norm(basis, axis=1)
+        steps = move / np.maximum(lengths, np.finfo(float).tiny)
+        moved = np.repeat(images[None].astype(np.float64), unknown * count + 1, axis=0)
+        for point in range(unknown):
+            rows = slice(1 + point * count, 1 + (point + 1) * count)
+            along = (steps[:, None] * basis).reshape(count, *images.shape[1:])
+            moved[rows, point] += along
+        thetas = self.thetas(moved, np.repeat(labels[None], len(moved), axis=0))
+        differences = thetas[1:] - thetas[0]
+        return (differences / np.tile(steps, unknown)[:, None]).T
+
+    def _move(self, images: Images, labels: Labels) -> float:
+        """The length of moves, measured once; see the module's docstring."""
+        if self._measured is not None:
+            return self._measured
+        rng = np.random.default_rng(0)
+        direction = rng.standard_normal(images.shape)
+        direction /= np.linalg.norm(direction)
+        tried = np.repeat(images[None].astype(np.float64), 4, axis=0)
+        tried[1] += _PROBE * direction
+        tried[2:] *= 1 + _LAST_DIGITS * rng.standard_normal(tried[2:].shape)
+        thetas = self.thetas(tried, np.repeat(labels[None], len(tried), axis=0))
+        apart = np.linalg.norm(thetas[1:] - thetas[0], axis=1)
+        slope = max(apart[0] / _PROBE, np.finfo(float).tiny)
+        move = float(np.sqrt(apart[1:].max() / slope))
+        self._measured = float(np.clip(move, _SMALLEST, _LARGEST))
+        return self._measured

@@ -1,0 +1,285 @@
+"""The user's own training function as an algorithm A.
+
+    train(images, labels, key) -> weights, as any tree of arrays
+
+`JaxFunction` takes one that JAX can trace: it is batched and differentiated like the
+toolkit's own. `PythonFunction` takes any other, such as one around scikit-learn or
+PyTorch; it is run model by model in processes, and gets an integer as its key.
+
+Its version is part of every record: by default a hash of the source of its module and
+of the plain values that it captures, so that nothing made by one version is passed off
+as made by another; or a string of the user's choice.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from shadow import checks
+from shadow.data import Examples
+from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
+from shadow.victims import Slice
+
+Train = Callable[[Any, Any, Any], Any]
+_SEEDS = 2**31  # what other libraries take
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class JaxFunction:
+    """A function of JAX as an algorithm A.
+
+    Attributes:
+      train: (images (examples, height, width, channels), labels (examples,), key) ->
+        any PyTree of arrays. Pure: all its randomness comes from the key.
+      key_is_public: whether all models share a key that everyone is told, the
+        initialisation by way of it; otherwise each model has its own, told to nobody.
+      version: names this version of `train`; None: a hash of its source.
+    Raises: ValueError: there is no version, and the source can't be hashed.
+    """
+
+    train: Train
+    key_is_public: bool = True
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.version is None:
+            object.__setattr__(self, "version", source_hash(self.train))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Batched and differentiable."""
+        return Capabilities(
+            batched=True,
+            differentiable=True,
+            random=frozenset({"key"}),
+            public=frozenset({"key"} if self.key_is_public else ()),
+        )
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The function's name and version."""
+        return _configuration(self.train, self.version, self.key_is_public)
+
+    def layout(self, fixed: Examples) -> tuple[Slice, ...]:
+        """From the shapes alone; nothing is trained."""
+        count = len(fixed) + 1
+        images = jax.ShapeDtypeStruct((count, *fixed.image_shape), jnp.float32)
+        labels = jax.ShapeDtypeStruct((count,), jnp.int32)
+        return layout_of(jax.eval_shape(self.train, images, labels, jax.random.key(0)))
+
+    def initialise(self, key: Array) -> None:
+        """None: the function makes its own."""
+
+    def own_key(self, key: Array) -> Array:
+        """The key itself."""
+        return key
+
+    def quiet(self) -> "JaxFunction":
+        """The same: it adds no noise that it doesn't draw from its key."""
+        return self
+
+    def __call__(
+        self,
+        fixed: tuple[AnyArray, AnyArray],
+        images: AnyArray,
+        labels: AnyArray,
+        draw: Draw,
+    ) -> Array:
+        """See `Algorithm`."""
+        with jax.default_matmul_precision("highest"):
+            trained = self.train(*joined(fixed, images, labels, jnp), draw.key)
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PythonFunction:
+    """Any function as an algorithm A; run in processes, one model after another each.
+
+    Attributes:
+      train: (images (examples, height, width, channels) float32, labels (examples,)
+        int32, key, an int) -> any tree of arrays or tensors: lists, tuples, dicts.
+      key_is_public: as for `JaxFunction`.
+      deterministic: whether equal arguments give equal weights; otherwise weights are
+        averaged over runs, and no attack is exact.
+      version: as for `JaxFunction`.
+    Raises: ValueError: there is no version, and the source can't be hashed.
+    """
+
+    train: Train
+    key_is_public: bool = True
+    deterministic: bool = True
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.version is None:
+            object.__setattr__(self, "version", source_hash(self.train))
+        object.__setattr__(self, "_layouts", {})
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """It can be run."""
+        return Capabilities(
+            batched=False,
+            differentiable=False,
+            deterministic=self.deterministic,
+            random=frozenset({"key"}),
+            public=frozenset({"key"} if self.key_is_public else ()),
+        )
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The function's name and version."""
+        return _configuration(self.train, self.version, self.key_is_public)
+
+    def layout(self, fixed: Examples) -> tuple[Slice, ...]:
+        """Known from one training, of D_- and a copy of its first point."""
+        layouts: dict[int, tuple[Slice, ...]] = self._layouts  # type: ignore[attr-defined]
+        if len(fixed) not in layouts:
+            data = joined(
+                (fixed.images, fixed.labels), fixed.images[:1], fixed.labels[:1], np
+            )
+            layouts[len(fixed)] = layout_of(self.train(*data, 0))
+        return layouts[len(fixed)]
+
+    def initialise(self, key: Array) -> None:
+        """None: the function makes its own."""
+
+    def own_key(self, key: Array) -> int:
+        """An integer in [0, 2**31)."""
+        return int(jax.random.bits(key, dtype=jnp.uint32)) % _SEEDS
+
+    def quiet(self) -> "PythonFunction":
+        """The same."""
+        return self
+
+    def __call__(
+        self,
+        fixed: tuple[AnyArray, AnyArray],
+        images: AnyArray,
+        labels: AnyArray,
+        draw: Draw,
+    ) -> np.ndarray:
+        """See `Algorithm`; in the precision that the function trains in.
+
+        Raises: RuntimeError: the function raised; says what.
+        """
+        data = joined(
+            fixed, np.asarray(images, np.float32), np.asarray(labels, np.int32), np
+        )
+        try:
+            trained = self.train(*data, draw.key)
+        except Exception as error:
+            name = getattr(self.train, "__qualname__", "train")
+            raise RuntimeError(
+                f"The training function {name} raised {type(error).__name__}: {error}"
+            ) from error
+        leaves = [np.ravel(_array(leaf)) for leaf in jax.tree.leaves(trained)]
+        return np.concatenate(leaves)
+
+
+def layout_of(trained: Any) -> tuple[Slice, ...]:
+    """The slices of theta, from a tree of arrays, in the order of its leaves.
+
+    Raises: ValueError: something in it is no array of numbers.
+    """
+    paths, _ = jax.tree_util.tree_flatten_with_path(trained)
+    layout, start = [], 0
+    for path, leaf in paths:
+        shape = tuple(np.shape(leaf if hasattr(leaf, "shape") else _array(leaf)))
+        size = int(np.prod(shape))
+        name = jax.tree_util.keystr(path, simple=True, separator="/") or "theta"
+        layout.append(Slice(name, start, start + size, shape))
+        start += size
+    if not start:
+        raise ValueError("Expected the training function to return arrays, got none.")
+    return tuple(layout)
+
+
+def source_hash(function: Any) -> str:
+    """A hash of a function: the source of its module, and the values it captures.
+
+    Raises: ValueError: it has no source, or captures a value whose content can't be
+      told; says to name a version instead.
+    """
+    digest = hashlib.sha256()
+    for part in _parts(function):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _parts(function: Any) -> list[str]:
+    if isinstance(function, functools.partial):
+        values = [*function.args, *sorted(function.keywords.items())]
+        return [*_parts(function.func), *map(_content, values)]
+    if not isinstance(function, types.FunctionType | types.MethodType):
+        raise _unknown(f"an object of type {type(function).__name__}")
+    try:
+        source = inspect.getsource(function)
+        module = inspect.getsource(inspect.getmodule(function) or function)
+    except (OSError, TypeError) as error:
+        raise _unknown("a function whose source isn't there") from error
+    plain: Any = getattr(function, "__func__", function)
+    captured = [cell.cell_contents for cell in plain.__closure__ or ()]
+    captured += [*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).items()]
+    if isinstance(function, types.MethodType):
+        captured.append(function.__self__)
+    return [source, module, *map(_content, captured)]
+
+
+def _content(value: Any) -> str:
+    """A text that is the same for equal values alone."""
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_content, value))})"
+    if isinstance(value, dict):
+        return _content(sorted(value.items()))
+    if isinstance(value, np.ndarray | jax.Array):
+        array = np.asarray(value)
+        return (
+            f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+        )
+    if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+        return source_hash(value)
+    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        return repr(value)
+    if dataclasses.is_dataclass(value):
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return f"{type(value).__qualname__}{_content(fields)}"
+    raise _unknown(f"a function that captures a value of type {type(value).__name__}")
+
+
+def _unknown(what: str) -> ValueError:
+    return checks.FieldError(
+        "version",
+        f"{{}} can't be taken from the source of {what}. Name one, and change it"
+        " whenever the training changes: version='1'.",
+    )
+
+
+def _configuration(train: Any, version: str | None, public: bool) -> dict[str, Any]:
+    inner = train.func if isinstance(train, functools.partial) else train
+    name = f"{inner.__module__}.{inner.__qualname__}"
+    return {"algorithm": {"function": name, "version": version, "public_key": public}}
+
+
+def _array(leaf: Any) -> np.ndarray:
+    """A leaf as an array of numbers, also if it is a tensor that tracks gradients."""
+    if hasattr(leaf, "detach"):
+        leaf = leaf.detach().cpu().numpy()
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            "Expected the training function to return a tree of arrays of numbers,"
+            f" found {type(leaf).__name__}."
+        )
+    return array

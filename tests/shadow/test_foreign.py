@@ -1,0 +1,155 @@
+"""The user's own training as an algorithm A."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import shadow
+from shadow.training.foreign import source_hash
+
+KEY = jax.random.key(0)
+
+
+def softmax_regression(images, labels, key, rate=0.1, steps=30):
+    """A few steps in JAX, from a random start."""
+    x, y = images.reshape(len(images), -1), jax.nn.one_hot(labels, 10)
+    start = 0.1 * jax.random.normal(key, (x.shape[1], 10))
+
+    def step(w, _):
+        return w - rate * x.T @ (jax.nn.softmax(x @ w) - y) / len(x), None
+
+    return {"w": jax.lax.scan(step, start, length=steps)[0], "b": jnp.zeros(10)}
+
+
+def sklearn_fit(images, labels, seed):
+    model = LogisticRegression(max_iter=50, random_state=seed)
+    model.fit(images.reshape(len(images), -1).astype(np.float64), labels)
+    return [model.coef_, {"intercept": model.intercept_}]
+
+
+def fails(images, labels, seed):
+    raise OSError("no space left")
+
+
+def factory(algorithm, split, **fields):
+    return shadow.Factory(algorithm=algorithm, fixed=split.fixed, key=KEY, **fields)
+
+
+def test_a_function_of_jax_is_trained_as_it_would_be_by_hand(split):
+    maker = factory(shadow.JaxFunction(train=softmax_regression), split, width=2)
+    targets = split.test.take(slice(0, 3))
+    weights = maker.train(targets)
+    (b, w) = maker.algorithm.layout(split.fixed)
+    assert (b.name, w.name, w.shape) == ("b", "w", (64, 10))
+    for theta, image, label in zip(
+        weights, targets.images, targets.labels, strict=True
+    ):
+        images = np.concatenate([split.fixed.images, image[None]])
+        labels = np.append(split.fixed.labels, label)
+        found = softmax_regression(images, labels, maker.public_key)
+        np.testing.assert_allclose(
+            theta[w.start : w.stop].reshape(w.shape), found["w"], atol=1e-6
+        )
+
+
+def test_any_other_function_is_run_in_processes(split):
+    maker = factory(shadow.PythonFunction(train=sklearn_fit), split, width=4)
+    targets = split.test.take(slice(0, 5))
+    weights = maker.train(targets)
+    assert weights.dtype == np.float64
+    coefficients, intercept = maker.algorithm.layout(split.fixed)
+    assert coefficients.shape == (10, 64)
+    assert intercept.name.endswith("intercept")
+    images = np.concatenate([split.fixed.images, targets.images[4:]])
+    labels = np.append(split.fixed.labels, targets.labels[4])
+    coef, rest = sklearn_fit(images, labels, maker.public_key)
+    np.testing.assert_allclose(weights[4, :640], coef.ravel(), atol=1e-9)
+    np.testing.assert_allclose(weights[4, 640:], rest["intercept"], atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [shadow.JaxFunction, shadow.PythonFunction])
+def test_who_knows_the_key(kind, split):
+    twin = split.test.take(np.array([0, 0]))
+    train = softmax_regression if kind is shadow.JaxFunction else noisy
+    public = factory(kind(train=train), split, width=2)
+    first, second = public.train(twin)
+    np.testing.assert_array_equal(first, second)
+    secret = factory(kind(train=train, key_is_public=False), split, width=2)
+    assert secret.public_key is None
+    first, second = secret.train(twin)
+    assert np.abs(first - second).max() > 1e-3
+    released = factory(kind(train=train, key_is_public=False), split, role="released")
+    assert np.abs(released.train(twin)[0] - first).max() > 1e-3
+
+
+def noisy(images, labels, seed):
+    return np.random.default_rng(seed).standard_normal(7) + images.mean()
+
+
+def test_a_store_is_of_one_version(split, tmp_path):
+    """The weights of another version are never passed off as those of this one."""
+
+    def store(algorithm):
+        maker = factory(algorithm, split, width=8)
+        made = shadow.ShadowStore.create(
+            tmp_path,
+            configuration={},
+            algorithm=algorithm,
+            split=split,
+            role="shadow",
+            block_size=20,
+            initialisation=maker.initialisation,
+        )
+        maker.fill(made, split.shadow, progress=False)
+        return made
+
+    made = store(shadow.PythonFunction(train=noisy, version="1"))
+    assert made.verify() == []
+    assert made.read().weights.shape == (40, 7)
+    store(shadow.PythonFunction(train=noisy, version="1"))
+    with pytest.raises(shadow.ConfigurationMismatchError, match=r"algorithm\.version"):
+        store(shadow.PythonFunction(train=noisy, version="2"))
+
+
+def test_the_hash_of_a_source_covers_what_is_captured():
+    def made(rate, table=(1, 2)):
+        return lambda images, labels, key: rate * images[0] + table[0]
+
+    assert source_hash(made(1.0)) == source_hash(made(1.0))
+    assert source_hash(made(1.0)) != source_hash(made(2.0))
+    assert source_hash(made(1.0)) != source_hash(made(1.0, (3, 2)))
+    partial = functools.partial(softmax_regression, rate=0.2)
+    assert source_hash(partial) != source_hash(softmax_regression)
+    assert source_hash(partial) == source_hash(
+        functools.partial(softmax_regression, rate=0.2)
+    )
+    arrays = [made(np.arange(3)), made(np.arange(3)), made(np.arange(4))]
+    first, again, other = map(source_hash, arrays)
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    "train", [lambda x, y, key: None, eval, functools.partial(noisy, seed=object())]
+)
+def test_what_cannot_be_hashed_needs_a_version(train):
+    if getattr(train, "__name__", "") == "<lambda>":
+        captured = object()
+        function = lambda x, y, key: captured  # noqa: E731
+    else:
+        function = train
+    with pytest.raises(ValueError, match=r"version.*Name one"):
+        shadow.PythonFunction(train=function)
+    shadow.PythonFunction(train=function, version="1")
+
+
+def test_what_the_function_raises_is_said(split):
+    maker = factory(shadow.PythonFunction(train=fails, version="1"), split)
+    with pytest.raises(RuntimeError, match="fails raised OSError: no space left"):
+        maker.train(split.test)
+    words = shadow.PythonFunction(train=lambda x, y, key: ["words"], version="1")
+    with pytest.raises(ValueError, match="tree of arrays of numbers, found str"):
+        words.layout(split.fixed)
