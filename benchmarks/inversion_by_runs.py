@@ -93,7 +93,7 @@ def measured(framework: str, targets: int, seed: int) -> dict[str, object]:
         "largest_mse": float(errors.max()),
         "certified": int(found.certified.sum()),
         "labels_right": int((found.labels == parts.test.labels).sum()),
-        "trainings_per_target": round(found.trainings / targets, 1),
+        "trainings_per_target": round(found.trainings.sum() / targets, 1),
         "seconds_per_target": round(seconds / targets, 1),
     }
 

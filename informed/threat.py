@@ -112,6 +112,8 @@ class Reconstruction:
         leaves more of theta unexplained than noise does, that counts as noise.
       label_margins: (releases,), how much worse the second label explains theta than
         the first, as a quotient >= 1; where labels are recovered.
+      trainings: (releases,), how often A was run; what releases share counts for the
+        first. Derivatives that are carried along in a run are not counted.
     """
 
     images: Images
@@ -120,6 +122,7 @@ class Reconstruction:
     certified: Bool[np.ndarray, " releases"] | None = None
     expected_mse: Float[np.ndarray, " releases"] | None = None
     label_margins: Float[np.ndarray, " releases"] | None = None
+    trainings: Int[np.ndarray, " releases"] | None = None
 
     @classmethod
     def joined(cls, parts: "Sequence[Reconstruction]") -> "Reconstruction":

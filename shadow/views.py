@@ -20,7 +20,7 @@ from typing import Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32
+from jaxtyping import Array, Float, Float32
 
 from shadow import checks, rounding
 from shadow.victims import Slice, Victim
@@ -32,8 +32,8 @@ _MODELS_AT_ONCE = 64
 _LEARNT_FROM = 4000  # public images, for components
 _DEVIATIONS = 30.0
 
-Weights = Float32[np.ndarray, "models params"]
-Features = Float32[np.ndarray, "models features"]
+Weights = Float[np.ndarray, "models params"]
+Features = Float[np.ndarray, "models features"]
 
 
 @runtime_checkable
@@ -258,7 +258,9 @@ class Layers:
             )
         if self.precision == "float32":
             return weights, np.empty(0)
-        return rounding.rounded(weights, self.precision, self.layout)
+        return rounding.rounded(
+            np.asarray(weights, np.float32), self.precision, self.layout
+        )
 
     def _chosen(self, values: np.ndarray) -> np.ndarray:
         return values if self.columns is None else values[:, self.columns]

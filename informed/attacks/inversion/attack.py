@@ -89,7 +89,7 @@ class TrainingInversion:
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
-        solver = Solver(self.config, knowledge, key)
+        solver, runs = Solver(self.config, knowledge, key), 0
         for i in tqdm(
             range(len(release)),
             desc="inversion",
@@ -105,7 +105,12 @@ class TrainingInversion:
             guess = None if guesses is None else guesses[i][None]
             starts = solver.starts.of(published.theta, labels[:, None], guess)
             best = _first_explained(solver.solve(published, start) for start in starts)
-            yield dataclasses.replace(_reconstruction(best), label_margins=margins)
+            runs, before = solver.runs.runs, runs
+            yield dataclasses.replace(
+                _reconstruction(best),
+                label_margins=margins,
+                trainings=np.array([runs - before]),
+            )
 
     def several(
         self,
