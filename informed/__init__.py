@@ -23,6 +23,7 @@ from informed.runs.experiment import (
     InversionStage,
     ShadowConfig,
 )
+from informed.runs.named import add_attack
 from informed.threat import (
     Attack,
     Knowledge,
@@ -45,6 +46,7 @@ __all__ = [
     "RetrainingMembership",
     "ShadowConfig",
     "TrainingInversion",
+    "add_attack",
     "defaults",
     "membership_game",
     "mse",

@@ -27,7 +27,9 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
         value = getattr(settings, field.name, None)
         if isinstance(settings, type) and callable(field.default_factory):
             value = field.default_factory()
-        if dataclasses.is_dataclass(value):
+        if isinstance(value, dict):
+            values[field.name] = config_dict.ConfigDict(value)
+        elif dataclasses.is_dataclass(value):
             values[field.name] = defaults(value)
         elif value is None:
             values[field.name] = config_dict.placeholder(_type(hints[field.name]))

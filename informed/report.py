@@ -22,8 +22,7 @@ def reconstruction_grid(
     neighbours: np.ndarray,
     errors: np.ndarray,
     neighbour_errors: np.ndarray,
-    inversions: np.ndarray | None,
-    inversion_errors: np.ndarray,
+    others: Mapping[str, tuple[np.ndarray, np.ndarray]],
     attack: str = "RecoNN",
 ) -> None:
     """Draw targets, reconstructions and nearest neighbours in rows.
@@ -32,7 +31,7 @@ def reconstruction_grid(
       path: PNG file.
       targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
       errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
-      inversions, inversion_errors: of the first targets, a row of its own; or None.
+      others: name -> (images, errors) of other attacks, on the first targets.
       attack: what the reconstructions are called.
     """
     columns = len(targets)
@@ -41,8 +40,8 @@ def reconstruction_grid(
         (attack.replace(" ", "\n"), reconstructions, errors),
         ("nearest\nneighbour", neighbours, neighbour_errors),
     ]
-    if inversions is not None:
-        rows.insert(1, ("training\ninversion", inversions, inversion_errors))
+    for name, (images, found) in others.items():
+        rows.insert(1, (name.replace(" ", "\n"), images, found))
     figure = matplotlib.figure.Figure(
         figsize=(1.05 * columns + 1.3, 1.0 + 1.05 * len(rows)), dpi=120
     )
@@ -113,6 +112,9 @@ def table(results: Mapping[str, Any]) -> str:
         ("nearest-neighbour oracle", f"{results['nn_oracle_mse']:.5f}"),
         ("mean image", f"{results['mean_image_mse']:.5f}"),
     ]
+    for name, found in results["attacks"].items():
+        if name not in ("reconn", "inversion"):
+            rows.append((f"{name}, {found['targets']} targets", f"{found['mse']:.3g}"))
     if results["inversion_targets"]:
         count = results["inversion_targets"]
         name = f"inversion, median of {count}"

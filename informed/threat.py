@@ -148,6 +148,57 @@ class Attack(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """What an adversary is told who sees weights alone; no D_-. None: not told.
+
+    Attributes:
+      network: (params,) theta -> a homogeneous network.
+      lower: the victim's training problem, `attacks.bilevel.Lower`.
+      targets: (points,), labels of the training points.
+      mean: (inputs,), what was subtracted from them.
+    """
+
+    network: Callable[[np.ndarray], Any] | None = None
+    lower: Any = None
+    targets: Float[np.ndarray, " points"] | None = None
+    mean: Float[np.ndarray, " inputs"] | None = None
+
+    def require(self, *needed: str) -> None:
+        """Raise FieldError unless all of these fields are told."""
+        missing = [name for name in needed if getattr(self, name) is None]
+        if missing:
+            raise checks.FieldError(
+                missing[0],
+                f"This attack needs to be told {', '.join(missing)}; this adversary"
+                " isn't.",
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """What attacks on weights alone give: many points for each release, in no order.
+
+    Attributes:
+      points: (releases, candidates, inputs).
+      scores: (releases, candidates), larger for those that explain more of theta.
+    """
+
+    points: Float[np.ndarray, "releases candidates inputs"]
+    scores: Float[np.ndarray, "releases candidates"]
+
+
+@runtime_checkable
+class CandidateAttack(Protocol):
+    """An attack on weights alone."""
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Candidates for training points of every release."""
+        ...
+
+
 @runtime_checkable
 class MembershipAttack(Protocol):
     """An informed membership attack M: theta, D_-, A, z_0, z_1 -> which one."""

@@ -75,7 +75,8 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
 
     Args:
       cls: a dataclass whose fields are int, float, bool, str, a tuple of one of
-        them, an optional one of them, or another such dataclass.
+        them, an optional one of them, another such dataclass, a mapping of names to
+        one, or a class with a method `from_values(values, where)`.
       values: field name -> value; a field left out takes its default.
       where: how the mapping is called in messages, as in "config.shadow".
     Raises: ValueError: unknown field (with the nearest name), missing field, wrong
@@ -106,6 +107,15 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as the annotated type, without guessing."""
+    if typing.get_origin(hint) is Mapping:
+        if not isinstance(value, Mapping):
+            raise ValueError(
+                f"Expected {where} to be a group of groups, got {value!r}."
+            )
+        item = typing.get_args(hint)[1]
+        return {name: _convert(item, v, f"{where}.{name}") for name, v in value.items()}
+    if hasattr(hint, "from_values") and isinstance(value, Mapping):
+        return hint.from_values(value, where)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, Mapping):
             raise ValueError(

@@ -28,10 +28,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from informed.threat import Architecture, Candidates
 from shadow import checks
+from shadow.release import Release
 
 Points = Float[Array, "points inputs"]
 Theta = Float[Array, " params"]
@@ -41,6 +44,7 @@ INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
 OPTIMISERS = ("adam", "line_search")
 REVISION = 1  # see `shadow.records`
 _MEMORY = 10
+_GREY, _SPREAD = 0.5, 0.1  # of where an attack begins that isn't told where
 _HALVINGS = 20  # of a step, at most; each next one begins at twice the last
 
 
@@ -89,6 +93,11 @@ class Lower:
                 '{} is "exact", which only affine victims have. Use'
                 ' "conjugate_gradients".',
             )
+
+    @property
+    def inputs(self) -> int:
+        """Length of a point."""
+        return self.num_params - 1 if self.first is None else self.first[0]
 
     def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
         """E."""
@@ -419,6 +428,38 @@ def attack(
     begin = (start, first, optimise.init(start))
     (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
     return Ended(points, solution.theta, distance(solution.theta), solution.slope_norm)
+
+
+@dataclasses.dataclass(frozen=True)
+class BilevelAttack:
+    """One run for each release; see `informed.threat.CandidateAttack`.
+
+    It begins at noise around grey, and solves the lower problem from the release.
+    """
+
+    config: BilevelConfig = BilevelConfig()
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Needs lower and targets. Scores are minus the distance of theta."""
+        architecture.require("lower", "targets")
+        lower, targets = architecture.lower, jnp.asarray(architecture.targets)
+        inputs = lower.inputs
+        noise = jax.random.normal(key, (len(targets), inputs), targets.dtype)
+
+        @jax.jit
+        def run(theta: Theta) -> Ended:
+            start = _GREY + _SPREAD * noise
+            return attack(self.config, lower, theta, start, targets, theta)
+
+        ends = [run(jnp.asarray(theta, targets.dtype)) for theta in release.weights]
+        return Candidates(
+            points=np.stack([np.asarray(end.points) for end in ends]),
+            scores=np.stack(
+                [np.full(len(targets), -float(end.distance)) for end in ends]
+            ),
+        )
 
 
 def matching(

@@ -21,7 +21,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from informed.threat import Architecture, Candidates
 from shadow import checks
+from shadow.release import Release
 from shadow.training import max_margin as margin
 from shadow.victims import homogeneous
 from shadow.victims.homogeneous import Network
@@ -58,6 +60,27 @@ class Prototypes:
 
     points: np.ndarray
     labels: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInversion:
+    """`invert` as an attack on weights alone; see `informed.threat.CandidateAttack`."""
+
+    config: InversionOfModel = InversionOfModel()
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Needs the network. Scores are all equal: nothing tells points apart."""
+        architecture.require("network")
+        assert architecture.network is not None
+        found = [
+            invert(self.config, architecture.network(theta), key=key).points
+            for theta in release.weights
+        ]
+        return Candidates(
+            points=np.stack(found), scores=np.ones((len(found), self.config.count))
+        )
 
 
 def invert(config: InversionOfModel, network: Network, *, key: Array) -> Prototypes:

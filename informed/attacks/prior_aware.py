@@ -28,6 +28,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
+from shadow import checks
 from shadow.data import Examples
 from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
 from shadow.training.private import PrivateSteps
@@ -47,6 +48,28 @@ class Evidence:
 
     products: Float[np.ndarray, "runs steps candidates"]
     squared: Float[np.ndarray, "runs steps candidates"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PriorAwareConfig:
+    """The attack as a callable.
+
+    Attributes:
+      score: "posterior", which is exact, or "published".
+    """
+
+    score: str = "posterior"
+
+    def __post_init__(self) -> None:
+        checks.choice("score", self.score, ("posterior", "published"))
+
+    def __call__(
+        self, evidence: Evidence, privacy: PrivacyConfig
+    ) -> Float[np.ndarray, "runs candidates"]:
+        """The larger, the more probable; see `log_posterior`."""
+        if self.score == "published":
+            return published_score(evidence)
+        return log_posterior(evidence, privacy)
 
 
 def log_posterior(

@@ -17,6 +17,7 @@ from absl import flags
 from ml_collections import config_flags
 
 from informed import report
+from informed.attacks import registry
 from informed.cli import privacy
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.experiment import Experiment
@@ -43,6 +44,7 @@ _COMMANDS = {
     "diagnose": "why targets are easy or hard: diagnostics.json and pictures",
     "kkt": "weights alone: the KKT attack on a homogeneous network",
     "landscape": "weights alone: where attacks end, by where they begin",
+    "attacks": "list all attacks: what each sees, needs to be told, and gives",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
 _EXPECTED = (
@@ -179,6 +181,10 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "action", nargs="?", choices=("make", "verify"), default="make"
             )
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.add_argument("--debug", action="store_true", help="show tracebacks")
+        if name == "attacks":
+            continue
         command.add_argument("--workdir", type=Path, required=True)
         command.add_argument(
             "--shadow", type=Path, help="attack the shadow models of another workdir"
@@ -189,9 +195,7 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="go on with what other versions of jax or of this package made",
         )
-        command.add_argument("--json", action="store_true", help="print JSON")
         command.add_argument("--quiet", action="store_true", help="no progress bars")
-        command.add_argument("--debug", action="store_true", help="show tracebacks")
     privacy.add_parsers(commands)
     return parser
 
@@ -202,6 +206,11 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         if rest:
             raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
         privacy.execute(arguments)
+        return
+    if arguments.command == "attacks":
+        if rest:
+            raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+        print(_attacks(as_json=arguments.json))
         return
     paths = Paths(
         workdir=arguments.workdir,
@@ -233,7 +242,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     elif arguments.command == "train":
         pipeline.train(experiment, paths, progress=progress)
     elif arguments.command == "attack":
-        pipeline.attack(experiment, paths)
+        pipeline.attack(experiment, paths, progress=progress)
     elif arguments.command == "invert":
         if not experiment.inversion.targets:
             raise ValueError(
@@ -259,6 +268,22 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps({"stage": arguments.command, "done": True}))
     else:
         print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+def _attacks(*, as_json: bool) -> str:
+    """All attacks with their threat models."""
+    rows = [row.threat_model for row in registry.rows().values()]
+    if as_json:
+        return json.dumps(rows)
+    lines = []
+    for row in rows:
+        lines += [
+            f"{row['name']:<17}{row['about']}",
+            f"{'':<17}sees {row['sees']}; needs to know {', '.join(row['knows'])}"
+            + (f"; uses {', '.join(row['uses'])}" if row["uses"] else ""),
+            f"{'':<17}gives {', '.join(row['gives'])}",
+        ]
+    return "\n".join(lines)
 
 
 def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

@@ -2,19 +2,21 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from informed import metrics, report
+from informed.attacks import registry
 from informed.metrics import classifier
 from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import STAGES, Paths, Stage
 from shadow import data, files, records, victims
 from shadow.records import Record
-from shadow.store import ShadowStore
+from shadow.store import ShadowModels, ShadowStore
 
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
@@ -42,6 +44,10 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     needed = {"attack": stored.attack_record(experiment, shadows, released)}
     if experiment.inversion.targets:
         needed["invert"] = stored.invert_record(experiment, shadows, released)
+    for name in experiment.attacks:
+        needed[f"attack-{name}"] = stored.named_record(
+            experiment, name, shadows, released
+        )
     for name, record in needed.items():
         Stage.require(paths.workdir, name, record)
     with stage.running():
@@ -70,8 +76,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             neighbours=pool[neighbours.index[shown]],
             errors=errors[shown],
             neighbour_errors=neighbours.mse[shown],
-            inversions=None if inverted is None else inverted["images"][shown],
-            inversion_errors=inversion_errors[shown],
+            others=_rows(experiment, paths, truth, inverted, shown),
             attack=report.ATTACKS[experiment.reconn.kind],
         )
         report.distance_histogram(
@@ -118,6 +123,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             metrics.success_rate(errors < neighbours.mse)
         ),
         **_inversion_results(truth, inverted, inversion_errors),
+        "attacks": _by_name(experiment, paths, truth, neighbours.mse, guess, inverted),
         "released_accuracy": _released_accuracy(experiment, released, truth),
         **protection.of(developer, kind, truth.images, guesses, right),
         "shadow_models": experiment.reconn.models or len(shadows),
@@ -154,6 +160,71 @@ def _inversion_results(
         "inversion_labels_right": int(
             (inverted["labels"] == truth.labels[:count]).sum()
         ),
+    }
+
+
+def _rows(
+    experiment: Experiment,
+    paths: Paths,
+    truth: ShadowModels,
+    inverted: Mapping[str, np.ndarray] | None,
+    shown: slice,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Images and errors of the attacks beside the reconstructor, for the picture."""
+    found = {} if inverted is None else {"training inversion": inverted["images"]}
+    for name in experiment.attacks:
+        found[name] = _named(paths, name)["images"]
+    return {
+        name: (
+            images[shown],
+            metrics.mse(truth.images[: len(images)], images)[shown],
+        )
+        for name, images in found.items()
+    }
+
+
+def _named(paths: Paths, name: str) -> dict[str, np.ndarray]:
+    return files.read_arrays(paths.workdir / "attacks" / f"{name}.npz")
+
+
+def _by_name(
+    experiment: Experiment,
+    paths: Paths,
+    truth: ShadowModels,
+    oracle: np.ndarray,
+    guess: Mapping[str, np.ndarray],
+    inverted: Mapping[str, np.ndarray] | None,
+) -> dict[str, dict[str, Any]]:
+    """What every attack of the run found, by its name."""
+    found = {"reconn": (experiment.reconn.kind.replace("network", "reconn"), guess)}
+    if inverted is not None:
+        found["inversion"] = ("inversion", inverted)
+    for name, named in experiment.attacks.items():
+        found[name] = (named.type, _named(paths, name))
+    return {
+        name: _summary(kind, truth, oracle, arrays)
+        for name, (kind, arrays) in found.items()
+    }
+
+
+def _summary(
+    kind: str, truth: ShadowModels, oracle: np.ndarray, found: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """One attack's reconstructions beside the truth."""
+    count = len(found["images"])
+    errors = metrics.mse(truth.images[:count], found["images"])
+    right = found["labels"] == truth.labels[:count] if "labels" in found else None
+    certified = found.get("certified")
+    return {
+        "type": kind,
+        "sees": registry.find(kind).sees,
+        "targets": count,
+        "mse": float(errors.mean()),
+        "mse_median": float(np.median(errors)),
+        "mse_largest": float(errors.max()),
+        "labels_right": None if right is None else int(right.sum()),
+        "certified": None if certified is None else int(certified.sum()),
+        "closer_than_oracle": float(np.mean(errors < oracle[:count])),
     }
 
 

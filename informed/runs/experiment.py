@@ -5,6 +5,7 @@ below it ever sees a ConfigDict. Every field has the same name in `configs/*.py`
 """
 
 import dataclasses
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from jaxtyping import Array
 
 from informed.attacks.inversion import InversionConfig
 from informed.metrics.classifier import ClassifierConfig
+from informed.runs.named import NamedAttack
 from reconn.config import ReconnConfig
 from shadow import checks
 from shadow.training import TrainingConfig
@@ -91,7 +93,10 @@ class EvaluationConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Everything that decides a run's result; all that is random comes from `seed`."""
+    """Everything that decides a run's result; all that is random comes from `seed`.
+
+    `reconn` and `inversion` are attacks of every run; `attacks` are others, by name.
+    """
 
     seed: int = 0
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
@@ -101,6 +106,7 @@ class Experiment:
     view: ViewConfig = dataclasses.field(default_factory=ViewConfig)
     reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
     inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
+    attacks: Mapping[str, NamedAttack] = dataclasses.field(default_factory=dict)
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
 
     @classmethod
@@ -130,6 +136,13 @@ class Experiment:
     def classifier_key(self) -> Array:
         """Root of the downstream classifier's randomness."""
         return jax.random.fold_in(jax.random.key(self.seed), 4)
+
+    def attack_key(self, name: str) -> Array:
+        """Root of a named attack's randomness."""
+        number = zlib.crc32(name.encode())
+        return jax.random.fold_in(
+            jax.random.fold_in(jax.random.key(self.seed), 5), number
+        )
 
     @property
     def model_configuration(self) -> dict[str, Any]:

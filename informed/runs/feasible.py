@@ -6,6 +6,7 @@ groups of fields, and of fields against the data and the machine.
 
 from informed.runs.experiment import Experiment
 from reconn import perceptual
+from reconn.config import ReconnConfig
 from shadow import checks, victims
 from shadow.data import Examples
 from shadow.victims import Victim
@@ -45,6 +46,17 @@ def require(experiment: Experiment, victim: Victim) -> None:
         "data.num_test",
         experiment.data.num_test,
     )
+    for name, attack in experiment.attacks.items():
+        _at_most(
+            f"config.attacks.{name}.targets",
+            attack.targets,
+            "data.num_test",
+            experiment.data.num_test,
+        )
+        if isinstance(attack.settings, ReconnConfig):
+            place = f"config.attacks.{name}.models"
+            models = attack.settings.models
+            _at_most(place, models, "shadow.count", shadow.count)
     with checks.under("config.view"):
         view.require(victim, public=shadow.count)
     if reconn.kind == "network":

@@ -4,6 +4,7 @@
     train      <workdir>/reconn/                      the RecoNN
     attack     <workdir>/reconstructions.npz          its guesses at the test targets
     invert     <workdir>/inversions.npz               inversions of a few of them
+    attack     <workdir>/attacks/NAME.npz             those of config.attacks as well
     evaluate   <workdir>/results.json, *.png          the comparison with the truth
 
 A finished stage does nothing; an interrupted one goes on. Every stage compares its
@@ -18,8 +19,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from informed.attacks import registry
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.reconn import ReconnAttack
+from informed.attacks.registry import Material
 from informed.runs import evaluation, feasible, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
@@ -42,7 +45,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     """All stages. Returns the contents of results.json."""
     shadow(experiment, paths, progress=progress)
     train(experiment, paths, progress=progress)
-    attack(experiment, paths)
+    attack(experiment, paths, progress=progress)
     invert(experiment, paths, progress=progress)
     return evaluation.evaluate(experiment, paths)
 
@@ -153,8 +156,10 @@ def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> Non
         )
 
 
-def attack(experiment: Experiment, paths: Paths) -> None:
-    """Reconstruct the test targets from the weights of the released models alone."""
+def attack(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+    """Reconstruct the test targets from what is released of their models alone."""
+    for name in experiment.attacks:
+        _attack_by_name(experiment, name, paths, progress=progress)
     store, released = stored.stores(experiment, paths)
     Stage.require(paths.workdir, "train", stored.train_record(experiment, store))
     stage = Stage(
@@ -178,6 +183,49 @@ def attack(experiment: Experiment, paths: Paths) -> None:
         if guess.labels is not None:
             arrays["labels"] = guess.labels
         files.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
+
+
+def _attack_by_name(
+    experiment: Experiment, name: str, paths: Paths, *, progress: bool
+) -> None:
+    """One of `experiment.attacks`."""
+    store, released = stored.stores(experiment, paths)
+    named = experiment.attacks[name]
+    row = registry.find(named.type)
+    stage = Stage(
+        paths.workdir,
+        f"attack-{name}",
+        stored.named_record(experiment, name, store, released),
+        outputs=(f"attacks/{name}.npz",),
+    )
+    if stage.done:
+        return
+    with stage.running():
+        whole = row.sees == "weights"
+        view = (stored.whole_view if whole else stored.view_of)(experiment, store)
+        material = Material(
+            shadows=store,
+            view=view,
+            workdir=paths.workdir / "attacks" / name,
+            key=experiment.attack_key(name),
+            progress=progress,
+        )
+        public = stored.examples(store, *stored.targets(store))
+        developer = stored.factory_of(experiment, store, role="released", width=1)
+        attacker = row.make(named.settings, material)
+        found = attacker(
+            publish(released.read().weights[: named.targets], view),
+            Knowledge.informed(developer, public=public),
+            key=material.key,
+        )
+        files.write_arrays(
+            paths.workdir / "attacks" / f"{name}.npz",
+            **{
+                field.name: np.asarray(getattr(found, field.name))
+                for field in dataclasses.fields(found)
+                if getattr(found, field.name) is not None
+            },
+        )
 
 
 def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:

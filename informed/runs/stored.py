@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from informed.attacks import registry
 from informed.attacks.inversion import config as inversion_config
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
-from shadow import data, training, victims
+from shadow import data, training, victims, views
 from shadow.factory import Factory
 from shadow.records import Record
 from shadow.store import ShadowStore
@@ -94,6 +95,22 @@ def invert_record(
     return Record.of(configuration, inversion=inversion_config.REVISION)
 
 
+def named_record(
+    experiment: Experiment, name: str, shadows: ShadowStore, released: ShadowStore
+) -> Record:
+    """What decides the reconstructions of one of `experiment.attacks`."""
+    named = experiment.attacks[name]
+    configuration = {
+        "seed": experiment.seed,
+        "view": dataclasses.asdict(experiment.view),
+        "attacks": {name: named.values},
+        "shadow_fingerprint": shadows.fingerprint(),
+        "released_fingerprint": released.fingerprint(),
+    }
+    row = registry.find(named.type)
+    return Record.of(configuration, views=views.REVISION, **{row.name: row.revision})
+
+
 def evaluate_record(
     experiment: Experiment, shadows: ShadowStore, released: ShadowStore
 ) -> Record:
@@ -105,8 +122,17 @@ def evaluate_record(
         **inverted.configuration,
         "evaluation": dataclasses.asdict(experiment.evaluation),
     }
+    named = [
+        named_record(experiment, name, shadows, released) for name in experiment.attacks
+    ]
+    if named:
+        configuration["attacks"] = {
+            name: each.values for name, each in experiment.attacks.items()
+        }
     own = Record.of(configuration, evaluation=REVISION)
     versions = {**attacked.versions, **inverted.versions, **own.versions}
+    for record in named:
+        versions |= record.versions
     return Record(own.configuration, versions)
 
 

@@ -64,7 +64,7 @@ class SweepConfig:
       x: the field along the axis, or a column of the table, such as epsilon, which some
         points may lack; "" draws a bar a point.
       series: fields whose values are drawn as lines of their own.
-      metric: what is drawn.
+      metric: what is drawn: a field of the table, or "attacks.NAME.mse" and the like.
     """
 
     title: str
@@ -80,7 +80,8 @@ class SweepConfig:
             raise checks.FieldError(
                 "points", "Expected {} to hold at least one, got none."
             )
-        checks.choice("metric", self.metric, _METRICS)
+        if not self.metric.startswith("attacks."):
+            checks.choice("metric", self.metric, _METRICS)
         fields = {field for point in self.points for field in _own(point)}
         for field in filter(None, (self.x, *self.series)):
             if field not in fields and not (field == self.x and field in _METRICS):
@@ -178,6 +179,8 @@ def run(
         row: dict[str, Any] = {"point": point.name}
         row |= {name: _value(point.experiment, name) for name in fields}
         row |= {name: results[name] for name in _METRICS} | {_PAPER: point.paper}
+        if config.metric not in row:
+            row[config.metric] = _of_attack(results, config.metric)
         rows.append(row)
         files.write_bytes(workdir / "sweep.csv", _csv(rows).encode())
         files.write_bytes(workdir / "sweep.png", _figure(config, rows))
@@ -332,3 +335,21 @@ def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None
     """The nearest-neighbour oracle, averaged over the points."""
     mean = sum(row["nn_oracle_mse"] for row in rows) / max(1, len(rows))
     draw(mean, color="0.5", ls="--", label=f"NN oracle {mean:.4f}")
+
+
+def _of_attack(results: Mapping[str, Any], metric: str) -> float | None:
+    """The value of "attacks.NAME.FIELD".
+
+    Raises: ValueError: the run has no such attack, or it gives no such number.
+    """
+    _, _, place = metric.partition(".")
+    name, _, field = place.rpartition(".")
+    found = results["attacks"].get(name, {})
+    if field not in found or isinstance(found[field], str):
+        known = [f"attacks.{name}.mse" for name in results["attacks"]]
+        raise checks.FieldError(
+            "config.metric",
+            f"{{}} is {metric!r}, which this run doesn't give; it gives, for example,"
+            f" {', '.join(known)}.",
+        )
+    return found[field]

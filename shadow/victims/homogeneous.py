@@ -123,6 +123,26 @@ def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
     return sums if layer.b is None else sums + layer.b[None]
 
 
+def restore(
+    config: HomogeneousConfig, inputs: int, theta: Float[np.ndarray, " params"]
+) -> Network:
+    """The network of a vector of weights; the inverse of `flat`.
+
+    Raises: ValueError: another number of weights.
+    """
+    shapes = jax.eval_shape(lambda key: init(config, inputs, key), jax.random.key(0))
+    leaves, tree = jax.tree.flatten(shapes)
+    sizes = [leaf.size for leaf in leaves]
+    if theta.shape != (sum(sizes),):
+        raise ValueError(f"Expected ({sum(sizes)},) weights, got {theta.shape}.")
+    parts = np.split(theta, np.cumsum(sizes)[:-1])
+    values = [
+        np.asarray(part, leaf.dtype).reshape(leaf.shape)
+        for part, leaf in zip(parts, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, values)
+
+
 def squared_norm(network: Network) -> Float[Array, ""]:
     """|theta|^2."""
     return jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(network)]).sum()

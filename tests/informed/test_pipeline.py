@@ -432,3 +432,47 @@ def test_help_works_as_a_command():
     )
     for stage in (*stages.STAGES, "run"):
         assert stage in found.stdout
+
+
+def test_attacks_by_name(tmp_path, capsys):
+    """Their results and records go by their names, and one that is done is kept."""
+    file = tmp_path / "config.py"
+    file.write_text(NAMED)
+    arguments = [f"--config={file}", f"--workdir={tmp_path / 'run'}", "--quiet"]
+    results = json.loads(run(capsys, "run", *arguments, "--json"))
+    found = results["attacks"]
+    assert set(found) == {"reconn", "exact", "nothing"}
+    assert found["exact"]["type"] == "inversion"
+    assert found["exact"]["targets"] == found["exact"]["certified"] == 1
+    assert found["exact"]["mse"] < 1e-9 < found["nothing"]["mse"]
+    assert found["nothing"]["mse"] == pytest.approx(results["mean_image_mse"], rel=1e-5)
+    assert "exact, 1 targets" in run(capsys, "evaluate", *arguments)
+    message = refused(capsys, "attack", *arguments, "--config.attacks.exact.steps=9")
+    assert "attacks.exact.steps: 8 there, 9 asked for" in message
+    message = refused(capsys, "run", *arguments, "--config.attacks.exact.targets=99")
+    assert "config.attacks.exact.targets <= data.num_test" in message
+    file.write_text(NAMED.replace('"mean_image"', '"kkt"'))
+    message = refused(capsys, "run", *arguments)
+    assert "config.attacks.nothing.type" in message
+    assert "of the protocol 'candidates'" in message
+
+
+NAMED = """
+import informed
+
+def get_config():
+    config = informed.defaults(informed.Experiment)
+    config.data.num_fixed, config.data.num_test = 60, 4
+    config.shadow.count, config.training.epochs = 40, 15
+    config.reconn.epochs, config.reconn.widths = 1, (4,)
+    informed.add_attack(config, "exact", "inversion", targets=1)
+    informed.add_attack(config, "nothing", "mean_image")
+    return config
+"""
+
+
+def test_all_attacks_are_listed(capsys):
+    found = json.loads(run(capsys, "attacks", "--json"))
+    assert {"name", "sees", "knows", "gives"} <= set(found[0])
+    text = run(capsys, "attacks")
+    assert all(each["name"] in text for each in found)

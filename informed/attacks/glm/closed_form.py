@@ -124,14 +124,16 @@ def reconstruct_softmax(
     penalty: float = 0.0,
     weights: Float[np.ndarray, " known"] | None = None,
     target_weight: float = 1.0,
+    penalise_intercepts: bool = False,
 ) -> GlmReconstruction:
-    """Theorem 1 for multinomial logistic regression with unpenalised intercepts.
+    """Theorem 1 for multinomial logistic regression.
 
     The target's share of the gradient is the outer product of its residuals over the
     classes and (1, x); x is its least-squares solution. Also recovers the features
     before any softmax head on fixed features.
 
-    Args: as `reconstruct_glm`; theta has a row a class, labels are 0 .. classes - 1.
+    Args: as `reconstruct_glm`; theta has a row a class, labels are 0 .. classes - 1;
+      penalise_intercepts: whether the penalty is on intercepts as well.
     Raises: as `reconstruct_glm`.
     """
     theta, intercepts, known = _as_float64(theta, intercepts, known)
@@ -141,7 +143,7 @@ def reconstruct_softmax(
     if weights is not None:
         errors = errors * np.asarray(weights, np.float64)[:, None]
     share = errors.T @ known + penalty * theta
-    share_0 = errors.sum(axis=0)
+    share_0 = errors.sum(axis=0) + penalise_intercepts * penalty * intercepts
     norm = float(np.linalg.norm(share_0))
     rounding = _EPS * float(np.linalg.norm(np.abs(errors).sum(axis=0)))
     _check_residual(norm, rounding, len(known))

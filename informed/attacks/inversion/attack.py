@@ -85,13 +85,13 @@ class TrainingInversion:
 
         What is found for a release doesn't depend on the others.
         """
-        knowledge.require(release)
+        knowledge.require(release, "fixed", "algorithm")
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
         solver, runs = Solver(self.config, knowledge, key), 0
         for i in tqdm(
-            range(len(release)),
+            range(len(release.weights)),
             desc="inversion",
             unit=" targets",
             disable=None if self.progress else True,

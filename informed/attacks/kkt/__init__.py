@@ -10,6 +10,7 @@ from informed.attacks.kkt.config import COEFFICIENTS, KktConfig, Knobs
 from informed.attacks.kkt.descent import (
     REVISION,
     Candidates,
+    KktAttack,
     attack,
     attack_many,
     directions,
@@ -19,6 +20,7 @@ __all__ = [
     "COEFFICIENTS",
     "REVISION",
     "Candidates",
+    "KktAttack",
     "KktConfig",
     "Knobs",
     "attack",

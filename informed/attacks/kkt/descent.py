@@ -37,9 +37,12 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from informed import threat
 from informed.attacks.kkt import stationarity
 from informed.attacks.kkt.config import KktConfig, Knobs
+from informed.threat import Architecture
 from shadow import checks
+from shadow.release import Release
 from shadow.training import max_margin as margin
 from shadow.victims import homogeneous
 from shadow.victims.homogeneous import Network
@@ -78,6 +81,33 @@ class Candidates:
     def alive(self) -> np.ndarray:
         """Candidates with a multiplier worth the name; (candidates,) bool."""
         return self.multipliers > _DEAD * self.multipliers.max()
+
+
+@dataclasses.dataclass(frozen=True)
+class KktAttack:
+    """One run for each release; see `informed.threat.CandidateAttack`."""
+
+    config: KktConfig = dataclasses.field(default_factory=KktConfig)
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> threat.Candidates:
+        """Needs the network, uses the mean. Scores are multipliers."""
+        architecture.require("network")
+        assert architecture.network is not None
+        found = [
+            attack(
+                self.config,
+                architecture.network(theta),
+                key=key,
+                mean=architecture.mean,
+            )
+            for theta in release.weights
+        ]
+        return threat.Candidates(
+            points=np.stack([each.points for each in found]),
+            scores=np.stack([each.multipliers for each in found]),
+        )
 
 
 def attack(

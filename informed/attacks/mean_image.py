@@ -1,0 +1,48 @@
+"""The best guess without the release: what every attack has to beat.
+
+THREAT: knows D_-, and public images where it has them. Sees nothing.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Array
+
+from informed.threat import Knowledge, Reconstruction
+from shadow.release import Release
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanImageConfig:
+    """It has no settings."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MeanImage:
+    """The mean of all images that the adversary knows, of the label where it is told.
+
+    Among all guesses it has the least expected squared error.
+    """
+
+    config: MeanImageConfig = MeanImageConfig()
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """One image a release; needs fixed, uses public and labels."""
+        del key
+        knowledge.require(release, "fixed")
+        assert knowledge.fixed is not None
+        images, labels = knowledge.fixed.images, knowledge.fixed.labels
+        if knowledge.public is not None:
+            images = np.concatenate([images, knowledge.public.images])
+            labels = np.concatenate([labels, knowledge.public.labels])
+        mean = images.mean(axis=0)
+        if knowledge.labels is None:
+            return Reconstruction(images=np.stack([mean] * len(release)))
+        of_label = {
+            int(label): images[labels == label].mean(axis=0)
+            for label in np.unique(labels)
+        }
+        guesses = [of_label.get(int(label), mean) for label in knowledge.labels]
+        return Reconstruction(images=np.stack(guesses), labels=knowledge.labels)

@@ -1,0 +1,85 @@
+"""`config.attacks.NAME`: attacks of a run beside the reconstructor, by name."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import config_dict
+
+from informed.attacks import registry
+from informed.defaults import defaults
+from shadow import checks
+
+_OWN = ("type", "targets")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NamedAttack:
+    """One attack of a run.
+
+    Attributes:
+      type: a name of `informed.attacks.registry`.
+      targets: how many of the released models are attacked, from the first on; None:
+        all of them.
+      settings: of the attack, its row's dataclass.
+    """
+
+    type: str
+    targets: int | None = None
+    settings: Any
+
+    def __post_init__(self) -> None:
+        if self.targets is not None:
+            checks.at_least("targets", self.targets, 1)
+        protocol = registry.find(self.type).protocol
+        if protocol != "reconstruction":
+            raise checks.FieldError(
+                "type",
+                f"{{}} is {self.type!r}, an attack of the protocol {protocol!r}; a run"
+                " takes those of the protocol 'reconstruction'.",
+            )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All fields side by side, as a configuration has them; JSON-able."""
+        own = {"type": self.type, "targets": self.targets}
+        return own | dataclasses.asdict(self.settings)
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any], where: str) -> "NamedAttack":
+        """From `type`, `targets` and the attack's own fields, side by side.
+
+        Raises: ValueError: no or an unknown type, or a field that the attack hasn't.
+        """
+        if "type" not in values:
+            raise ValueError(
+                f"{where}.type is missing. Attacks: {', '.join(registry.rows())}."
+            )
+        with checks.under(where):
+            row = registry.find(values["type"])
+        own = {name: values[name] for name in _OWN if name in values}
+        rest = {name: each for name, each in values.items() if name not in _OWN}
+        if set(rest) == {"settings"}:  # as `dataclasses.asdict` writes it
+            rest = rest["settings"]
+        settings = checks.build(row.config, rest, where)
+        with checks.under(where):
+            return cls(**own, settings=settings)
+
+
+def add_attack(
+    config: config_dict.ConfigDict, name: str, type: str, **settings: Any
+) -> None:
+    """Add an attack to a configuration; for configuration files.
+
+    Args:
+      config: of an experiment.
+      name: its results are `results["attacks"][name]`.
+      type: a name of `informed.attacks.registry`.
+      settings: fields of the attack that deviate from its defaults, and `targets`.
+    Raises: ValueError: an unknown type.
+    """
+    values = defaults(registry.find(type).config)
+    with values.unlocked(), config.unlocked():
+        values.type, values.targets = type, config_dict.placeholder(int)
+        values.update(settings)
+        config.attacks[name] = values
