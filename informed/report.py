@@ -50,7 +50,7 @@ def reconstruction_grid(
         for column in range(columns):
             axis = axes[row, column]
             if column < len(images):
-                axis.imshow(np.squeeze(images[column]), cmap="gray", vmin=0, vmax=1)
+                show(axis, images[column])
             axis.set_xticks([])
             axis.set_yticks([])
             for spine in axis.spines.values():
@@ -67,6 +67,12 @@ def reconstruction_grid(
     )
     figure.tight_layout(rect=(0, 0, 1, 0.97))
     _save(figure, path)
+
+
+def show(axis: matplotlib.axes.Axes, image: np.ndarray) -> None:
+    """Draw an image (height, width, channels), grey where it has one channel."""
+    image = image[..., 0] if image.shape[-1] == 1 else image
+    axis.imshow(np.clip(image, 0, 1), cmap="gray", vmin=0, vmax=1)
 
 
 def distance_histogram(

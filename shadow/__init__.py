@@ -8,7 +8,7 @@ store      the (weights, target) data set on disk
 records    what made the things in a folder, and whether they may be gone on with
 """
 
-from shadow.data import Examples, Split, load, split, split_by_indices
+from shadow.data import Examples, Split, load, register_source, split, split_by_indices
 from shadow.factory import Factory
 from shadow.records import (
     ConfigurationMismatchError,
@@ -25,7 +25,14 @@ from shadow.training import (
     PythonFunction,
     TrainingConfig,
 )
-from shadow.victims import Victim, VictimConfig, from_haiku
+from shadow.victims import (
+    Victim,
+    VictimConfig,
+    from_equinox,
+    from_flax,
+    from_functions,
+    from_haiku,
+)
 from shadow.victims import build as build_victim
 from shadow.views import Layers, View, ViewConfig
 
@@ -52,9 +59,13 @@ __all__ = [
     "ViewConfig",
     "accepting_other_versions",
     "build_victim",
+    "from_equinox",
+    "from_flax",
+    "from_functions",
     "from_haiku",
     "load",
     "publish",
+    "register_source",
     "split",
     "split_by_indices",
 ]

@@ -12,6 +12,7 @@ targets that they have never seen.
 import dataclasses
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -121,8 +122,9 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     """Load a whole data set, all its splits joined.
 
     Args:
-      name: "digits"; a TFDS name such as "mnist", "cifar10", "mnist:3.0.1"; or the path
-        of an .npz file with arrays images and labels (see `Examples`).
+      name: "digits", or one that was registered; a TFDS name such as "mnist",
+        "cifar10", "mnist:3.0.1"; or the path of an .npz file with arrays images and
+        labels (see `Examples`).
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
     Returns: Examples; the position of an image in it is what `Split` records.
     Raises:
@@ -130,8 +132,8 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
       FileNotFoundError: known to TFDS, but not prepared; says where it was looked
         for and how to prepare it. Nothing is ever downloaded here.
     """
-    if name == "digits":
-        return load_digits()
+    if name in _SOURCES:
+        return _SOURCES[name]()
     if name.endswith(".npz"):
         return load_npz(name)
     return load_tfds(name, data_dir=data_dir)
@@ -167,6 +169,20 @@ def load_digits() -> Examples:
     bunch = datasets.load_digits()
     images = (bunch.images / 16.0).astype(np.float32)[..., None]
     return Examples(images=images, labels=bunch.target, num_classes=10, name="digits")
+
+
+_SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
+
+
+def register_source(name: str, load: Callable[[], Examples]) -> None:
+    """Make a data set of the user's own known by a name, as `config.data.name`.
+
+    Raises: ValueError: another one has that name.
+    """
+    there = _SOURCES.get(name, load)
+    if there.__qualname__ != load.__qualname__:
+        raise ValueError(f"There is a data set called {name!r} already.")
+    _SOURCES[name] = load
 
 
 def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
@@ -223,7 +239,7 @@ def _prepared_folder(name: str, root: Path) -> Path:
         return max(found, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
     import tensorflow_datasets as tfds
 
-    known = ["digits", *tfds.list_builders(with_community_datasets=False)]
+    known = [*_SOURCES, *tfds.list_builders(with_community_datasets=False)]
     if path.split("/")[0] not in known:
         raise checks.FieldError(
             "name",

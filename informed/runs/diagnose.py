@@ -171,7 +171,7 @@ def _extremes(
     axes = figure.subplots(2, 2 * count, squeeze=False)
     for column, i in enumerate(chosen):
         for axis, image in zip(axes[:, column], (targets[i], guesses[i]), strict=True):
-            axis.imshow(np.squeeze(image), cmap="gray", vmin=0, vmax=1)
+            report.show(axis, image)
             axis.set_xticks([])
             axis.set_yticks([])
         axes[1, column].set_xlabel(f"{errors[i]:.4f}", fontsize=8)

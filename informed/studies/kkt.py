@@ -326,7 +326,7 @@ def _draw_images(images: Images, found: candidates.Matches, path: Path) -> None:
     axes = figure.subplots(2, len(order), squeeze=False)
     for column, i in enumerate(order):
         for row, shown in enumerate((images.images, found.images)):
-            axes[row, column].imshow(shown[i].squeeze(), cmap="gray", vmin=0, vmax=1)
+            report.show(axes[row, column], shown[i])
             axes[row, column].set(xticks=[], yticks=[])
         axes[1, column].set_xlabel(f"{found.ssim[i]:.2f}", fontsize=7)
     axes[0, 0].set_ylabel("training", fontsize=7)

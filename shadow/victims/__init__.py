@@ -16,6 +16,9 @@ from shadow.victims.networks import (
     VictimConfig,
     accuracy,
     build,
+    from_equinox,
+    from_flax,
+    from_functions,
     from_haiku,
 )
 
@@ -30,5 +33,8 @@ __all__ = [
     "VictimConfig",
     "accuracy",
     "build",
+    "from_equinox",
+    "from_flax",
+    "from_functions",
     "from_haiku",
 ]

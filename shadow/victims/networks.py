@@ -254,13 +254,83 @@ def from_haiku(
       (examples, num_classes).
     """
     transformed = hk.without_apply_rng(hk.transform(network))
-    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    images = jnp.zeros((1, *image_shape), jnp.float32)
+    return from_functions(
+        lambda key: transformed.init(key, images),
+        lambda params, images: transformed.apply(params, jnp.asarray(images)),
+        image_shape=image_shape,
+        num_classes=num_classes,
+    )
+
+
+def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) -> Victim:
+    """A victim from a Flax (linen) module, images -> logits.
+
+    Raises: ValueError: as `from_functions`; collections other than "params", such as
+      the statistics of batch normalisation, are state.
+    """
+    images = jnp.zeros((1, *image_shape), jnp.float32)
 
     def init(key: Array) -> Params:
-        return transformed.init(key, jnp.zeros(images.shape, images.dtype))
+        variables = module.init(key, images)
+        if set(variables) != {"params"}:
+            raise ValueError(
+                "Expected a Flax module with the collection 'params' alone, got"
+                f" {', '.join(variables)}: a victim holds no state."
+            )
+        return variables["params"]
 
+    return from_functions(
+        init,
+        lambda params, images: module.apply({"params": params}, jnp.asarray(images)),
+        image_shape=image_shape,
+        num_classes=num_classes,
+    )
+
+
+def from_equinox(
+    make: Callable[[Array], Any], *, image_shape: tuple[int, ...], num_classes: int
+) -> Victim:
+    """A victim from an Equinox model of one image (height, width, channels) -> logits.
+
+    Args:
+      make: key -> the model, such as `lambda key: Net(key=key)`.
+    Raises: ValueError: as `from_functions`. ImportError: equinox isn't installed.
+    """
+    import equinox
+
+    def init(key: Array) -> Params:
+        return equinox.filter(make(key), equinox.is_inexact_array)
+
+    static = equinox.partition(
+        equinox.filter_eval_shape(make, jax.random.key(0)), _is_shape_of_floats
+    )[1]
+
+    def apply(params: Params, images: ArrayLike) -> Array:
+        return jax.vmap(equinox.combine(params, static))(jnp.asarray(images))
+
+    return from_functions(init, apply, image_shape=image_shape, num_classes=num_classes)
+
+
+def _is_shape_of_floats(leaf: Any) -> bool:
+    floating = getattr(leaf, "dtype", None)
+    return floating is not None and jnp.issubdtype(floating, jnp.inexact)
+
+
+def from_functions(
+    init: Callable[[Array], Params],
+    apply: Callable[[Params, Any], Array],
+    *,
+    image_shape: tuple[int, ...],
+    num_classes: int,
+) -> Victim:
+    """A victim from a pair of pure functions; see `Victim`.
+
+    Raises: ValueError: logits of another shape than (examples, num_classes).
+    """
+    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     shapes = jax.eval_shape(init, jax.random.key(0))
-    logits = jax.eval_shape(transformed.apply, shapes, images)
+    logits = jax.eval_shape(apply, shapes, images)
     if logits.shape != (1, num_classes):
         raise ValueError(
             f"Expected the network to give logits of shape (examples, {num_classes}),"
@@ -269,12 +339,12 @@ def from_haiku(
     paths, treedef = jax.tree_util.tree_flatten_with_path(shapes)
     layout, start = [], 0
     for path, leaf in paths:
-        name = "/".join(entry.key for entry in path)
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
         layout.append(Slice(name, start, start + leaf.size, tuple(leaf.shape)))
         start += leaf.size
     return Victim(
         init=init,
-        apply=lambda params, images: transformed.apply(params, jnp.asarray(images)),
+        apply=apply,
         image_shape=tuple(image_shape),
         num_classes=num_classes,
         layout=tuple(layout),

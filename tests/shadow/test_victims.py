@@ -138,3 +138,66 @@ def test_a_network_of_ones_own(key, rng):
 def test_bad_configurations_are_refused(config, message):
     with pytest.raises(ValueError, match=message):
         victims.VictimConfig(**config)
+
+
+def test_victims_from_other_libraries(digits, key):
+    """Flax, Equinox and two functions: the same weights give the same logits."""
+    import equinox
+    import flax.linen as nn
+
+    shapes = {"image_shape": digits.image_shape, "num_classes": 10}
+    images = jnp.asarray(digits.images[:4])
+    flat = images.reshape(4, -1)
+
+    class Dense(nn.Module):
+        @nn.compact
+        def __call__(self, images):
+            return nn.Dense(10)(images.reshape(len(images), -1))
+
+    class Linear(equinox.Module):
+        layer: equinox.nn.Linear
+        name: str = "static"
+
+        def __call__(self, image):
+            return self.layer(image.ravel())
+
+    def make(key):
+        return Linear(equinox.nn.Linear(64, 10, key=key))
+
+    pair = victims.from_functions(
+        lambda key: {"w": jax.random.normal(key, (64, 10))},
+        lambda params, images: images.reshape(len(images), -1) @ params["w"],
+        **shapes,
+    )
+    flax, other = (
+        victims.from_flax(Dense(), **shapes),
+        victims.from_equinox(make, **shapes),
+    )
+    for victim in (flax, other, pair):
+        params = victim.init(key)
+        again = victim.unflatten(victim.flatten(params))
+        np.testing.assert_array_equal(
+            victim.apply(params, images), victim.apply(again, images)
+        )
+    kernel = flax.init(key)["Dense_0"]["kernel"]
+    np.testing.assert_allclose(
+        flax.apply(flax.init(key), images), flat @ kernel, atol=1e-5
+    )
+    layer = make(key).layer
+    np.testing.assert_allclose(
+        other.apply(other.init(key), images),
+        flat @ layer.weight.T + layer.bias[None],
+        atol=1e-5,
+    )
+    assert {part.name for part in flax.layout} == {"Dense_0/bias", "Dense_0/kernel"}
+
+    class Normalised(nn.Module):
+        @nn.compact
+        def __call__(self, images):
+            flat = images.reshape(len(images), -1)
+            return nn.BatchNorm(use_running_average=False)(nn.Dense(10)(flat))
+
+    with pytest.raises(ValueError, match="holds no state"):
+        victims.from_flax(Normalised(), **shapes)
+    with pytest.raises(ValueError, match=r"logits of shape \(examples, 10\)"):
+        victims.from_functions(lambda key: {}, lambda p, x: x[:, 0, 0], **shapes)

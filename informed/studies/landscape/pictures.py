@@ -119,7 +119,7 @@ def images(
     axes = figure.subplots(len(rows), columns, squeeze=False)
     for row, (label, pictures, alike_or_none) in zip(axes, rows, strict=True):
         for number, (panel, image) in enumerate(zip(row, pictures, strict=True)):
-            panel.imshow(np.clip(image, 0, 1).squeeze(), cmap="gray", vmin=0, vmax=1)
+            report.show(panel, image)
             panel.set(xticks=[], yticks=[])
             if alike_or_none is not None:
                 panel.set_xlabel(f"{alike_or_none[number]:.2f}", fontsize=6, labelpad=1)

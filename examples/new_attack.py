@@ -1,0 +1,58 @@
+"""A new attack: one file and one row.
+
+The guess is the target of the shadow model whose release is nearest. Once registered,
+`config.attacks.NAME = {"type": "nearest_model"}` runs it in `informed run`, in sweeps,
+pictures and results.json; `informed attacks` lists it.
+"""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import informed
+from informed.attacks import registry
+from informed.runs import pipeline
+from informed.runs.stages import Paths
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NearestModelConfig:
+    """models: shadow models that are looked at, from the first on."""
+
+    models: int = 1000
+
+
+def make(config, material):
+    """Read the shadow models once; every release is compared with all of them."""
+    models = material.shadows.read()
+    seen = material.view(models.weights[: config.models])
+
+    def attack(release, knowledge, *, key):
+        distances = (seen**2).sum(axis=1)[None] - 2 * release.values @ seen.T
+        nearest = distances.argmin(axis=1)
+        return informed.Reconstruction(
+            images=models.images[nearest], labels=models.labels[nearest]
+        )
+
+    return attack
+
+
+row = registry.Row(
+    name="nearest_model",
+    about="the target of the nearest shadow model",
+    protocol="reconstruction",
+    config=NearestModelConfig,
+    make=make,
+    sees="view",
+    knows=("fixed", "algorithm", "public"),
+    gives=("images", "labels"),
+)
+registry.register(row)
+
+if __name__ == "__main__":
+    experiment = informed.Experiment.from_mapping(
+        {"attacks": {"mine": {"type": "nearest_model"}}}
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Paths(workdir=Path(folder), shadow=Path(folder))
+        print(pipeline.run(experiment, paths, progress=False)["attacks"]["mine"])

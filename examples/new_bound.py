@@ -1,0 +1,40 @@
+"""A new bound: a class with a method `bounds`, in log space.
+
+Here a lottery: with probability p the record itself is published, otherwise nothing of
+it is. Whoever gets the record is right; everyone else is right with probability kappa:
+
+    gamma = p + (1 - p) kappa
+
+`dp.rero_bound` takes the least of the bounds that are returned, so each of them has to
+hold for every attack: a bound that is too small flatters whoever publishes. The test of
+this example plays the lottery.
+"""
+
+import dataclasses
+
+import numpy as np
+
+import dp
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lottery:
+    """Publish the record with probability `chance`, which is in (0, 1)."""
+
+    chance: float
+
+    def bounds(self, log_kappa: np.ndarray) -> dict[str, np.ndarray]:
+        """log gamma by the name of the bound; log_kappa of any shape."""
+        lost = np.log1p(-self.chance) + log_kappa
+        return {"lottery": np.logaddexp(np.log(self.chance), lost)}
+
+
+def main() -> dict:
+    """The bound for three priors, the last far below the smallest float."""
+    log_kappa = np.array([np.log(0.5), np.log(0.01), -1e6])
+    found = dp.rero_bound(Lottery(chance=0.1), log_kappa=log_kappa)
+    return {"gamma": found.gamma.tolist(), "by": found.by.tolist()}
+
+
+if __name__ == "__main__":
+    print(main())
