@@ -2,6 +2,8 @@
 
 experiment  the configuration of a run
 feasible    what would make a later stage fail, found first
+named       config.attacks.NAME
+pools       the data sets of a run, and their division
 pipeline    the five stages
 stages      the record that makes a stage resumable
 stored      what the files of a run hold, and what decided them

@@ -14,8 +14,6 @@ the same folder as `<workdir>` unless another run's shadow models are to be atta
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable
 
 import numpy as np
 
@@ -25,20 +23,15 @@ from informed.attacks.reconn import ReconnAttack
 from informed.attacks.registry import Material
 from informed.runs import evaluation, feasible, stored
 from informed.runs.experiment import Experiment
+from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge
 from reconn import trainer
-from shadow import checks, data, files
+from shadow import files
 from shadow.factory import Factory
 from shadow.release import publish
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
-
-_DATA_FIELDS = {
-    "num_fixed": "config.data.num_fixed",
-    "num_test": "config.data.num_test",
-    "num_shadow": "config.shadow.count",
-}
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
@@ -65,10 +58,10 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
         made, _ = stored.stores(experiment, paths)
         feasible.require(experiment, stored.victim_of(experiment, made))
         return
-    load = loader(paths.data_dir)
-    victim = feasible.victim(experiment, load(experiment.data.name))
+    pools = Pools(paths.data_dir)
+    victim = feasible.victim(experiment, pools.load(experiment.data.name))
     feasible.require(experiment, victim)
-    split = _split(experiment, load)
+    split = pools.split(experiment)
     algorithm = GradientDescent(victim=victim, training=experiment.training)
     with stage.running():
         for role, targets in (("released", split.test), ("shadow", split.shadow)):
@@ -95,23 +88,17 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             factory.fill(store, targets, progress=progress, on_block=stage.note)
 
 
-def require(
-    experiment: Experiment, load: Callable[[str], data.Examples], sizes: set
-) -> None:
+def require(experiment: Experiment, pools: Pools) -> None:
     """Raise one clear line if any stage couldn't be run, without running one.
 
     Args:
       experiment: what is to be run.
-      load: the data set of a name.
-      sizes: divisions of data sets that are known to be possible; grows.
+      pools: the data sets.
     Raises: ValueError, ImportError: see `feasible.require`; or too few images.
     """
-    pool = load(experiment.data.name)
+    pool = pools.load(experiment.data.name)
     feasible.require(experiment, feasible.victim(experiment, pool))
-    parts = (experiment.data, experiment.shadow.count, experiment.seed)
-    if parts not in sizes:
-        _split(experiment, load)
-        sizes.add(parts)
+    pools.require_split(experiment)
 
 
 def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
@@ -262,32 +249,6 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
             residuals=np.asarray(found.residuals),
             certified=np.asarray(found.certified),
             expected_mse=np.asarray(found.expected_mse),
-        )
-
-
-def loader(data_dir: str | None) -> Callable[[str], data.Examples]:
-    """name -> the data set, as a field of the configuration names it; read once."""
-
-    @functools.cache
-    def load(name: str) -> data.Examples:
-        with checks.under("config.data"):
-            return data.load(name, data_dir=data_dir)
-
-    return load
-
-
-def _split(experiment: Experiment, load: Callable[[str], data.Examples]) -> data.Split:
-    """Fixed set, shadow targets and test targets."""
-    config, other = experiment.data, experiment.data.shadow_name
-    with checks.called(_DATA_FIELDS):
-        return data.split(
-            load(config.name),
-            num_fixed=config.num_fixed,
-            num_shadow=experiment.shadow.count,
-            num_test=config.num_test,
-            seed=experiment.seed,
-            balanced=config.balanced,
-            shadow_pool=load(other) if other else None,
         )
 
 

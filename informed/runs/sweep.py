@@ -25,6 +25,7 @@ import matplotlib.figure
 from informed import report
 from informed.runs import pipeline
 from informed.runs.experiment import Experiment
+from informed.runs.pools import Pools
 from informed.runs.stages import Paths
 from shadow import checks, files, records
 from shadow.records import Record
@@ -159,10 +160,10 @@ def run(
         another base; or of a point made otherwise.
     """
     todo = points(config, base)
-    load, sizes = pipeline.loader(data_dir), set[Any]()
+    pools = Pools(data_dir)
     for point in todo:
         with _named(point.name):
-            pipeline.require(point.experiment, load, sizes)
+            pipeline.require(point.experiment, pools)
     record = Record.of({"overrides": list(config.overrides), "base": dict(base)})
     records.claim(workdir / "sweep.json", record, f"The sweep in {workdir}")
     fields = list(dict.fromkeys(name for point in todo for name in point.fields))

@@ -1,0 +1,57 @@
+"""The data sets of a run, read once, and their division."""
+
+from typing import Any
+
+from informed.runs.experiment import Experiment
+from shadow import checks, data
+
+_FIELDS = {
+    "num_fixed": "config.data.num_fixed",
+    "num_test": "config.data.num_test",
+    "num_shadow": "config.shadow.count",
+}
+
+
+class Pools:
+    """Data sets by name, of one or several experiments."""
+
+    def __init__(self, data_dir: str | None = None) -> None:
+        """From a TFDS folder; None: TFDS_DATA_DIR."""
+        self._data_dir = data_dir
+        self._read: dict[str, data.Examples] = {}
+        self._possible: set[Any] = set()
+
+    def load(self, name: str) -> data.Examples:
+        """The data set of a name.
+
+        Raises: ValueError, FileNotFoundError: see `shadow.data.load`; they name the
+          field of the configuration.
+        """
+        if name not in self._read:
+            with checks.under("config.data"):
+                self._read[name] = data.load(name, data_dir=self._data_dir)
+        return self._read[name]
+
+    def split(self, experiment: Experiment) -> data.Split:
+        """Fixed set, shadow targets and test targets.
+
+        Raises: ValueError: too few images; names the field.
+        """
+        config, other = experiment.data, experiment.data.shadow_name
+        with checks.called(_FIELDS):
+            return data.split(
+                self.load(config.name),
+                num_fixed=config.num_fixed,
+                num_shadow=experiment.shadow.count,
+                num_test=config.num_test,
+                seed=experiment.seed,
+                balanced=config.balanced,
+                shadow_pool=self.load(other) if other else None,
+            )
+
+    def require_split(self, experiment: Experiment) -> None:
+        """Raise as `split` would; each division is tried once."""
+        division = (experiment.data, experiment.shadow.count, experiment.seed)
+        if division not in self._possible:
+            self.split(experiment)
+            self._possible.add(division)
