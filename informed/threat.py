@@ -21,6 +21,7 @@ from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.release import Release, publish
 from shadow.training import Algorithm
+from shadow.victims import Victim
 from shadow.views import EVERYTHING, View
 
 Images = Float32[np.ndarray, "releases height width channels"]
@@ -153,13 +154,13 @@ class Architecture:
     """What an adversary is told who sees weights alone; no D_-. None: not told.
 
     Attributes:
-      network: (params,) theta -> a homogeneous network.
+      victim: the architecture; homogeneous (`shadow.victims.homogeneous.victim`).
       lower: the victim's training problem, `attacks.bilevel.Lower`.
       targets: (points,), labels of the training points.
       mean: (inputs,), what was subtracted from them.
     """
 
-    network: Callable[[np.ndarray], Any] | None = None
+    victim: Victim | None = None
     lower: Any = None
     targets: Float[np.ndarray, " points"] | None = None
     mean: Float[np.ndarray, " inputs"] | None = None

@@ -71,11 +71,13 @@ class ModelInversion:
     def __call__(
         self, release: Release, architecture: Architecture, *, key: Array
     ) -> Candidates:
-        """Needs the network. Scores are all equal: nothing tells points apart."""
-        architecture.require("network")
-        assert architecture.network is not None
+        """Needs the victim. Scores are all equal: nothing tells points apart."""
+        architecture.require("victim")
+        assert architecture.victim is not None
         found = [
-            invert(self.config, architecture.network(theta), key=key).points
+            invert(
+                self.config, architecture.victim.unflatten(jnp.asarray(theta)), key=key
+            ).points
             for theta in release.weights
         ]
         return Candidates(

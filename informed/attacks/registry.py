@@ -242,7 +242,7 @@ for _row in (
         config=KktConfig,
         make=lambda config, material: KktAttack(config),
         sees="weights",
-        knows=("network",),
+        knows=("victim",),
         uses=("mean",),
         gives=("points", "scores"),
         revision=KKT_REVISION,
@@ -265,7 +265,7 @@ for _row in (
         config=model_inversion.InversionOfModel,
         make=lambda config, material: model_inversion.ModelInversion(config),
         sees="weights",
-        knows=("network",),
+        knows=("victim",),
         gives=("points", "scores"),
     ),
 ):

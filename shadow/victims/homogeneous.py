@@ -14,6 +14,7 @@ Source: Haim et al. 2022, Sections 3 and 5; their public code, where the paper i
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.victims.networks import Victim, from_functions
 
 REVISION = 1  # see `shadow.records`
 INITIALISERS = ("torch", "he_normal")
@@ -123,24 +125,20 @@ def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
     return sums if layer.b is None else sums + layer.b[None]
 
 
-def restore(
-    config: HomogeneousConfig, inputs: int, theta: Float[np.ndarray, " params"]
-) -> Network:
-    """The network of a vector of weights; the inverse of `flat`.
+def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
+    """The same as any other victim: its params are a `Network`, theta is `flat`.
 
-    Raises: ValueError: another number of weights.
+    So a release of its weights is one like others, and `unflatten` gives the network.
     """
-    shapes = jax.eval_shape(lambda key: init(config, inputs, key), jax.random.key(0))
-    leaves, tree = jax.tree.flatten(shapes)
-    sizes = [leaf.size for leaf in leaves]
-    if theta.shape != (sum(sizes),):
-        raise ValueError(f"Expected ({sum(sizes)},) weights, got {theta.shape}.")
-    parts = np.split(theta, np.cumsum(sizes)[:-1])
-    values = [
-        np.asarray(part, leaf.dtype).reshape(leaf.shape)
-        for part, leaf in zip(parts, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(tree, values)
+    inputs = math.prod(image_shape)
+    return from_functions(
+        lambda key: init(config, inputs, key),
+        lambda params, images: apply(
+            params, jnp.asarray(images).reshape(len(images), -1)
+        ),
+        image_shape=image_shape,
+        num_classes=config.outputs,
+    )
 
 
 def squared_norm(network: Network) -> Float[Array, ""]:

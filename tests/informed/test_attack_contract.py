@@ -204,9 +204,9 @@ def alone_world():
     points = jax.random.normal(jax.random.key(4), (4, 5))
     theta = np.asarray(bilevel.ridge(points, targets, 1e-2))
     return {
-        "network": (
+        "victim": (
             homogeneous.flat(network),
-            {"network": functools.partial(homogeneous.restore, config, 5)},
+            {"victim": homogeneous.victim(config, (1, 5, 1))},
         ),
         "lower": (theta, {"lower": bilevel.affine(5), "targets": np.asarray(targets)}),
     }

@@ -61,3 +61,18 @@ def test_first_layer_starts_small_and_the_others_within_their_bound(key):
 def test_bad_fields_are_named(fields, named):
     with pytest.raises(ValueError, match=named):
         HomogeneousConfig(**fields)
+
+
+def test_it_is_a_victim_as_any_other(rng):
+    """theta back and forth, and the same outputs for images as for points."""
+    config = HomogeneousConfig(widths=(6, 5), outputs=3, first_scale=None)
+    network = homogeneous.init(config, 12, jax.random.key(0))
+    victim = homogeneous.victim(config, (4, 3, 1))
+    again = victim.unflatten(victim.flatten(network))
+    jax.tree.map(np.testing.assert_array_equal, again, network)
+    np.testing.assert_array_equal(victim.flatten(network), homogeneous.flat(network))
+    images = rng.random((7, 4, 3, 1)).astype(np.float32)
+    np.testing.assert_array_equal(
+        victim.apply(again, images),
+        homogeneous.apply(network, jnp.asarray(images.reshape(7, 12))),
+    )

@@ -92,13 +92,13 @@ class KktAttack:
     def __call__(
         self, release: Release, architecture: Architecture, *, key: Array
     ) -> threat.Candidates:
-        """Needs the network, uses the mean. Scores are multipliers."""
-        architecture.require("network")
-        assert architecture.network is not None
+        """Needs the victim, uses the mean. Scores are multipliers."""
+        architecture.require("victim")
+        assert architecture.victim is not None
         found = [
             attack(
                 self.config,
-                architecture.network(theta),
+                architecture.victim.unflatten(jnp.asarray(theta)),
                 key=key,
                 mean=architecture.mean,
             )
