@@ -173,7 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="turns of each timing")
     parser.add_argument(
-        "--one_device", action="store_true", help="not one JAX device a core"
+        "--one_device", action="store_true", help="not one JAX device per core"
     )
     parser.add_argument("--no_torch", action="store_true", help="leave PyTorch out")
     parser.add_argument(

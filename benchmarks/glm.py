@@ -5,7 +5,7 @@
 
 The same informed adversary, the same fitted models. DatabaseReconstruction refits the
 model inside L-BFGS for every guess; the closed form reads the answer off the gradient.
-Relative error of x and seconds a target, median over targets, for each model; MNIST's
+Relative error of x and seconds per target, median over targets, for each model; MNIST's
 ten classes with TFDS_DATA_DIR only. The figure shows error against solver tolerance.
 """
 

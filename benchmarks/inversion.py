@@ -103,7 +103,7 @@ def main() -> None:
 def _measure(
     arguments: argparse.Namespace, factory: shadow.Factory, split: shadow.Split
 ) -> list[dict[str, Any]]:
-    """One line a target; the first also pays what the targets share."""
+    """One line per target; the first also pays what the targets share."""
     fields = vars(arguments)
     settings = {name: fields[name] for name in sorted(fields) if name != "out"}
     done = resumed.lines(arguments.out, settings)

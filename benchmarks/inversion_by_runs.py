@@ -4,7 +4,7 @@
 
 Digits, fixed set of 100, seeded; neither derivatives nor the target's label are told.
 "scikit-learn" is `MLPClassifier` (10 tanh units, SGD), "torch" a loop as a user would
-write it, with the same network (needs the extra "bench"). One JSON line a framework:
+write it, with the same network (needs the extra "bench"). One JSON line per framework:
 exact_fraction (MSE <= 1e-8), largest_mse, certified, labels_right, trainings_per_target
 and seconds_per_target, the ranking of labels that targets share included.
 """

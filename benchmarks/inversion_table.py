@@ -1,4 +1,4 @@
-"""Training inversion against everything that might stop it, one JSON line a row.
+"""Training inversion against everything that might stop it, one JSON line per row.
 
     python -m benchmarks.inversion_table --dataset=digits --targets=20 --reconn
 

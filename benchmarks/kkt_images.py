@@ -1,8 +1,8 @@
-"""The KKT attack on images, one JSON line a row: what only the weights give away.
+"""The KKT attack on images, one JSON line per row: what only the weights give away.
 
     python -m benchmarks.kkt_images --rows=cifar10,cifar10_multiclass --points=20
 
-Every row is `informed kkt --config=configs/kkt.py:ROW` with two candidates a point. It
+Every row is `informed kkt --config=configs/kkt.py:ROW`, two candidates per point. It
 is kept in --workdir, with its pictures; of a finished row only the evaluation is done
 again, and one of other settings is refused. Training
 images are those after the first 100 of each class: on the first, settings were chosen.

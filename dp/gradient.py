@@ -95,7 +95,7 @@ def clipped_sum(
         examples, ...)); adds taps to the outputs (units, examples, ...) of the layers.
         Each layer is w^T inputs + b, each w and b in params used by one layer.
       params: any PyTree.
-      taps: zeros, one a layer.
+      taps: zeros, one per layer.
       clip_norm: C.
       weights: of the examples, such as 0 for those that aren't in the batch.
     Returns: like params.

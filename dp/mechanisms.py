@@ -35,8 +35,8 @@ class Gaussian:
     Momentum, Adam, schedules and weight decay are post-processing.
 
     Attributes:
-      noise_multiplier: sigma, > 0; one number, or one a step.
-      steps: T; where sigma is one a step, its length.
+      noise_multiplier: sigma, > 0; one number, or one per step.
+      steps: T; where sigma is one per step, its length.
       relation: "replace_one" doubles the sensitivity. "zero_out" is always available to
         a bound on reconstruction, whatever relation epsilon is published under.
     """

@@ -79,7 +79,7 @@ class Knowledge:
         if self.labels is not None and len(self.labels) != len(release):
             raise checks.FieldError(
                 "labels",
-                f"Expected one of {{}} a release, {len(release)}, got"
+                f"Expected one of {{}} per release, {len(release)}, got"
                 f" {len(self.labels)}.",
             )
 
@@ -101,7 +101,7 @@ class Knowledge:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """An attack's guess of the targets, one a release.
+    """An attack's guess of the targets, one per release.
 
     Attributes:
       images: (releases, height, width, channels).
@@ -226,7 +226,7 @@ def reconstruction_game(
     key: Array,
     view: View = EVERYTHING,
 ) -> Float[np.ndarray, " releases"]:
-    """Algorithm 1: train on D_- + z, attack, compare. One game a target.
+    """Algorithm 1: train on D_- + z, attack, compare. One game per target.
 
     Args:
       attack: R.

@@ -19,8 +19,8 @@ class Batches:
     """Rows of features and images, several batches at once.
 
     Attributes:
-      batch_size: rows a batch; all of them, where there are fewer.
-      steps: batches an epoch; what doesn't fill one waits for the next epoch.
+      batch_size: rows per batch; all of them, where there are fewer.
+      steps: batches per epoch; what doesn't fill one waits for the next epoch.
       waited_s: seconds for which `epoch` kept its caller waiting, so far.
     """
 

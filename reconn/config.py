@@ -33,7 +33,7 @@ class ReconnConfig:
       schedule: "constant" or "cosine" (down to zero), after `warmup_epochs`.
       warmup_epochs: linear rise from zero; may be a fraction.
       weight_decay: of "adam".
-      batch_size: shadow models a step.
+      batch_size: shadow models per step.
       epochs: passes over the training part of the shadow models.
       input_dropout, dropout: share of the inputs, and of each hidden layer, that is set
         to zero in training, in [0, 1). Not in Table V; where shadow models are few they

@@ -144,7 +144,7 @@ class KernelRegression:
         return np.concatenate(parts)
 
     def __call__(self, features: Features) -> Images:
-        """One image a model, pixels in [0, 1]."""
+        """One image per model, pixels in [0, 1]."""
         return self.labelled(features)[0]
 
     def labelled(self, features: Features) -> tuple[Images, Labels]:

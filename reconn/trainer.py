@@ -4,7 +4,7 @@ Nothing here sees a released model or its target: statistics, training and the c
 the best epoch use shadow models only, a fixed part of them for validation.
 
 A training run is a function of (store, configuration, key). It writes one line of
-metrics an epoch and a checkpoint at least every half minute; one that was interrupted
+metrics per epoch and a checkpoint at least every half minute; one that was interrupted
 goes on from its checkpoint and ends in the same weights as one that wasn't.
 """
 
@@ -129,7 +129,7 @@ def train(
       models: the shadow models and their targets, in memory or in a finished store.
       config: architecture and optimisation.
       key: of the RecoNN's initialisation and of the order of batches.
-      workdir: takes checkpoints/, metrics.jsonl (one line an epoch: epoch,
+      workdir: takes checkpoints/, metrics.jsonl (one line per epoch: epoch,
         train_loss, validation_loss (of the pixels), validation_mse, seconds) and
         standardiser.npz. A run that was begun there with the same arguments is
         continued; run.json remembers them. A kernel regression is kept in kernel/, and

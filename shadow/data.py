@@ -57,7 +57,7 @@ class Examples:
             )
         if labels.shape != images.shape[:1]:
             raise ValueError(
-                f"Expected {self.name}.labels of shape ({len(images)},), one an image,"
+                f"Expected {self.name}.labels of shape ({len(images)},), one per image,"
                 f" got {labels.shape}."
             )
         if not np.issubdtype(labels.dtype, np.integer):
@@ -385,7 +385,7 @@ def _draw(
         )
     if not balanced:
         return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
-    # Rounds of one example a class; a part starts at a round of its own, so that it is
+    # Rounds of one example per class; a part starts at a round of its own, so it is
     # balanced to within one and a longer draw begins with the shorter one.
     by_class = [order[pool.labels[order] == c] for c in range(pool.num_classes)]
     rounds = min(map(len, by_class))

@@ -11,7 +11,7 @@ _FALLBACK_CACHE_BYTES = 1 << 20
 def one_a_core() -> None:
     """Show every core as a JAX device of its own; does nothing to accelerators.
 
-    The factory then trains one batch a core without barriers inside each operation:
+    The factory then trains one batch per core without barriers inside each operation:
     14 % faster on two cores. Training on a single device still uses all cores.
 
     Raises: RuntimeError: JAX has been used already; call this first.

@@ -1,13 +1,13 @@
 """The shadow-model factory: the training algorithm A over thousands of targets.
 
 An A that is a function of JAX is trained in batches of fixed width under `vmap`, one
-batch a device. The fixed set and a shared initialisation are single arrays for all
+batch per device. The fixed set and a shared initialisation are single arrays for all
 models. On another number of cores or devices, or at another width, weights agree to
 float32 rounding. Any other A is run model by model in processes. Memory doesn't grow
 with the number of models: blocks leave for the store as soon as they are done.
 
 Who knows which randomness: the key splits into a public part, from which come the
-shared initialisation and a known order of mini-batches, and one private stream a role
+shared initialisation and a known order of mini-batches, and one private stream per role
 (shadow or released), from which come those that the adversary can't know, the noise of
 private training among them.
 """
@@ -124,7 +124,7 @@ class Factory:
         ids: np.ndarray | None = None,
         bar: tqdm | None = None,
     ) -> Float[np.ndarray, "models params"]:
-        """Train one model a target.
+        """Train one model per target.
 
         Args:
           targets: one z a model, at least one.

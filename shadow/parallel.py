@@ -33,7 +33,7 @@ def sharded(function: Callable, ins: tuple, outs: Any) -> Callable:
             mesh=mesh(),
             in_specs=ins,
             out_specs=outs,
-            check_vma=False,  # a scan's carry starts shared and ends one a row
+            check_vma=False,  # a scan's carry starts shared and ends one per row
         )
     )
 

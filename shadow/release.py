@@ -54,7 +54,7 @@ class Release:
         if self.deviations is not None and self.deviations.shape != self.values.shape:
             raise checks.FieldError(
                 "deviations",
-                f"Expected {{}} of shape {self.values.shape}, one a value, got"
+                f"Expected {{}} of shape {self.values.shape}, one per value, got"
                 f" {self.deviations.shape}.",
             )
 

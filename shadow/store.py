@@ -1,9 +1,9 @@
 """The shadow data set on disk: (weights, target) pairs in blocks, zarr v3.
 
-A store is a folder with a zarr group, a manifest and one commit a block:
+A store is a folder with a zarr group, a manifest and one commit per block:
 
     manifest.json          record (configuration, versions), layout, sizes; comes last
-    weights/ images/ labels/              one zarr chunk a block
+    weights/ images/ labels/              one zarr chunk per block
     fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
@@ -64,7 +64,7 @@ class CorruptBlockError(RuntimeError):
 class ShadowModels:
     """Trained models and the targets they were trained on, in memory.
 
-    Raises: ValueError: arrays that don't have one row a model.
+    Raises: ValueError: arrays that don't have one row per model.
     """
 
     weights: Float32[np.ndarray, "models params"]
@@ -74,7 +74,7 @@ class ShadowModels:
     def __post_init__(self) -> None:
         if not len(self.weights) == len(self.images) == len(self.labels):
             raise ValueError(
-                f"Expected one row a model in weights, images and labels, got"
+                f"Expected one row per model in weights, images and labels, got"
                 f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
             )
 
@@ -146,7 +146,7 @@ class ShadowStore:
           split: the data; the models' targets are `split.shadow` for the role
             "shadow", `split.test` for "released".
           role: "shadow" or "released".
-          block_size: models a block, >= 1.
+          block_size: models per block, >= 1.
           initialisation: (params,), theta_0 where all models share it, else None.
           models_per_batch: width of the factory's batches, recorded so that missing
             blocks are made with the same one.

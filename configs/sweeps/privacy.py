@@ -6,7 +6,7 @@ Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests
 Full-batch DP-GD, clipping norm 1, delta 1e-5, noise that the adversary doesn't know.
 The paper's network, the kernel regression and training inversion attack the same
 models. The point without noise clips as well, and isn't inverted: plain derivatives of
-clipped training take minutes a target.
+clipped training take minutes per target.
 """
 
 from ml_collections import config_dict

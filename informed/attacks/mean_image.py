@@ -29,7 +29,7 @@ class MeanImage:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """One image a release; needs fixed, uses public and labels."""
+        """One image per release; needs fixed, uses public and labels."""
         del key
         knowledge.require(release, "fixed")
         assert knowledge.fixed is not None

@@ -86,7 +86,7 @@ class ReconstructionMembership:
 
 
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
-    """Raise ValueError unless there are two candidates a release."""
+    """Raise ValueError unless there are two candidates per release."""
     counts = [len(release), *map(len, candidates)]
     if len(set(counts)) > 1:
         raise ValueError(

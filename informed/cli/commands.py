@@ -310,7 +310,7 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Run a grid and print a line a point."""
+    """Run a grid and print a line per point."""
     if arguments.shadow:
         raise ValueError("A sweep keeps its shadow models itself; leave out --shadow.")
     config, base = load_sweep(rest)

@@ -2,7 +2,7 @@
 
     <workdir>/stores/<fingerprint>/   shadow and released models
     <workdir>/points/<name>/          one run of the pipeline, attacking such a store
-    <workdir>/sweep.csv, sweep.png    a row a point, as far as the sweep has come
+    <workdir>/sweep.csv, sweep.png    a row per point, as far as the sweep has come
 
 Points whose models are the same (their view, their RecoNN, or how many of the shadow
 models they use differ) attack one store. Finished points do nothing when the sweep is
@@ -63,7 +63,7 @@ class SweepConfig:
       points: of each its name and its own "field=value"; "paper=0.0089" isn't a field,
         but the paper's figure for this point, which goes into the table.
       x: the field along the axis, or a column of the table, such as epsilon, which some
-        points may lack; "" draws a bar a point.
+        points may lack; "" draws a bar per point.
       series: fields whose values are drawn as lines of their own.
       metric: what is drawn: a field of the table, or "attacks.NAME.mse" and the like.
     """
@@ -256,7 +256,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figure(config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Lines over a field, or a bar a point."""
+    """Lines over a field, or a bar per point."""
     drawn = [row for row in rows if row[config.metric] is not None]
     if config.x:
         figure = matplotlib.figure.Figure(figsize=(6.4, 4.0), dpi=120)
@@ -314,7 +314,7 @@ def _series(
 
 
 def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A bar a point, the first on top, with the paper's figure as a mark."""
+    """A bar per point, the first on top, with the paper's figure as a mark."""
     places = [-i for i in range(len(rows))]
     values = [row[config.metric] for row in rows]
     axis.barh(places, values, color="C0", height=0.6, label="here")

@@ -51,9 +51,9 @@ class TrainingConfig:
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
         through D_- + z in a new random order; its last batch may be smaller.
       weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
-      initialisation: "shared", known to the adversary, or "random", a new one a model.
+      initialisation: "shared", known to the adversary, or "random", one per model.
       shuffling: "known": one order of mini-batches for all models, which is public;
-        "unknown": a new one a model, which nobody is told. No effect on full batches.
+        "unknown": a new one per model, which nobody is told. No effect on full batches.
         With privacy it decides who knows which examples take part in which step:
         sampling amplifies privacy only while it is secret. "auto": "unknown" with
         privacy, "known" without.

@@ -392,7 +392,7 @@ class _Conv(hk.Module):
 
     Weights (size, size, in, out) as in hk.Conv2D. Written as one matrix product with
     all patches: XLA's own convolution becomes a grouped one under `vmap` over models,
-    which on a CPU took 18 times as long (3,005 against 166 us an image and step).
+    which on a CPU took 18 times as long (3,005 against 166 us per image and step).
     """
 
     def __init__(

@@ -132,7 +132,7 @@ def reconstruct_softmax(
     classes and (1, x); x is its least-squares solution. Also recovers the features
     before any softmax head on fixed features.
 
-    Args: as `reconstruct_glm`; theta has a row a class, labels are 0 .. classes - 1;
+    Args: as `reconstruct_glm`; theta has a row per class, labels are 0 .. classes - 1;
       penalise_intercepts: whether the penalty is on intercepts as well.
     Raises: as `reconstruct_glm`.
     """

@@ -127,13 +127,13 @@ class TrainingInversion:
             unknown points are the last of the training set, in the order of `labels`.
           knowledge, key: as for one point.
           labels: of the unknown points.
-        Returns: one a release; its rows are the unknown points. Points of one label may
+        Returns: one per release; rows are the unknown points. Points of one label may
           come in any order.
         """
         dataclasses.replace(knowledge, labels=None).require(release)
         if len(labels) != len(release):
             raise ValueError(
-                f"Expected one row of labels a release, {len(release)}, got"
+                f"Expected one row of labels per release, {len(release)}, got"
                 f" {len(labels)}."
             )
         solver = Solver(self.config, knowledge, key)
@@ -147,7 +147,7 @@ class TrainingInversion:
 
 
 def _reconstruction(best: Candidate) -> Reconstruction:
-    """The unknown points of one release, one a row."""
+    """The unknown points of one release, one per row."""
     rows = len(best.labels)
     return Reconstruction(
         images=best.images,

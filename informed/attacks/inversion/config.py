@@ -26,7 +26,7 @@ class InversionConfig:
       coordinates: "components" or "pixels".
       stages: numbers of components of the stages before the last; the last stage has
         all of them. Those that are not fewer than the pixels are left out.
-      steps: Gauss-Newton steps a stage, at most.
+      steps: Gauss-Newton steps per stage, at most.
       label_components: of the linearised ranking of candidate labels.
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many
@@ -35,7 +35,7 @@ class InversionConfig:
         those of eight-bit images do, the answer is moved onto them, if theta agrees.
       neighbours: where the mean image doesn't lead to theta, so many public images of
         each label are trained on;
-      starts: what a kernel regression then reads out of theta, one image a label, and
+      starts: what a kernel regression then reads out of theta, one image per label, and
         where labels are few the public images nearest to it, are the next starts; so
         many, those first whose own theta is nearest.
       rank: of the data in derivatives in span (`retraining`).

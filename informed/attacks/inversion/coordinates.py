@@ -20,7 +20,7 @@ class Coordinates:
 
     Attributes:
       mean: (pixels,).
-      basis: (pixels, pixels), one direction a row, most important first.
+      basis: (pixels, pixels), one direction per row, most important first.
       image_shape: (height, width, channels).
     """
 

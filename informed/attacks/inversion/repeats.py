@@ -26,7 +26,7 @@ class Repeated(Retraining):
     def slopes(
         self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:
-        """See `Retraining.slopes`; one training a column, and one more."""
+        """See `Retraining.slopes`; one training per column, and one more."""
         unknown, count = len(images), len(basis)
         move = self._move(images, labels)
         lengths = np.linalg.norm(basis, axis=1)

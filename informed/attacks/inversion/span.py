@@ -137,7 +137,7 @@ class Span:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions (cross, target_start, target_gram) of the inner products.
 
-        One a lead and point, one a unit and point, one a pair of points.
+        One per lead and point, one per unit and point, one a pair of points.
         """
         num_fixed, units = len(self._flat), self._w.shape[1]
         pairs = [(i, j) for i in range(unknown) for j in range(i, unknown)]

@@ -144,7 +144,7 @@ class KktConfig:
 
 
 class Knobs(NamedTuple):
-    """What a random search turns: one number each, or one a run."""
+    """What a random search turns: one number each, or one per run."""
 
     start: Array
     rate: Array

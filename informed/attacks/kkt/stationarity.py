@@ -46,7 +46,7 @@ def _soft_relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 class Pass(NamedTuple):
-    """One way there and back: a list of (points, width) arrays, one a layer.
+    """One way there and back: a list of (points, width) arrays, one per layer.
 
     Attributes:
       inputs: of each layer.

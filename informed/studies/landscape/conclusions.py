@@ -6,7 +6,7 @@ c  begun at the partition theta fits, and images stay there
 d  nearer to the partition than to training images wherever these are the smaller share
 e  near the training images the bilevel attack comes nearer to them than the KKT attack
 f  and its distance grows faster with the share of noise
-g  one image a class, repeated, fits as well
+g  one image per class, repeated, fits as well
 h  the KKT attack's landscape is smoother: from near starts it ends nearer together
 """
 

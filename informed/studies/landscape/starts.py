@@ -3,7 +3,7 @@
     l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 
 of the training images (GT), other images of the same classes (partition), and uniform
-noise. Also normal noise of any size; one image of the partition a class, repeated; and
+noise. Also normal noise of any size; one image of the partition per class; and
 small perturbations of the three corners.
 
 Source: Runkel et al. 2024, Sections 4.3 to 4.5.
@@ -22,7 +22,7 @@ from shadow import checks
 Images = Float[np.ndarray, "images height width channels"]
 
 CORNERS = ("noise", "partition", "truth")
-COLLAPSED = "one image a class"
+COLLAPSED = "one image per class"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class StartsConfig:
     Attributes:
       shares: values of l1 and l2; with 0 and 1.
       normal: standard deviations of normal noise.
-      collapsed: whether to begin at one image a class, repeated, too.
+      collapsed: whether to begin at one image per class, repeated, too.
       perturbed: so many perturbations of each corner; deviation: theirs, a pixel.
     """
 
