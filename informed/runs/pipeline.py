@@ -14,8 +14,10 @@ the same folder as `<workdir>` unless another run's shadow models are to be atta
 """
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Array
 
 from informed.attacks import registry
 from informed.attacks.inversion import TrainingInversion
@@ -25,11 +27,11 @@ from informed.runs import evaluation, feasible, stored
 from informed.runs.experiment import Experiment
 from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
-from informed.threat import Knowledge
+from informed.threat import Attack, Knowledge
 from reconn import trainer
 from shadow import files
 from shadow.factory import Factory
-from shadow.release import publish
+from shadow.release import Release, publish
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
 
@@ -197,21 +199,13 @@ def _attack_by_name(
             key=experiment.attack_key(name),
             progress=progress,
         )
-        public = stored.examples(store, *stored.targets(store))
-        developer = stored.factory_of(experiment, store, role="released", width=1)
-        attacker = row.make(named.settings, material)
-        found = attacker(
+        _play(
+            row.make(named.settings, material),
             publish(released.read().weights[: named.targets], view),
-            Knowledge.informed(developer, public=public),
+            experiment,
+            store,
             key=material.key,
-        )
-        files.write_arrays(
-            paths.workdir / "attacks" / f"{name}.npz",
-            **{
-                field.name: np.asarray(getattr(found, field.name))
-                for field in dataclasses.fields(found)
-                if getattr(found, field.name) is not None
-            },
+            file=paths.workdir / "attacks" / f"{name}.npz",
         )
 
 
@@ -230,26 +224,34 @@ def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
     if stage.done:
         return
     with stage.running():
-        public = stored.examples(store, *stored.targets(store))
-        developer = stored.factory_of(experiment, store, role="released", width=1)
-        attacker = TrainingInversion(
-            config=experiment.inversion.attack, progress=progress
-        )
-        found = attacker(
-            publish(
-                released.read().weights[:count], stored.whole_view(experiment, store)
-            ),
-            Knowledge.informed(developer, public=public),
+        config = experiment.inversion.attack
+        view = stored.whole_view(experiment, store)
+        _play(
+            TrainingInversion(config=config, progress=progress),
+            publish(released.read().weights[:count], view),
+            experiment,
+            store,
             key=experiment.inversion_key,
+            file=paths.workdir / "inversions.npz",
         )
-        files.write_arrays(
-            paths.workdir / "inversions.npz",
-            images=found.images,
-            labels=np.asarray(found.labels),
-            residuals=np.asarray(found.residuals),
-            certified=np.asarray(found.certified),
-            expected_mse=np.asarray(found.expected_mse),
-        )
+
+
+def _play(
+    attack: Attack,
+    release: Release,
+    experiment: Experiment,
+    store: ShadowStore,
+    *,
+    key: Array,
+    file: Path,
+) -> None:
+    """Attack with all that Definition 1 grants; keep every field of what is found."""
+    public = stored.examples(store, *stored.targets(store))
+    developer = stored.factory_of(experiment, store, role="released", width=1)
+    found = attack(release, Knowledge.informed(developer, public=public), key=key)
+    values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    known = {name: np.asarray(v) for name, v in values.items() if v is not None}
+    files.write_arrays(file, **known)
 
 
 def _stores(paths: Paths) -> list[ShadowStore]:

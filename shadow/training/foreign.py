@@ -34,7 +34,51 @@ _SEEDS = 2**31  # what other libraries take
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class JaxFunction:
+class _Function:
+    """What both kinds have in common; see them."""
+
+    train: Train
+    key_is_public: bool = True
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.version is None:
+            object.__setattr__(self, "version", source_hash(self.train))
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The function's name and version, and who knows its key."""
+        function = self.train
+        while isinstance(function, functools.partial):
+            function = function.func
+        about = {
+            "function": f"{function.__module__}.{function.__qualname__}",
+            "version": self.version,
+            "public_key": self.key_is_public,
+        }
+        return {"algorithm": about}
+
+    @property
+    def _capabilities(self) -> Capabilities:
+        """Of something that can only be run."""
+        everything = frozenset({"key"})
+        return Capabilities(
+            batched=False,
+            differentiable=False,
+            random=everything,
+            public=everything if self.key_is_public else frozenset(),
+        )
+
+    def initialise(self, key: Array) -> None:
+        """None: the function makes its own."""
+
+    def quiet(self) -> "_Function":
+        """The same: it adds no noise that it doesn't draw from its key."""
+        return self
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class JaxFunction(_Function):
     """A function of JAX as an algorithm A.
 
     Attributes:
@@ -46,28 +90,12 @@ class JaxFunction:
     Raises: ValueError: there is no version, and the source can't be hashed.
     """
 
-    train: Train
-    key_is_public: bool = True
-    version: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.version is None:
-            object.__setattr__(self, "version", source_hash(self.train))
-
     @property
     def capabilities(self) -> Capabilities:
         """Batched and differentiable."""
-        return Capabilities(
-            batched=True,
-            differentiable=True,
-            random=frozenset({"key"}),
-            public=frozenset({"key"} if self.key_is_public else ()),
+        return dataclasses.replace(
+            self._capabilities, batched=True, differentiable=True
         )
-
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """The function's name and version."""
-        return _configuration(self.train, self.version, self.key_is_public)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """From the shapes alone; nothing is trained."""
@@ -76,16 +104,9 @@ class JaxFunction:
         labels = jax.ShapeDtypeStruct((count,), jnp.int32)
         return layout_of(jax.eval_shape(self.train, images, labels, jax.random.key(0)))
 
-    def initialise(self, key: Array) -> None:
-        """None: the function makes its own."""
-
     def own_key(self, key: Array) -> Array:
         """The key itself."""
         return key
-
-    def quiet(self) -> "JaxFunction":
-        """The same: it adds no noise that it doesn't draw from its key."""
-        return self
 
     def __call__(
         self,
@@ -101,65 +122,40 @@ class JaxFunction:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class PythonFunction:
+class PythonFunction(_Function):
     """Any function as an algorithm A; run in processes, one model after another each.
 
     Attributes:
       train: (images (examples, height, width, channels) float32, labels (examples,)
         int32, key, an int) -> any tree of arrays or tensors: lists, tuples, dicts.
-      key_is_public: as for `JaxFunction`.
+      key_is_public, version: as for `JaxFunction`.
       deterministic: whether equal arguments give equal weights; otherwise weights are
         averaged over runs, and no attack is exact.
-      version: as for `JaxFunction`.
     Raises: ValueError: there is no version, and the source can't be hashed.
     """
 
-    train: Train
-    key_is_public: bool = True
     deterministic: bool = True
-    version: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.version is None:
-            object.__setattr__(self, "version", source_hash(self.train))
-        object.__setattr__(self, "_layouts", {})
+    _layouts: dict[int, tuple[Slice, ...]] = dataclasses.field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def capabilities(self) -> Capabilities:
         """It can be run."""
-        return Capabilities(
-            batched=False,
-            differentiable=False,
-            deterministic=self.deterministic,
-            random=frozenset({"key"}),
-            public=frozenset({"key"} if self.key_is_public else ()),
-        )
-
-    @property
-    def configuration(self) -> dict[str, Any]:
-        """The function's name and version."""
-        return _configuration(self.train, self.version, self.key_is_public)
+        return dataclasses.replace(self._capabilities, deterministic=self.deterministic)
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Known from one training, of D_- and a copy of its first point."""
-        layouts: dict[int, tuple[Slice, ...]] = self._layouts  # type: ignore[attr-defined]
-        if len(fixed) not in layouts:
+        if len(fixed) not in self._layouts:
             data = joined(
                 (fixed.images, fixed.labels), fixed.images[:1], fixed.labels[:1], np
             )
-            layouts[len(fixed)] = layout_of(self.train(*data, 0))
-        return layouts[len(fixed)]
-
-    def initialise(self, key: Array) -> None:
-        """None: the function makes its own."""
+            self._layouts[len(fixed)] = layout_of(self.train(*data, 0))
+        return self._layouts[len(fixed)]
 
     def own_key(self, key: Array) -> int:
         """An integer in [0, 2**31)."""
         return int(jax.random.bits(key, dtype=jnp.uint32)) % _SEEDS
-
-    def quiet(self) -> "PythonFunction":
-        """The same."""
-        return self
 
     def __call__(
         self,
@@ -264,12 +260,6 @@ def _unknown(what: str) -> ValueError:
         f"{{}} can't be taken from the source of {what}. Name one, and change it"
         " whenever the training changes: version='1'.",
     )
-
-
-def _configuration(train: Any, version: str | None, public: bool) -> dict[str, Any]:
-    inner = train.func if isinstance(train, functools.partial) else train
-    name = f"{inner.__module__}.{inner.__qualname__}"
-    return {"algorithm": {"function": name, "version": version, "public_key": public}}
 
 
 def _array(leaf: Any) -> np.ndarray:
