@@ -85,6 +85,7 @@ def test_a_new_bound_holds_when_it_is_played(rng):
     assert success == pytest.approx(float(bound), abs=5e-3)
 
 
+@pytest.mark.slow
 def test_a_new_victim_is_inverted():
     found = load("new_victim.py")["main"](epochs=10)
     assert found["certified"]

@@ -60,6 +60,7 @@ def test_finite_differences_are_slopes(parts, rng):
     assert runs.runs == 4 + 2 * 5 + 1
 
 
+@pytest.mark.slow
 def test_exactness_does_not_need_derivatives(parts):
     """scikit-learn's own network; neither its gradients nor the label are told."""
     factory = shadow.Factory(
