@@ -170,6 +170,7 @@ def test_runs_don_t_depend_on_their_neighbours(circle):
     np.testing.assert_array_equal(together.points, again.points)
 
 
+@pytest.mark.slow
 def test_knobs_of_each_run(circle):
     net, _ = circle
     config = KktConfig(candidates=8, steps=20)
