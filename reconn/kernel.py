@@ -32,7 +32,7 @@ from tqdm import tqdm
 from shadow import checks, files
 from shadow.records import NotMadeError
 
-REVISION = 2  # see `shadow.records`
+REVISION = 3  # see `shadow.records`
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
@@ -251,7 +251,9 @@ def _ridge_of_images(
         own = np.flatnonzero(unseen[2] == label)
         if len(own):
             truth = unseen[1][own].reshape(len(own), -1)
-            errors += _errors(features[rows], flat[rows], unseen[0][own], truth, config)
+            errors += _errors(
+                features[rows], flat[rows], unseen[0][own], truth, config, pixels=True
+            )
     return RIDGES[int(np.argmin(errors))]
 
 
@@ -261,20 +263,26 @@ def _errors(
     unseen: np.ndarray,
     truth: np.ndarray,
     config: KernelConfig,
+    *,
+    pixels: bool = False,
 ) -> Float[np.ndarray, " ridges"]:
-    """Squared errors on unseen models with every ridge, from one eigendecomposition."""
+    """Squared errors on unseen models with every ridge, from one eigendecomposition.
+
+    Pixels are cut to [0, 1] before they are judged, as they are when they are used: it
+    takes off much of what a small ridge lets through.
+    """
     centre, points, distances, median = _centred(features)
     scale = config.scale * median
     offset = values.mean(axis=0, dtype=np.float64)
     spectrum, basis = np.linalg.eigh(_kernel(distances, scale))
     across = _kernel(_squared_distances(unseen - centre, points), scale) @ basis
     along = basis.T @ (values - offset)
-    return np.array(
-        [
-            np.sum(np.square(offset + (across / (spectrum + ridge)) @ along - truth))
-            for ridge in RIDGES
-        ]
-    )
+    errors = []
+    for ridge in RIDGES:
+        found = offset + (across / (spectrum + ridge)) @ along
+        found = np.clip(found, 0, 1) if pixels else found
+        errors.append(np.sum(np.square(found - truth)))
+    return np.array(errors)
 
 
 def save(regression: KernelRegression, folder: Path) -> None:

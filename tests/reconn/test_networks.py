@@ -9,7 +9,7 @@ import pytest
 
 import reconn
 from reconn import networks
-from shadow import ShadowModels
+from shadow import ShadowModels, publish
 
 
 def count(init, key):
@@ -86,5 +86,5 @@ def test_a_planted_target_is_read_back_by_convolutions(digits, key, rng, tmp_pat
         learning_rate=3e-3,
     )
     found = reconn.train(models, config, key=key, workdir=tmp_path, progress=False)
-    error = np.mean((found(weights[250:]) - images[250:]) ** 2)
+    error = np.mean((found(publish(weights[250:])) - images[250:]) ** 2)
     assert error < 0.4 * np.mean((images.mean(axis=0) - images[250:]) ** 2)
