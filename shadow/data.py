@@ -175,7 +175,7 @@ _SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
 
 
 def register_source(name: str, load: Callable[[], Examples]) -> None:
-    """Make a data set of the user's own known by a name, as `config.data.name`.
+    """Make a data set of the user's own known to `load` by a name.
 
     Raises: ValueError: another one has that name.
     """
