@@ -295,7 +295,7 @@ def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) ->
     axis.set_yscale("log")
     axis.set_xlabel(config.x)
     axis.set_ylabel(config.metric)
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
 def _series(
@@ -329,7 +329,7 @@ def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> 
     axis.set_yticks(places, [row["point"] for row in rows])
     axis.set_xlabel(config.metric)
     axis.margins(x=0.15)
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
 def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None:
