@@ -75,13 +75,6 @@ class Release:
             )
         return self.values
 
-    def first(self, count: int) -> "Release":
-        """The first releases alone."""
-        deviations = None if self.deviations is None else self.deviations[:count]
-        return dataclasses.replace(
-            self, values=self.values[:count], deviations=deviations
-        )
-
 
 def publish(
     weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
