@@ -57,13 +57,7 @@ class Knowledge:
         Raises: FieldError: something needed is None; weights of another victim; not one
           label a release.
         """
-        missing = [name for name in needed if getattr(self, name) is None]
-        if missing:
-            raise checks.FieldError(
-                missing[0],
-                f"This attack needs to be told {', '.join(missing)}; this adversary"
-                " isn't.",
-            )
+        require_told(self, *needed)
         told = self.algorithm is not None and self.fixed is not None
         if told and release.view.whole:
             assert self.algorithm is not None
@@ -96,6 +90,16 @@ class Knowledge:
             initialisation=factory.initialisation,
             training_key=factory.public_key,
             public=public,
+        )
+
+
+def require_told(facts: "Knowledge | Architecture", *needed: str) -> None:
+    """Raise FieldError unless none of these fields is None; names all that are."""
+    missing = [name for name in needed if getattr(facts, name) is None]
+    if missing:
+        raise checks.FieldError(
+            missing[0],
+            f"This attack needs to be told {', '.join(missing)}; this adversary isn't.",
         )
 
 
@@ -167,13 +171,7 @@ class Architecture:
 
     def require(self, *needed: str) -> None:
         """Raise FieldError unless all of these fields are told."""
-        missing = [name for name in needed if getattr(self, name) is None]
-        if missing:
-            raise checks.FieldError(
-                missing[0],
-                f"This attack needs to be told {', '.join(missing)}; this adversary"
-                " isn't.",
-            )
+        require_told(self, *needed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,6 @@ from shadow.data import Examples
 from shadow.victims import Slice
 
 AnyArray = Array | np.ndarray
-RANDOMNESS = ("initialisation", "key")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ class Capabilities:
       differentiable: JVPs and VJPs go through it.
       in_span: it keeps the first layer's weights in the span of the data (`span`).
       deterministic: the same inputs and the same randomness give the same weights.
-      random: what it draws of RANDOMNESS: "initialisation" (theta_0), and "key" (the
+      random: what it draws, by name: "initialisation" (theta_0), and "key" (the
         order of mini-batches; of a user's function, everything).
       public: which of these everyone is told.
       noisy: whether it adds noise that nobody is ever told.
@@ -52,7 +51,7 @@ class Draw:
 
     Attributes:
       start: (params,), theta_0; None where A makes its own.
-      key: of "key" in RANDOMNESS, as `Algorithm.own_key` makes it.
+      key: what A draws its own randomness from, as `Algorithm.own_key` makes it.
       noise_key: of noise that nobody is told.
     """
 

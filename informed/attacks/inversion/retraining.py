@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from informed.threat import Knowledge
+from informed.threat import Knowledge, require_told
 from shadow.parallel import Runs
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
@@ -48,13 +48,7 @@ class Retraining:
           key: for the draws.
         Raises: ValueError: a fact that it needs is None.
         """
-        needed = ("fixed", "algorithm")
-        missing = [name for name in needed if getattr(knowledge, name) is None]
-        if missing:
-            raise ValueError(
-                f"Retraining needs to be told {', '.join(missing)}; this adversary"
-                " isn't."
-            )
+        require_told(knowledge, "fixed", "algorithm")
         assert knowledge.fixed is not None
         assert knowledge.algorithm is not None
         self.algorithm, self.fixed = knowledge.algorithm, knowledge.fixed
