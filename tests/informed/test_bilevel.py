@@ -9,6 +9,7 @@ import pytest
 
 from informed.attacks import bilevel
 from informed.attacks.bilevel import BilevelConfig
+from informed.attacks.bilevel import lower as solving
 
 POINTS, INPUTS = 5, 12
 
@@ -95,9 +96,9 @@ def test_solution_within_the_span_solves_the_whole(hidden, data):
     found = bilevel.solve(lower, points, targets, start).theta
     bound = 2e-11 * (1 + jnp.linalg.norm(found))
     assert jnp.linalg.norm(lower.slope(found, points, targets)) < bound
-    span = bilevel._Span(lower, points)
+    span = solving._Span(lower, points)
     np.testing.assert_allclose(span.lift(span.project(found)), found, atol=1e-12)
-    whole = bilevel._quasi_newton(lower, points, targets, found)
+    whole = solving._quasi_newton(lower, points, targets, found)
     np.testing.assert_allclose(whole.theta, found, atol=1e-8)
 
 
@@ -132,7 +133,7 @@ def test_quasi_newton_inverts_a_hessian_it_has_seen(rng):
     solution = bilevel.Solution(
         jnp.zeros(size), jnp.zeros(()), jnp.asarray(moves), jnp.asarray(changes)
     )
-    found = bilevel._two_loop(solution, jnp.asarray(v))
+    found = solving._two_loop(solution, jnp.asarray(v))
     np.testing.assert_allclose(found, np.linalg.solve(hessian, v), rtol=1e-8)
 
 
