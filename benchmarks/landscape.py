@@ -7,7 +7,7 @@ as one batch, for the bilevel attack, for gradient matching, and for the KKT att
 homogeneous network of the same images. `seconds` are those of the two attacks on the
 affine victim, all quantities included; `each` has every method's, the KKT attack's with
 the training of its victim. Then the conclusions of
-`informed.studies.landscape.conclusions` and the AUC of `telling`, with their figures.
+`informed.studies.landscape.conclusions` and the AUC of `detection`, with their figures.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> None:
     results = command.run(checks.build(LandscapeConfig, values), arguments.workdir)
     each = results["seconds"]
     affine = round(sum(each[method] for method in ("bilevel", "matching")), 1)
-    shown = {name: results[name] for name in ("conclusions", "telling")}
+    shown = {name: results[name] for name in ("conclusions", "detection")}
     print(json.dumps({"seconds": affine, "each": each} | shown))
 
 

@@ -24,7 +24,7 @@ from shadow.training import Algorithm
 from shadow.victims import Victim
 from shadow.views import EVERYTHING, View
 
-Images = Float32[np.ndarray, "releases height width channels"]
+Guesses = Float32[np.ndarray, "releases height width channels"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +121,7 @@ class Reconstruction:
         first. Derivatives that are carried along in a run are not counted.
     """
 
-    images: Images
+    images: Guesses
     labels: Int[np.ndarray, " releases"] | None = None
     residuals: Float[np.ndarray, " releases"] | None = None
     certified: Bool[np.ndarray, " releases"] | None = None
@@ -220,7 +220,7 @@ def reconstruction_game(
     targets: Examples,
     knowledge: Knowledge,
     *,
-    error: Callable[[Images, Images], Float[np.ndarray, " releases"]],
+    error: Callable[[Guesses, Guesses], Float[np.ndarray, " releases"]],
     key: Array,
     view: View = EVERYTHING,
 ) -> Float[np.ndarray, " releases"]:

@@ -39,7 +39,7 @@ _TRIED = 1000  # models of a label on which ridges are tried, at most
 _JUDGED = 1000  # validation models that judge, at most
 
 Features = Float32[np.ndarray, "models features"]
-Images = Float32[np.ndarray, "models height width channels"]
+TargetImages = Float32[np.ndarray, "models height width channels"]
 Labels = Int[np.ndarray, " models"]
 
 
@@ -143,11 +143,11 @@ class KernelRegression:
         parts = [self.label(part, self.config) for part in _parts(features)]
         return np.concatenate(parts)
 
-    def __call__(self, features: Features) -> Images:
+    def __call__(self, features: Features) -> TargetImages:
         """One image per model, pixels in [0, 1]."""
         return self.labelled(features)[0]
 
-    def labelled(self, features: Features) -> tuple[Images, Labels]:
+    def labelled(self, features: Features) -> tuple[TargetImages, Labels]:
         """Images, and the labels that theta tells."""
         votes = self._votes(features)
         labels = self._known[votes.argmax(axis=1)]
@@ -180,7 +180,7 @@ class KernelRegression:
 
 def fit(
     features: Features,
-    images: Images,
+    images: TargetImages,
     labels: Labels,
     config: KernelConfig,
     *,

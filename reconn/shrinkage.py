@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from shadow import files
 
-Images = Float[np.ndarray, "models height width channels"]
+TargetImages = Float[np.ndarray, "models height width channels"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,8 +36,8 @@ class Shrinkage:
     def fit(
         cls,
         mean: Float[np.ndarray, "height width channels"],
-        predicted: Images,
-        truth: Images,
+        predicted: TargetImages,
+        truth: TargetImages,
     ) -> "Shrinkage":
         """The factor of least squared error on validation models.
 
@@ -55,7 +55,7 @@ class Shrinkage:
         error = gains.std(ddof=1) / np.sqrt(len(gains))
         return cls(mean=mean, factor=factor if gains.mean() > 2 * error else 1.0)
 
-    def __call__(self, images: Images) -> Images:
+    def __call__(self, images: TargetImages) -> TargetImages:
         """Reconstructions, drawn towards the mean; the type stays."""
         if self.factor == 1:
             return images

@@ -20,13 +20,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Float32
+from jaxtyping import Array, Float
 from tqdm import tqdm
 
 from shadow import checks, files
-from shadow.data import Examples
+from shadow.data import Examples, Images
 
-Images = Float32[np.ndarray, "images height width channels"]
 REVISION = 1  # see `shadow.records`
 _PREDICT_BATCH = 500
 

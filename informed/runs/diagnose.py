@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from informed import metrics, report
-from informed.metrics import difficulty as diagnostics
+from informed.metrics import difficulty
 from informed.metrics.difficulty import Gradients, WithAndWithout
 from informed.runs import evaluation, stored
 from informed.runs.experiment import Experiment
@@ -59,7 +59,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
             print(f"{what} ...", flush=True)
 
     say("t-SNE")
-    places = diagnostics.embedding(truth.weights, seed=experiment.seed)
+    places = difficulty.embedding(truth.weights, seed=experiment.seed)
     files.write_bytes(folder / "embedding.png", _embedding(places, truth.labels))
     files.write_bytes(
         folder / "easy_and_hard.png",
@@ -69,8 +69,8 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     )
     say("gradients through training")
     some = targets.take(np.arange(min(len(targets), _MODELS)))
-    slopes = diagnostics.gradients(
-        factory, some, epochs=diagnostics.spread_epochs(experiment.training, _EPOCHS)
+    slopes = difficulty.gradients(
+        factory, some, epochs=difficulty.spread_epochs(experiment.training, _EPOCHS)
     )
     files.write_bytes(folder / "gradients.png", _gradients(slopes, errors[: len(some)]))
     say("losses with and without a target")
@@ -84,7 +84,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
         files.write_bytes(folder / "metrics.png", _agreement(judged))
     else:  # nothing to compare the MSE with
         (folder / "metrics.png").unlink(missing_ok=True)
-    auc = diagnostics.membership_auc(
+    auc = difficulty.membership_auc(
         factory.descent.victim, truth.weights[:_MODELS], factory.fixed, targets
     )
     results = {
@@ -135,7 +135,7 @@ def _with_and_without(
 ) -> WithAndWithout:
     """Losses of the first target, with the others in turn."""
     changed = factory.descent.changed(initialisation=initialisation)
-    return diagnostics.losses(
+    return difficulty.losses(
         dataclasses.replace(factory, algorithm=changed),
         targets.take(np.arange(1)),
         targets.take(np.arange(1, min(len(targets), 1 + _MODELS))),

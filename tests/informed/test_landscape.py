@@ -9,7 +9,7 @@ import pytest
 from configs import landscape as config_file
 from informed import cli
 from informed.metrics import candidates
-from informed.studies.landscape import conclusions, quantities, runs, starts, telling
+from informed.studies.landscape import conclusions, detection, quantities, runs, starts
 from informed.studies.landscape.runs import Ends, LandscapeConfig
 from informed.studies.landscape.starts import Sets, StartsConfig
 from shadow import checks
@@ -217,11 +217,11 @@ def test_scores_tell_what_they_should(rng):
     outside = rng.standard_normal((1, 4, 64))
     images = np.concatenate([inside, outside]).reshape(2, 4, 8, 8, 1)
     true = np.array([[True] * 4, [False] * 4])
-    found = telling.uninformed(["0 0.5", "noise"], planted(images, basis=basis), true)
+    found = detection.uninformed(["0 0.5", "noise"], planted(images, basis=basis), true)
     assert found["span"].summary()["auc"] == 1
     assert found["parameters"].summary()["auc"] == 0.5
     assert found["parameters"].summary()["clusters"] == 2
-    summary = telling.uninformed(["truth", "noise"], planted(images), true)
+    summary = detection.uninformed(["truth", "noise"], planted(images), true)
     assert "span" not in summary
     assert summary["loss"].summary()["true_not_begun_at_truth"] == 0
     assert summary["loss"].summary()["auc_not_begun_at_truth"] is None
@@ -229,10 +229,10 @@ def test_scores_tell_what_they_should(rng):
 
 def test_an_informed_adversary_can_tell(sets, begun):
     """The closed form answers to rounding; nothing else comes near."""
-    found = telling.informed(sets, begun, decay=1e-2)
+    found = detection.informed(sets, begun, decay=1e-2)
     assert found.summary()["auc"] == 1
     assert found.true.sum() == len(sets.truth)
-    gap = telling.gap(found)
+    gap = detection.gap(found)
     assert gap["largest_true"] < 1e-20
     assert gap["smallest_false"] > 1e-8
 
@@ -300,7 +300,7 @@ def test_intervals_are_those_of_clusters_not_of_images(rng):
     values = true + rng.normal(size=clusters)
 
     def scores(times):
-        return telling.Scores(
+        return detection.Scores(
             np.repeat(values, times),
             np.repeat(true, times),
             np.zeros(clusters * times, bool),
@@ -324,7 +324,7 @@ def test_command_line(tmp_path, capsys):
     assert results["bilevel"]["truth"][truth] == 0  # begun at the truth: nothing moves
     assert set(results["conclusions"]["bilevel"]) == set("abcdg")
     assert set(results["conclusions"]["bilevel against kkt"]) == set("efh")
-    assert results["telling"]["informed"]["retraining"]["auc"] == 1
+    assert results["detection"]["informed"]["retraining"]["auc"] == 1
     cli.main([*arguments, f"--workdir={tmp_path}"])  # from what is kept
     lines = capsys.readouterr().out
     assert "conclusions, bilevel against kkt" in lines

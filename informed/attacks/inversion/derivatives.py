@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from informed.attacks.inversion.retraining import Images, Labels, Retraining
+from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
 from informed.attacks.inversion.span import Span, in_blocks
 from informed.threat import Knowledge
 from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
@@ -102,7 +102,7 @@ class Differentiated(Retraining):
         )
 
     def slopes(
-        self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:
         """See `Retraining.slopes`."""
         if self._span is not None:
@@ -120,15 +120,15 @@ class Differentiated(Retraining):
         return np.concatenate(found)[: len(tangents)].T
 
     def pulls(
-        self, images: Images, labels: Labels, slope: Float[np.ndarray, " params"]
-    ) -> Images:
+        self, images: Unknowns, labels: Labels, slope: Float[np.ndarray, " params"]
+    ) -> Unknowns:
         """See `Retraining.pulls`."""
         cast = self._cast(images, labels)
         pulled = self._pull(self._data, *cast, jnp.asarray(slope, self.dtype))
         return np.asarray(pulled, np.float64)
 
     def pushes(
-        self, images: Images, labels: Labels, tangent: Images
+        self, images: Unknowns, labels: Labels, tangent: Unknowns
     ) -> Float[np.ndarray, " params"]:
         """See `Retraining.pushes`."""
         block = np.zeros((self._devices, *tangent.shape))

@@ -11,7 +11,7 @@ itself and updates slopes by secants.
 import numpy as np
 from jaxtyping import Float
 
-from informed.attacks.inversion.retraining import Images, Labels, Retraining
+from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
 
 _PROBE = 1e-2  # of an image's norm, to measure how theta moves
 _SMALLEST, _LARGEST = 1e-4, 1e-1  # moves
@@ -24,7 +24,7 @@ class Repeated(Retraining):
     _measured: float | None = None
 
     def slopes(
-        self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:
         """See `Retraining.slopes`; one training per column, and one more."""
         unknown, count = len(images), len(basis)
@@ -40,7 +40,7 @@ class Repeated(Retraining):
         differences = thetas[1:] - thetas[0]
         return (differences / np.tile(steps, unknown)[:, None]).T
 
-    def _move(self, images: Images, labels: Labels) -> float:
+    def _move(self, images: Unknowns, labels: Labels) -> float:
         """The length of moves, measured once; see the module's docstring."""
         if self._measured is not None:
             return self._measured

@@ -22,7 +22,7 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
 
-Images = Float[np.ndarray, "unknown height width channels"]
+Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 
 
@@ -124,7 +124,7 @@ class Retraining:
         return found.reshape(len(images), count, -1).mean(axis=1)
 
     def draws(
-        self, images: Images, labels: Labels
+        self, images: Unknowns, labels: Labels
     ) -> Float[np.ndarray, "draws params"]:
         """Theta under each draw of the randomness that isn't told, noise included."""
         count = len(self._draw_keys)
@@ -136,7 +136,7 @@ class Retraining:
         ).astype(np.float64)
 
     def slopes(
-        self, images: Images, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:
         """Derivatives of theta as the unknown points move along `basis`.
 
@@ -147,13 +147,13 @@ class Retraining:
     matrix_free = False  # whether there are `pushes` and `pulls`
 
     def pulls(
-        self, images: Images, labels: Labels, slope: Float[np.ndarray, " params"]
-    ) -> Images:
+        self, images: Unknowns, labels: Labels, slope: Float[np.ndarray, " params"]
+    ) -> Unknowns:
         """The transposed Jacobian times `slope`: a gradient with respect to images."""
         raise NotImplementedError
 
     def pushes(
-        self, images: Images, labels: Labels, tangent: Images
+        self, images: Unknowns, labels: Labels, tangent: Unknowns
     ) -> Float[np.ndarray, " params"]:
         """The Jacobian times one direction."""
         raise NotImplementedError

@@ -108,12 +108,12 @@ class Solver:
 
         Returns: labels; residual of the second over that of the first.
         """
-        telling = ~self.runs.weights_of(self._dark)
+        informative = ~self.runs.weights_of(self._dark)
         costs = []
         for label in range(self.runs.num_classes):
             value, jacobian = self._at_mean(label)
-            residual = (value - published.theta)[telling]
-            matrix = jacobian[telling].T
+            residual = (value - published.theta)[informative]
+            matrix = jacobian[informative].T
             spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
             along = rotation.T @ (matrix @ residual)
             whole = residual @ residual

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion.retraining import Images, Labels
+from informed.attacks.inversion.retraining import Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
@@ -100,7 +100,7 @@ class Span:
             columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
         )
 
-    def slopes(self, images: Images, labels: Labels, basis: np.ndarray) -> np.ndarray:
+    def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
         """See `Retraining.slopes`."""
         flat = jnp.asarray(images.reshape(len(images), -1), self._data[0].dtype)
         target_labels = jnp.asarray(labels, jnp.int32)

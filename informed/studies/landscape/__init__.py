@@ -4,7 +4,7 @@ starts      training images, others, noise, and what lies between them
 runs        the attacks from all of them
 quantities  how near ends are to theta, which an adversary sees, and to images
 conclusions what Runkel et al. conclude, on these runs
-telling     could an adversary tell a training image from another one?
+detection   could an adversary tell a training image from another one?
 pictures    maps, curves, images
 command     all of it: `informed landscape`
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from informed.studies.landscape import (
     conclusions,
+    detection,
     pictures,
     quantities,
     runs,
     starts,
-    telling,
 )
 from informed.studies.landscape.quantities import Measured
 from informed.studies.landscape.runs import Ends, LandscapeConfig
@@ -51,7 +51,7 @@ def run(
             ends[method] = runs.run(config, method, sets, begun, workdir)
             measured[method] = quantities.measure(sets, images, ends[method])
     scores = {
-        method: telling.uninformed(names, ends[method], measured[method]["true"])
+        method: detection.uninformed(names, ends[method], measured[method]["true"])
         for method in config.methods
     }
     told: dict[str, Any] = {
@@ -59,15 +59,17 @@ def run(
         for method, of_method in scores.items()
     }
     if config.victim.kind == "affine":
-        retrained = telling.informed(sets, begun, config.victim.decay)
+        retrained = detection.informed(sets, begun, config.victim.decay)
         scores["informed"] = {"retraining": retrained}
-        told["informed"] = {"retraining": retrained.summary() | telling.gap(retrained)}
+        told["informed"] = {
+            "retraining": retrained.summary() | detection.gap(retrained)
+        }
     results = {
         "seconds": {method: clock.seconds[method] for method in config.methods},
         "starts": names,
         **{method: _lists(values) for method, values in measured.items()},
         "conclusions": _concluded(config, names, images, ends, measured),
-        "telling": told,
+        "detection": told,
     }
     pictures.maps(config.starts, names, measured, workdir / "maps.png")
     pictures.curves(config.starts, names, measured, workdir / "curves.png")
@@ -139,7 +141,7 @@ def table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
             for letter, each in sorted(letters.items())
         )
         lines.append(f"{'conclusions, ' + kind:<40}{said}")
-    for kind, scores in results["telling"].items():
+    for kind, scores in results["detection"].items():
         said = ", ".join(f"{name} {each['auc']}" for name, each in scores.items())
         lines.append(f"{'AUC, ' + kind:<40}{said}")
     return "\n".join(lines)

@@ -10,9 +10,9 @@ from sklearn.metrics import roc_curve
 from informed import report
 from informed.metrics import candidates
 from informed.studies.landscape import quantities, starts
+from informed.studies.landscape.detection import Scores
 from informed.studies.landscape.quantities import Measured
 from informed.studies.landscape.starts import Sets, StartsConfig
-from informed.studies.landscape.telling import Scores
 from shadow import files
 
 _COLUMNS = 10
