@@ -5,7 +5,6 @@ batch, and its copies are dropped: the compiled program, and with it a model's b
 never depends on how many models, or which, it is trained with.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -121,11 +120,18 @@ class Runs:
         stop: int,
     ) -> np.ndarray:
         draws = {int(n): self._draw(int(n)) for n in np.unique(numbers[start:stop])}
-        workers = min(stop - start, os.cpu_count() or 1)
         jobs = (
             joblib.delayed(self.algorithm)(
                 self._fixed, images[row], labels[row], draws[int(numbers[row])]
             )
             for row in range(start, stop)
         )
-        return np.stack(joblib.Parallel(n_jobs=workers)(jobs))
+        # One thread each, also if there is only one job: a library's sums, and so
+        # theta's last bits, depend on the number of its threads.
+        with joblib.parallel_config("loky", inner_max_num_threads=1):
+            return np.stack(joblib.Parallel(n_jobs=_processes())(jobs))
+
+
+def _processes() -> int:
+    """As many as usable cores, but two at least: one would be this process."""
+    return max(2, joblib.cpu_count())
