@@ -15,7 +15,7 @@ private training among them.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -117,6 +117,10 @@ class Factory:
         data = self.fixed.images, self.fixed.labels
         return Runs(algorithm, data, draw, width=self.width)
 
+    def blocks_at_once(self, store: ShadowStore) -> int:
+        """How many blocks of a store are trained at once, at least one."""
+        return max(1, self.models_at_once // store.manifest["block_size"])
+
     def train(
         self,
         targets: Examples,
@@ -162,6 +166,7 @@ class Factory:
         store: ShadowStore,
         targets: Examples,
         *,
+        blocks: Sequence[int] | None = None,
         progress: bool = True,
         on_block: Callable[[], None] = lambda: None,
     ) -> None:
@@ -172,26 +177,29 @@ class Factory:
         Args:
           store: of as many models as there are targets.
           targets: all of them; each block takes its own slice.
+          blocks: only these, of which others may have made some; None: all.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
         """
-        missing = store.missing()
+        wanted = range(store.num_blocks) if blocks is None else blocks
+        missing = sorted(set(store.missing()) & set(wanted))
+        total = sum(len(range(*store.block_range(block))) for block in wanted)
         rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
-        together = max(1, self.models_at_once // store.manifest["block_size"])
+        together = self.blocks_at_once(store)
         with tqdm(
-            total=len(targets),
-            initial=len(targets) - sum(map(len, rows_of.values())),
+            total=total,
+            initial=total - sum(map(len, rows_of.values())),
             desc=f"{self.role} models",
             unit=" models",
             disable=None if progress else True,
         ) as bar:
             for first in range(0, len(missing), together):
-                blocks = missing[first : first + together]
-                ids = np.concatenate([rows_of[block] for block in blocks])
+                batch = missing[first : first + together]
+                ids = np.concatenate([rows_of[block] for block in batch])
                 part = targets.take(ids)
                 weights = self.train(part, ids=ids, bar=bar)
                 start = 0
-                for block in blocks:
+                for block in batch:
                     rows = slice(start, start + len(rows_of[block]))
                     start = rows.stop
                     store.write_block(

@@ -1,0 +1,276 @@
+"""Ray tasks, one per block of the store (the extra "cluster").
+
+The driver hands out numbers of blocks, and gets numbers back; weights go from the
+worker to the store. A process prepares itself once and then keeps its compiled factory.
+What is lost, with a worker or with a node, is handed out again; a block that raises
+three times is set aside and named at the end. When half of the blocks are made, one
+that takes three times the median is handed out a second time: the first commit stays.
+
+Ray retries nothing by itself (`max_retries=0`): it would do so for ever with a worker
+that runs out of memory, and doesn't say which block that was.
+"""
+
+import collections
+import dataclasses
+import importlib
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from tqdm import tqdm
+
+from shadow import checks
+from shadow.launchers.work import Prepare, Work
+
+_RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
+_SET_ASIDE = 3  # blocks, after which nothing is likely to work
+_SLOW = 3.0  # times the median
+_LISTEN = 1.0  # seconds without news, after which stragglers are looked for
+_prepared: dict[str, list[Work]] = {}  # of this worker process, by run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RayTasks:
+    """See the module's docstring; an instance is a `Launch`.
+
+    Attributes:
+      address: of a cluster, "auto" for the one that this machine belongs to; None: Ray
+        is started on this machine.
+      cpus: cores per task.
+      gpus: accelerators per task; None: one where the cluster has some, else none.
+      memory: bytes per task that Ray sets aside, so that a node takes no more tasks
+        than it can hold.
+      forward: names of environment variables that workers are given. They can be seen
+        in Ray's dashboard; credentials are better put on the nodes.
+    Raises: ValueError: numbers out of range.
+    """
+
+    address: str | None = None
+    cpus: int = 1
+    gpus: float | None = None
+    memory: int = 2 << 30
+    forward: tuple[str, ...] = ("TFDS_DATA_DIR",)
+
+    def __post_init__(self) -> None:
+        checks.at_least("cpus", self.cpus, 1)
+        checks.at_least("gpus", self.gpus or 0, 0)
+        checks.at_least("memory", self.memory, 1)
+
+    def __call__(
+        self,
+        prepare: Prepare,
+        *,
+        progress: bool = True,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> None:
+        """See `Launch`.
+
+        Raises:
+          ImportError: Ray isn't installed; names the extra.
+          RuntimeError: blocks that can't be made; says which and why.
+        """
+        ray = _ray()
+        works = prepare()  # the stores are there before the first worker looks
+        began = not ray.is_initialized()
+        if began:
+            ray.init(
+                address=self.address,
+                log_to_driver=False,
+                include_dashboard=False if self.address is None else None,
+            )
+        try:
+            gpus = self.gpus
+            if gpus is None:
+                gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
+            run = f"{os.getpid()}-{time.time_ns()}"
+            task = _task(ray, self, gpus)
+            for number, work in enumerate(works):
+
+                def submit(block: int, number: int = number) -> Any:
+                    return task.remote(run, prepare, number, block)
+
+                _Queue(ray, work, submit, self._slots(ray, gpus)).run(
+                    progress=progress, on_block=on_block
+                )
+        finally:
+            if began:
+                ray.shutdown()
+
+    def _slots(self, ray: Any, gpus: float) -> Callable[[], int]:
+        """How many tasks the cluster runs at once, now."""
+
+        def slots() -> int:
+            there = ray.cluster_resources()
+            fitting = [there.get("CPU", 0) // self.cpus]
+            fitting.append(there.get("memory", 0) // self.memory)
+            if gpus:
+                fitting.append(there.get("GPU", 0) // gpus)
+            return int(min(fitting))
+
+        return slots
+
+
+class _Queue:
+    """The blocks of one store on their way."""
+
+    def __init__(
+        self,
+        ray: Any,
+        work: Work,
+        submit: Callable[[int], Any],
+        slots: Callable[[], int],
+    ) -> None:
+        self._ray, self._work, self._submit, self._slots = ray, work, submit, slots
+        self._waiting = collections.deque(work.store.missing())
+        self._flying: dict[Any, tuple[int, float]] = {}  # task -> block, since
+        self._left = set(self._waiting)
+        self._raised: collections.Counter[int] = collections.Counter()
+        self._lost: collections.Counter[int] = collections.Counter()
+        self._aside: dict[int, str] = {}
+        self._took: list[float] = []
+        self._nodes: collections.Counter[str] = collections.Counter()
+
+    def run(self, *, progress: bool, on_block: Callable[[], None]) -> None:
+        """Until nothing is left but what was set aside."""
+        store, role = self._work.store, self._work.factory.role
+        rows = {block: len(range(*store.block_range(block))) for block in self._left}
+        started = time.monotonic()
+        with tqdm(
+            total=len(store),
+            initial=len(store) - sum(rows.values()),
+            desc=f"{role} models of the cluster",
+            unit=" models",
+            disable=None if progress else True,
+        ) as bar:
+            while self._left:
+                self._hand_out()
+                for task in self._landed():
+                    block, since = self._flying.pop(task)
+                    done = self._outcome(task, block)
+                    if done is not None and block in self._left:
+                        self._left.discard(block)
+                        self._took.append(time.monotonic() - since)
+                        self._nodes[done] += rows[block]
+                        bar.update(rows[block])
+                        on_block()
+            for task in self._flying:  # of blocks that another one has made by now
+                self._ray.cancel(task, force=True)
+            seconds = time.monotonic() - started
+            if self._nodes and not bar.disable:
+                shares = ", ".join(
+                    f"{node} {models / seconds:.2f}"
+                    for node, models in sorted(self._nodes.items())
+                )
+                bar.write(f"models/s per node: {shares}")
+        if self._aside:
+            raise self._error()
+
+    def _hand_out(self) -> None:
+        """One task more than run at once, so that no worker waits for the driver."""
+        room = self._slots() + 1 - len(self._flying)
+        while room > 0 and self._waiting:
+            self._send(self._waiting.popleft())
+            room -= 1
+        if room > 1 and len(self._took) >= len(self._left):
+            late = _SLOW * statistics.median(self._took)
+            now = time.monotonic()
+            flying = collections.Counter(block for block, _ in self._flying.values())
+            for block, since in sorted(self._flying.values(), key=lambda each: each[1]):
+                if room > 1 and flying[block] == 1 and now - since > late:
+                    self._send(block)
+                    room -= 1
+
+    def _send(self, block: int) -> None:
+        self._flying[self._submit(block)] = (block, time.monotonic())
+
+    def _landed(self) -> list[Any]:
+        done, _ = self._ray.wait(
+            list(self._flying), num_returns=1, timeout=_LISTEN, fetch_local=False
+        )
+        return done
+
+    def _outcome(self, task: Any, block: int) -> str | None:
+        """The node that made the block; None if it wasn't made."""
+        try:
+            return self._ray.get(task)["node"]
+        except self._ray.exceptions.RayTaskError as error:
+            self._raised[block] += 1
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            self._again(block, f"{type(cause).__name__}: {cause}")
+        except self._ray.exceptions.RayError as error:
+            self._lost[block] += 1
+            self._again(block, f"its worker died ({type(error).__name__})")
+        return None
+
+    def _again(self, block: int, why: str) -> None:
+        """Hand out a block once more, or set it aside."""
+        flying = any(block == other for other, _ in self._flying.values())
+        if block not in self._left or flying:
+            return
+        if self._raised[block] < _RAISED and self._lost[block] < _LOST:
+            self._waiting.append(block)
+            return
+        self._left.discard(block)
+        self._aside[block] = why
+        if len(self._aside) >= _SET_ASIDE:
+            raise self._error()
+
+    def _error(self) -> RuntimeError:
+        blocks = ", ".join(map(str, sorted(self._aside)))
+        why = next(iter(self._aside.values()))
+        return RuntimeError(
+            f"Blocks {blocks} of {self._work.store.path} can't be made; the others that"
+            f" are done are kept. {why}"
+        )
+
+
+def _ray() -> Any:
+    """The module.
+
+    Raises: ImportError: it isn't installed; names the extra.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Without it a task without accelerators sees all of them.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise ImportError(
+            'Ray is needed to start tasks: pip install "informed-adversary[cluster]".'
+        ) from error
+
+
+def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
+    """The remote function."""
+    variables = {
+        name: os.environ[name] for name in options.forward if name in os.environ
+    }
+    variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if not gpus:
+        # Ray hides no GPU from a task that asks for none; nor does it limit threads.
+        variables |= {"JAX_PLATFORMS": "cpu", "NPROC": str(options.cpus)}
+    remote = ray.remote(max_calls=0, max_retries=0)(_make)
+    return remote.options(
+        num_cpus=options.cpus,
+        num_gpus=gpus,
+        memory=options.memory,
+        runtime_env={"env_vars": variables},
+        name="shadow models",
+    )
+
+
+def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]:
+    """In a worker: one block of the store with that number."""
+    import ray
+
+    if run not in _prepared:
+        if os.environ.get("JAX_PLATFORMS") == "cpu":
+            jax.config.update("jax_num_cpu_devices", int(os.environ["NPROC"]))
+        _prepared.clear()
+        _prepared[run] = list(prepare())
+    work = _prepared[run][number]
+    work.factory.fill(work.store, work.targets, blocks=[block], progress=False)
+    return {"block": block, "node": ray.get_runtime_context().get_node_id()[:8]}

@@ -1,0 +1,48 @@
+"""What a worker has: a factory, a store, its targets."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.store import ShadowStore
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Work:
+    """A store to be filled, and what fills it.
+
+    Attributes:
+      factory: trains the models; its role is the store's.
+      store: of as many models as there are targets.
+      targets: all of them.
+    """
+
+    factory: Factory
+    store: ShadowStore
+    targets: Examples
+
+
+Prepare = Callable[[], Sequence[Work]]
+"""Makes or opens the stores, in the order in which they are to be filled. It is called
+once in every process, and has to survive pickling where there are several."""
+
+
+class Launch(Protocol):
+    """Fills all stores of `prepare`."""
+
+    def __call__(
+        self,
+        prepare: Prepare,
+        *,
+        progress: bool = True,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Fill them.
+
+        Args:
+          progress: show bars with models/s and the time left.
+          on_block: called after each block that is known to be committed.
+        Raises: as `Factory.fill`; RuntimeError: blocks that can't be made.
+        """
