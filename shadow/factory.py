@@ -99,6 +99,11 @@ class Factory:
         return self._runs.together
 
     @functools.cached_property
+    def program_bytes(self) -> int:
+        """Memory that a batch takes on one device; 0 where A isn't batched."""
+        return self._runs.program_bytes((1, *self.fixed.image_shape))
+
+    @functools.cached_property
     def _runs(self) -> Runs:
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key

@@ -70,7 +70,7 @@ class Runs:
             def one(fixed: tuple, images: Array, labels: Array, run: Array) -> Array:
                 return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
 
-            self._program = sharded(
+            self._program: Any = sharded(
                 jax.vmap(one, in_axes=(None, 0, 0, 0)),
                 (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW),
                 BY_ROW,
@@ -110,6 +110,31 @@ class Runs:
                 found.append(self._in_processes(images, labels, numbers, start, stop))
             on_rows(stop - start)
         return np.concatenate(found)
+
+    def program_bytes(self, image_shape: tuple[int, ...]) -> int:
+        """Memory that a batch takes on one device, by XLA's account; 0: not batched.
+
+        Args:
+          image_shape: of a row: (targets, height, width, channels).
+        """
+        if not self.batched:
+            return 0
+        rows = self.together
+        memory = (
+            self._program.lower(
+                self._fixed,
+                jax.ShapeDtypeStruct((rows, *image_shape), self._dtype),
+                jax.ShapeDtypeStruct((rows, image_shape[0]), np.int32),
+                jax.ShapeDtypeStruct((rows,), np.int32),
+            )
+            .compile()
+            .memory_analysis()
+        )
+        return (
+            memory.temp_size_in_bytes
+            + memory.argument_size_in_bytes
+            + memory.output_size_in_bytes
+        )
 
     def _in_processes(
         self,

@@ -1,0 +1,133 @@
+"""What a shadow data set will cost, before it is made.
+
+Time comes from a calibration: one batch of the real program on this machine. Memory is
+XLA's own account of that program, beside the data; a program that doesn't fit is
+refused before it is run.
+"""
+
+import dataclasses
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from shadow import devices
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.training import GradientDescent
+
+_PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
+_AGAIN = 20.0  # seconds: a shorter calibration is repeated
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The cost of `models` shadow models.
+
+    Attributes:
+      models: how many, released ones included.
+      params: length of theta.
+      flops: of one model, by XLA's count of a step in the plain form times the number
+        of steps; training in the span of the data takes fewer. None: A isn't gradient
+        descent.
+      store_bytes: weights and targets, not compressed.
+      memory_bytes: of one process, at its peak, about.
+      models_per_s: on this machine, all its devices.
+      devices: of this machine.
+      device: their kind.
+    """
+
+    models: int
+    params: int
+    flops: float | None
+    store_bytes: int
+    memory_bytes: int
+    models_per_s: float
+    devices: int
+    device: str
+
+    def seconds(self, count: int | None = None) -> float:
+        """On so many devices of this kind; None: on this machine."""
+        share = 1.0 if count is None else count / self.devices
+        return self.models / (self.models_per_s * share)
+
+
+def plan(factory: Factory, targets: Examples, models: int) -> Plan:
+    """What `models` models of a factory will cost.
+
+    Args:
+      factory: what would train them.
+      targets: some to calibrate on; at least one.
+      models: how many there will be.
+    Raises: MemoryError: one process would need more than this machine has; says how
+      much, and what there is.
+    """
+    layout = factory.algorithm.layout(factory.fixed)
+    params = layout[-1].stop
+    together = factory.models_at_once
+    pixels = int(np.prod(targets.image_shape))
+    data = factory.fixed.images.nbytes + 4 * models * pixels
+    memory = _PROCESS + data + 8 * together * params
+    program, local = factory.program_bytes, jax.local_devices()
+    if jax.default_backend() == "cpu":
+        memory += program * len(local)
+    else:
+        limit = (local[0].memory_stats() or {}).get("bytes_limit", program)
+        _require(program, limit, f"device of kind {local[0].device_kind}", factory)
+    _require(memory, devices.memory_bytes(), "process on this machine", factory)
+    rows = np.arange(together) % len(targets)
+    batch = targets.take(rows)
+    ids = np.arange(together)
+    first = _seconds(factory, batch, ids)  # with compilation
+    second = _seconds(factory, batch, ids) if first < _AGAIN else first
+    return Plan(
+        models=models,
+        params=params,
+        flops=_flops(factory),
+        store_bytes=4 * models * (params + pixels + 1),
+        memory_bytes=memory,
+        models_per_s=together / min(first, second),
+        devices=jax.local_device_count(),
+        device=jax.local_devices()[0].device_kind,
+    )
+
+
+def _require(needed: int, there: int, what: str, factory: Factory) -> None:
+    if needed > there:
+        raise MemoryError(
+            f"One {what} would need about {_giga(needed)} to train"
+            f" {factory.models_at_once} models at once, and has {_giga(there)}. Train"
+            " fewer at once (models_per_batch), or fewer models."
+        )
+
+
+def _seconds(factory: Factory, batch: Examples, ids: np.ndarray) -> float:
+    start = time.perf_counter()
+    factory.train(batch, ids=ids)
+    return time.perf_counter() - start
+
+
+def _flops(factory: Factory) -> float | None:
+    """Of one model: epochs times XLA's count of one full-batch gradient."""
+    if not isinstance(factory.algorithm, GradientDescent):
+        return None
+    victim = factory.algorithm.victim
+    count = len(factory.fixed) + 1
+
+    def loss(params: object, images: jax.Array) -> jax.Array:
+        logits = victim.apply(params, images)
+        labels = jnp.zeros(count, jnp.int32)
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+        return jnp.mean(losses)
+
+    params = jax.eval_shape(victim.init, jax.random.key(0))
+    images = jax.ShapeDtypeStruct((count, *victim.image_shape), jnp.float32)
+    compiled = jax.jit(jax.grad(loss)).lower(params, images).compile()
+    found = compiled.cost_analysis() or {}
+    return float(found.get("flops", 0)) * factory.algorithm.training.epochs
+
+
+def _giga(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

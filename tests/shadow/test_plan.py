@@ -1,0 +1,56 @@
+import dataclasses
+
+import jax
+import pytest
+
+import shadow
+from shadow import devices
+from shadow.plan import plan
+
+
+@pytest.fixture
+def factory(victim, split):
+    return shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(epochs=3)
+        ),
+        fixed=split.fixed,
+        key=jax.random.key(0),
+        width=4,
+    )
+
+
+def test_what_is_counted_is_what_it_takes(factory, victim, split):
+    found = plan(factory, split.shadow, 1000)
+    assert found.params == victim.num_params
+    assert found.store_bytes == 1000 * 4 * (victim.num_params + 64 + 1)
+    # Forward and backward products of both layers; the first has no input gradient.
+    products = 2 * 51 * (2 * 64 * 5 + 3 * 5 * 10)
+    assert 3 * products <= found.flops <= 1.3 * 3 * products
+    assert found.models_per_s > 0
+    one = found.seconds(1)
+    assert found.seconds(10) == pytest.approx(one / 10)
+    assert found.seconds() == pytest.approx(one / found.devices)
+
+
+def test_what_does_not_fit_is_refused_with_the_number(factory, split, monkeypatch):
+    needed = plan(factory, split.shadow, 1000).memory_bytes
+    monkeypatch.setattr(devices, "memory_bytes", lambda: needed - 1)
+    gigabytes = f"{needed / 2**30:.1f} GiB"
+    with pytest.raises(MemoryError, match=rf"about {gigabytes} .*has {gigabytes}"):
+        plan(factory, split.shadow, 1000)
+
+
+def test_more_at_once_needs_more(factory, split):
+    wide = dataclasses.replace(factory, width=64)
+    assert wide.program_bytes > factory.program_bytes
+
+
+def test_any_other_training_is_planned_by_its_time(split):
+    algorithm = shadow.PythonFunction(train=lambda x, y, key: x.mean(0), version="1")
+    factory = shadow.Factory(
+        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
+    )
+    found = plan(factory, split.shadow, 50)
+    assert found.flops is None
+    assert found.params == 64
