@@ -53,7 +53,8 @@ def kind() -> str:
     name = devices[0].device_kind
     if devices[0].platform == "cpu":
         name = f"{platform.machine()}, {_processor()}, {num_cores()} cores"
-    return f"{devices[0].platform}: {name} x {len(devices)}"
+    flags = os.environ.get("XLA_FLAGS", "")  # they choose the compiler's passes
+    return f"{devices[0].platform}: {name} x {len(devices)} {flags}".strip()
 
 
 @functools.cache

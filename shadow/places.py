@@ -65,6 +65,10 @@ class Place(abc.ABC):
         """A content; None where there is none."""
 
     @abc.abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is a content."""
+
+    @abc.abstractmethod
     def names(self, under: str) -> list[str]:
         """All names below `under` ("commits"), sorted, by one listing."""
 
@@ -106,6 +110,10 @@ class Folder(Place):
             return (self.path / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def has(self, name: str) -> bool:
+        """See `Place`."""
+        return (self.path / name).is_file()
 
     def names(self, under: str) -> list[str]:
         """See `Place`."""
@@ -183,11 +191,9 @@ class Bucket(Place):
             try:
                 obstore.put(self.store, self._key(name), content, mode="create")
             except (AlreadyExistsError, PreconditionError) as conflict:
-                try:
-                    obstore.head(self.store, self._key(name))
-                except FileNotFoundError:
-                    raise _TryAgainError(str(conflict)) from conflict
-                return False
+                if self._is_there(name):
+                    return False
+                raise _TryAgainError(str(conflict)) from conflict
             return True
 
         return self._tried(put, f"put {name}")
@@ -213,6 +219,10 @@ class Bucket(Place):
                 return None
 
         return self._tried(get, f"get {name}")
+
+    def has(self, name: str) -> bool:
+        """See `Place`."""
+        return self._tried(lambda: self._is_there(name), f"look up {name}")
 
     def names(self, under: str) -> list[str]:
         """See `Place`."""
@@ -241,6 +251,15 @@ class Bucket(Place):
 
     def remove_leftovers(self) -> None:
         """See `Place`: a put that was cut off leaves nothing in a bucket."""
+
+    def _is_there(self, name: str) -> bool:
+        import obstore
+
+        try:
+            obstore.head(self.store, self._key(name))
+        except FileNotFoundError:
+            return False
+        return True
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}" if self.prefix else name

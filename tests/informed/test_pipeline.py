@@ -172,7 +172,12 @@ def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
     assert "Block 2" in message
     assert f"informed shadow verify --workdir={tmp_path}" in message
     output = run(capsys, "shadow", "verify", f"--workdir={tmp_path}", "--json")
-    assert json.loads(output) == {"corrupt": {"released": [], "shadow": [2]}}
+    found = json.loads(output)
+    assert found["corrupt"] == {"released": [], "shadow": [2]}
+    assert found["remade"]
+    for again in found["trained_again"].values():
+        assert len(again["models"]) == again["bits"] == 8
+        assert again["differ"] == []
     assert chunk.read_bytes() == good
     ours, theirs = (ShadowStore(d / "shadow") for d in (tmp_path, finished))
     np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
