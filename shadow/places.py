@@ -150,6 +150,7 @@ class Folder(Place):
             remedies = {
                 errno.ENOSPC: "Make room; the same command goes on from here.",
                 errno.EDQUOT: "Make room; the same command goes on from here.",
+                errno.EFBIG: "Raise the limit (ulimit -f), or take smaller blocks.",
                 errno.EACCES: "Choose a folder that may be written to.",
                 errno.EROFS: "Choose a folder that may be written to.",
                 errno.EPERM: "If it has no hard links, choose another file system.",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import zarr
 from zarr.buffer import cpu
+from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import MemoryStore
 
 METADATA = "zarr.json"
@@ -63,8 +64,9 @@ def file_of(name: str) -> str:
 
 def chunk_of(name: str, metadata: Mapping[str, Any], number: int = 0) -> str:
     """Where the chunk is that holds rows `number` * rows per chunk and on."""
-    array = _array(name, metadata, {})
-    key = array.metadata.encode_chunk_key((number, *[0] * (array.ndim - 1)))
+    key = ArrayV3Metadata.from_dict(dict(metadata)).encode_chunk_key(
+        (number, *[0] * (len(metadata["shape"]) - 1))
+    )
     return f"{name}/{key}"
 
 
