@@ -1,6 +1,9 @@
 """What this machine has: cores, caches, memory, JAX devices."""
 
+import contextlib
+import functools
 import os
+import platform
 from pathlib import Path
 
 import jax
@@ -38,3 +41,27 @@ def cache_bytes() -> int:
         return int(file.read_text().strip().removesuffix("K")) * 1024
     except (OSError, ValueError):
         return _FALLBACK_CACHE_BYTES
+
+
+def kind() -> str:
+    """What models are trained on here; equal kinds, and versions, make equal bits.
+
+    Thin matrix products are summed in an order that depends on the processor and on
+    how many devices share the work.
+    """
+    devices = jax.local_devices()
+    name = devices[0].device_kind
+    if devices[0].platform == "cpu":
+        name = f"{platform.machine()}, {_processor()}, {num_cores()} cores"
+    flags = os.environ.get("XLA_FLAGS", "")  # they choose the compiler's passes
+    return f"{devices[0].platform}: {name} x {len(devices)} {flags}".strip()
+
+
+@functools.cache
+def _processor() -> str:
+    """The model of the processor; read on Linux."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"

@@ -15,7 +15,8 @@ private training among them.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -178,33 +179,39 @@ class Factory:
         """Train every block that the store lacks, and commit each when it is done.
 
         Where more models are trained at once than a block holds, several blocks are.
+        Other workers may be at the same store: each begins at a block drawn at random
+        and leaves out what has been committed when it comes to it.
 
         Args:
           store: of as many models as there are targets.
           targets: all of them; each block takes its own slice.
-          blocks: only these, of which others may have made some; None: all.
+          blocks: those to make, in this order, if the store lacks them; None: all.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
         """
-        wanted = range(store.num_blocks) if blocks is None else blocks
-        missing = sorted(set(store.missing()) & set(wanted))
-        total = sum(len(range(*store.block_range(block))) for block in wanted)
+        missing = store.missing()
         rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
+        if blocks is None:
+            first = random.randrange(len(missing)) if missing else 0
+            todo = missing[first:] + missing[:first]
+        else:
+            todo = [block for block in blocks if block in rows_of]
+        wanted = range(store.num_blocks) if blocks is None else blocks
+        total = sum(len(range(*store.block_range(block))) for block in wanted)
         together = self.blocks_at_once(store)
         with tqdm(
             total=total,
-            initial=total - sum(map(len, rows_of.values())),
+            initial=total - sum(len(rows_of[block]) for block in todo),
             desc=f"{self.role} models",
             unit=" models",
             disable=None if progress else True,
         ) as bar:
-            for first in range(0, len(missing), together):
-                batch = missing[first : first + together]
-                ids = np.concatenate([rows_of[block] for block in batch])
+            for group in _free(store, todo, together, bar):
+                ids = np.concatenate([rows_of[block] for block in group])
                 part = targets.take(ids)
                 weights = self.train(part, ids=ids, bar=bar)
                 start = 0
-                for block in batch:
+                for block in group:
                     rows = slice(start, start + len(rows_of[block]))
                     start = rows.stop
                     store.write_block(
@@ -225,6 +232,27 @@ class Factory:
                 f"Expected {wanted.num_classes} classes, those of this victim, got"
                 f" {examples.num_classes} in {examples.name}."
             )
+
+
+def _free(
+    store: ShadowStore, todo: Sequence[int], together: int, bar: tqdm
+) -> Iterator[list[int]]:
+    """Groups of blocks that nobody has committed, each asked for when its turn comes.
+
+    Those that others have committed move the bar on.
+    """
+    group: list[int] = []
+    for block in todo:
+        if store.committed(block) is None:
+            group.append(block)
+        else:
+            start, stop = store.block_range(block)
+            bar.update(stop - start)
+        if len(group) == together:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def models_per_batch(algorithm: Algorithm, num_fixed: int) -> int:

@@ -13,12 +13,11 @@ from jax.typing import ArrayLike
 
 
 @contextlib.contextmanager
-def replacing(path: Path, *, only_if_absent: bool = False) -> Iterator[IO[bytes]]:
+def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, that replaces `path` in one step when all went well.
 
     A crash leaves the old file or the new; the content reaches the disk before the name
-    does. With `only_if_absent` a file that is there already stays as it is, also when
-    two write at the same time.
+    does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
@@ -27,13 +26,32 @@ def replacing(path: Path, *, only_if_absent: bool = False) -> Iterator[IO[bytes]
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if only_if_absent:
-            with contextlib.suppress(FileExistsError):
-                os.link(partial, path)
-        else:
-            partial.replace(path)
+        partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def put_if_absent(path: Path, content: bytes) -> bool:
+    """Write `path` in one step, unless it is there.
+
+    Of several who do this at the same time one succeeds.
+
+    Returns: False if it was there.
+    Raises: OSError: the file system is full or has no hard links, among others.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(partial, path)
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink(missing_ok=True)
+    return True
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -48,11 +66,15 @@ def write_array(path: Path, values: np.ndarray) -> None:
         np.save(file, values, allow_pickle=False)
 
 
-def write_json(path: Path, value: Any, *, only_if_absent: bool = False) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write `value` as indented JSON with sorted keys, in one step."""
+    write_bytes(path, as_json(value))
+
+
+def as_json(value: Any) -> bytes:
+    """`value` as indented JSON with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
-    with replacing(path, only_if_absent=only_if_absent) as file:
-        file.write((text + "\n").encode())
+    return (text + "\n").encode()
 
 
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:

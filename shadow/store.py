@@ -1,50 +1,80 @@
-"""The shadow data set on disk: (weights, target) pairs in blocks, zarr v3.
+"""The shadow data set: (weights, target) pairs in blocks, zarr v3, folder or bucket.
 
-A store is a folder with a zarr group, a manifest and one commit per block:
+A store is a zarr group, a manifest and one commit per block:
 
-    manifest.json          record (configuration, versions), layout, sizes; comes last
+    manifest.json          record (configuration, versions), layout, zarr metadata,
+                           checksums of whole arrays; sealed; comes last
     weights/ images/ labels/              one zarr chunk per block
     fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
-    commits/000012.json    SHA-256 of block 12's arrays, and the store's fingerprint:
-                           the block exists
+    attempts/000012/ID.json    what a worker is about to put: checksums, device
+    commits/000012.json    block 12 exists: its checksums, who made it, on what device
 
-A block is a pure function of (configuration, block number). It counts as written only
-when its commit is there, and the commit is renamed into place after the data. So
-`kill -9` loses at most the block in work, "resume" is "do what has no commit", and two
-workers on one block write the same bytes, given the same cores, devices and versions;
-otherwise they agree to rounding. Any zarr reader can open the arrays.
+A block is a pure function of (configuration, block number), on equal devices; on others
+weights agree to rounding. Any number of workers may be at a store, on any machines, and
+be killed at any moment; nothing coordinates them but this order, in which nothing is
+ever written over (`shadow.places`):
+
+1. announce the attempt: the SHA-256 of each array that is about to be put;
+2. put each array's chunk, if it is absent;
+3. read back what is stored, whoever put it, and hash it;
+4. put the commit of what is stored, if it is absent. What has no commit doesn't exist.
+
+The first writer wins. Who finds a commit adopts it, so a straggler changes nothing; who
+finds data without a commit adopts them if an attempt of this very store announced
+exactly these bytes. So a dead worker's data never block a block, and its weights may be
+finished with another's images, which are the same. Data that nobody announced (put by a
+worker of a store that was here before, or damaged) are deleted and put again.
+
+Why chunks keep their plain names, rather than one per attempt that the commit points
+to: zarr finds a chunk by its number alone, so any zarr reader can open a store as it
+is, and nothing is stored twice. The announcement gives what a name per attempt would:
+bytes that are believed only because their maker said beforehand what they are.
+
+In one case a worker's chunk can be lost: two workers find the same unannounced data at
+the same moment, and the slower deletes what the faster has just put. The commit then
+doesn't match, which reading says (CorruptBlockError) and verifying mends.
 
 A store that has no block yet may be replaced by one of another configuration. A worker
-that is still at the old one finds out when it commits: every commit carries the
-fingerprint of its store, which is checked when it is written and when it is read.
+that is still at the old one finds out when it commits: every attempt and commit carries
+the fingerprint of its store, which is checked when it is written and when it is read.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
-import os
-import time
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from jaxtyping import Float32, Int32
 
-from shadow import checks, data, files, records, training
+from shadow import checks, commits, data, places, records, training, zarr_files
+from shadow.commits import Attempt, BrokenSealError, Commit
 from shadow.data import Examples, Split
+from shadow.places import Address, Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.training.algorithm import Algorithm
 from shadow.victims import Slice
+from shadow.zarr_files import ArraySpec
 
-FORMAT = 2
+FORMAT = 3
+MANIFEST = "manifest.json"
 _PER_MODEL = ("weights", "images", "labels")
-_ABANDONED = 3600.0  # seconds without a write, after which its writer must be dead
+_DIMENSIONS = {
+    "weights": ("models", "params"),
+    "images": ("models", "height", "width", "channels"),
+    "labels": ("models",),
+    "fixed_images": ("fixed", "height", "width", "channels"),
+    "fixed_labels": ("fixed",),
+    "fixed_indices": ("fixed",),
+    "shadow_indices": ("shadow_targets",),
+    "test_indices": ("test_targets",),
+    "initialisation": ("params",),
+}
+_DISCARDS = 3  # times that data which nobody announced are put again
 
 
 class CorruptBlockError(RuntimeError):
@@ -104,29 +134,24 @@ class ShadowModels:
 class ShadowStore:
     """A data set of trained models; see the module's docstring for its files.
 
-    Made by `create` or `open`; the constructor only takes a folder that is a store.
+    Made by `create` or `open`; the constructor only takes a place that is a store.
+
+    Args:
+      path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
+    Raises:
+      NotMadeError: there is no store.
+      CorruptBlockError: its manifest is damaged.
+      ValueError: it is of another format.
     """
 
-    def __init__(self, path: str | os.PathLike) -> None:
-        self.path = Path(path)
-        file = self.path / "manifest.json"
-        if not file.is_file():
-            raise NotMadeError(
-                f"{self.path} is not a shadow store: it has no manifest.json.",
-                by="shadow",
-            )
-        self.manifest: dict[str, Any] = json.loads(file.read_text())
-        if self.manifest["format"] != FORMAT:
-            raise ValueError(
-                f"Expected a store of format {FORMAT} in {self.path}, found"
-                f" {self.manifest['format']}."
-            )
-        self._group = zarr.open_group(self.path, mode="r+")
+    def __init__(self, path: Address) -> None:
+        self.place: Place = places.at(path)
+        self.manifest: dict[str, Any] = _manifest(self.place)
 
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike,
+        path: Address,
         *,
         configuration: Mapping[str, Any],
         algorithm: Algorithm,
@@ -139,7 +164,8 @@ class ShadowStore:
         """Open the store of this configuration at `path`, or make an empty one.
 
         Args:
-          path: folder; it is a store once its manifest is there, which comes last.
+          path: folder or address; it is a store once its manifest is there, which
+            comes last.
           configuration: JSON-able fields that decide the weights; compared, field by
             field, with those of a store that is already there, as are the versions.
           algorithm: A; gives the layout of theta, and its own configuration.
@@ -155,7 +181,7 @@ class ShadowStore:
           made otherwise.
         """
         checks.at_least("block_size", block_size, 1)
-        path = Path(path)
+        place = places.at(path)
         targets = split.shadow if role == "shadow" else split.test
         layout = algorithm.layout(split.fixed)
         record = Record.of(
@@ -186,6 +212,7 @@ class ShadowStore:
         }
         if initialisation is not None:
             whole["initialisation"] = initialisation
+        whole = {name: np.asarray(values) for name, values in whole.items()}
         manifest = {
             "format": FORMAT,
             "role": role,
@@ -201,19 +228,45 @@ class ShadowStore:
             "models_per_batch": models_per_batch,
             "sha256": {name: _digest(values) for name, values in whole.items()},
         }
-        if not (path / "manifest.json").exists():
-            _write_empty(path, manifest, whole)
-        store = cls(path)
+        manifest["arrays"] = _metadata(manifest, whole)
+        if place.get(MANIFEST) is None:
+            _put_empty(place, manifest, whole)
+        store = cls(place)
         if store.record != record and len(store.missing()) == store.num_blocks:
-            (path / "manifest.json").unlink(missing_ok=True)
-            _write_empty(path, manifest, whole)
-            store = cls(path)
+            store._clear()
+            _put_empty(place, manifest, whole)
+            store = cls(place)
         store.require(record)
         store.remove_abandoned()
         return store
 
+    @classmethod
+    def create_like(cls, path: Address, other: "ShadowStore") -> "ShadowStore":
+        """Open the store of the same configuration at `path`, or make an empty one.
+
+        Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
+          made otherwise; CorruptBlockError: an array of `other` is damaged.
+        """
+        place = places.at(path)
+        if place.get(MANIFEST) is None:
+            whole = {name: other.array(name) for name in other.manifest["sha256"]}
+            _put_empty(place, other.manifest, whole)
+        store = cls(place)
+        store.require(other.record)
+        return store
+
     def __len__(self) -> int:
         return self.manifest["num_models"]
+
+    @property
+    def path(self) -> Path:
+        """Its folder.
+
+        Raises: ValueError: it lies in a bucket; `place` does for both.
+        """
+        if not isinstance(self.place, places.Folder):
+            raise ValueError(f"{self.place} is not a folder.")
+        return self.place.path
 
     @property
     def image_shape(self) -> tuple[int, ...]:
@@ -236,7 +289,7 @@ class ShadowStore:
         found = self.record
         common = {name: found.configuration.get(name) for name in record.configuration}
         return records.require_same(
-            Record(common, found.versions), record, f"The store {self.path}"
+            Record(common, found.versions), record, f"The store {self.place}"
         )
 
     def fingerprint(self) -> str:
@@ -268,11 +321,14 @@ class ShadowStore:
 
         Raises: CorruptBlockError: it doesn't match its checksum.
         """
-        values = np.asarray(self._zarr(name)[...])
-        if _digest(values) != self.manifest["sha256"][name]:
+        try:
+            values = self._rows(name, 0)
+        except ValueError:
+            values = None
+        if values is None or _digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
-                f"The array {name} of {self.path} does not match its checksum. Delete"
-                " the folder and make it again.",
+                f"The array {name} of {self.place} does not match its checksum."
+                f" {_MAKE_AGAIN}",
                 block=None,
             )
         return values
@@ -283,43 +339,60 @@ class ShadowStore:
         return block * size, min((block + 1) * size, len(self))
 
     def missing(self) -> list[int]:
-        """Blocks that have no commit."""
-        folder = self.path / "commits"
-        done = {file.stem for file in folder.glob("*.json")}
-        return [b for b in range(self.num_blocks) if f"{b:06d}" not in done]
+        """Blocks that have no commit, by one listing."""
+        done = commits.numbers(self.place.names("commits"))
+        return [block for block in range(self.num_blocks) if block not in done]
+
+    def committed(self, block: int) -> Commit | None:
+        """The commit of a block; None: it was never committed.
+
+        Raises: CorruptBlockError: it is damaged, or another store's.
+        """
+        content = self.place.get(commits.commit(block))
+        if content is None:
+            return None
+        try:
+            commit = Commit.read(content)
+        except BrokenSealError as error:
+            raise self._corrupt(block, f"is corrupt: of its commit {error}") from error
+        if commit.made.fingerprint != self.fingerprint() or commit.made.block != block:
+            raise self._corrupt(
+                block,
+                "was committed into another store, which was in the same place before",
+            )
+        return commit
 
     def write_block(
         self, block: int, weights: np.ndarray, images: np.ndarray, labels: np.ndarray
-    ) -> None:
-        """Write one block, then commit it.
+    ) -> Commit:
+        """Put one block and commit it, unless somebody else was first.
 
+        Returns: the commit that counts; another's if its `by` is another attempt's.
         Raises:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
+          CorruptBlockError: the block's commit is damaged.
+          OSError: the place is full, or can't be reached or written to.
           ValueError: an array of another shape than the block's.
         """
-        start, stop = self.block_range(block)
-        arrays = {
-            name: np.asarray(values, self._zarr(name).dtype)
-            for name, values in zip(_PER_MODEL, (weights, images, labels), strict=True)
-        }
-        for name, values in arrays.items():
-            shape = (stop - start, *self._zarr(name).shape[1:])
-            if values.shape != shape:
-                raise ValueError(
-                    f"Expected {name} of block {block} to be {shape}, got"
-                    f" {values.shape}."
-                )
-        self._require_own_manifest()
-        for name, values in arrays.items():
-            self._zarr(name)[start:stop] = values
-        self._require_own_manifest()
-        commit = {
-            "block": block,
-            "fingerprint": self.fingerprint(),
-            "versions": dict(self.record.versions) | records.versions(),
-            "sha256": {name: _digest(values) for name, values in arrays.items()},
-        }
-        files.write_json(self._commit_file(block), commit)
+        arrays = self._checked(block, weights, images, labels)
+        sums = {name: _digest(values) for name, values in arrays.items()}
+        versions = self.record.versions
+        attempt = Attempt.of(block, self.fingerprint(), versions, sums)
+        return self._settle(attempt, arrays)
+
+    def take_block(self, block: int, source: "ShadowStore") -> Commit:
+        """Copy a block of a store of the same configuration, unless it is here.
+
+        It remains the work of who made it, on that device.
+
+        Raises: as `write_block`, and as `read_block` of the other store.
+        """
+        models = source.read_block(block)
+        commit = source.committed(block)
+        if commit is None:
+            raise source._incomplete()
+        arrays = {name: getattr(models, name) for name in _PER_MODEL}
+        return self._settle(commit.made, arrays)
 
     def read_block(self, block: int) -> ShadowModels:
         """Read one block and check it against its commit.
@@ -329,24 +402,16 @@ class ShadowStore:
             committed into another store that was here before.
           NotMadeError: it was never committed.
         """
-        if not self._commit_file(block).exists():
+        commit = self.committed(block)
+        if commit is None:
             raise self._incomplete()
         found = self._read(block)
-        commit = json.loads(self._commit_file(block).read_text())
-        if commit.get("fingerprint") != self.fingerprint():
-            raise CorruptBlockError(
-                f"Block {block} of {self.path} was committed into another store, which"
-                " was in the same folder before.",
-                block=block,
-            )
         for name in _PER_MODEL:
-            if _digest(getattr(found, name)) != commit["sha256"][name]:
-                raise CorruptBlockError(
-                    f"Block {block} of {self.path} is corrupt: {name} do not match the"
-                    " checksum.",
-                    block=block,
+            if name not in found or _digest(found[name]) != commit.made.sha256[name]:
+                raise self._corrupt(
+                    block, f"is corrupt: {name} do not match the checksum"
                 )
-        return found
+        return ShadowModels(**found)
 
     def blocks(self) -> Iterator[ShadowModels]:
         """All blocks in order, each checked.
@@ -359,124 +424,284 @@ class ShadowStore:
 
     def read(self) -> ShadowModels:
         """The whole store; needs its size in memory."""
-        weights, images, labels = (
-            np.empty(self._zarr(name).shape, self._zarr(name).dtype)
-            for name in _PER_MODEL
-        )
+        rows = len(self)
+        weights = np.empty((rows, self.manifest["num_params"]), np.float32)
+        images = np.empty((rows, *self.image_shape), np.float32)
+        labels = np.empty(rows, np.int32)
         for number, block in enumerate(self.blocks()):
-            rows = slice(*self.block_range(number))
-            weights[rows], images[rows] = block.weights, block.images
-            labels[rows] = block.labels
+            part = slice(*self.block_range(number))
+            weights[part], images[part] = block.weights, block.images
+            labels[part] = block.labels
         return ShadowModels(weights=weights, images=images, labels=labels)
 
     def verify(self) -> list[int]:
-        """Committed blocks that are corrupt or can't be read.
+        """Committed blocks that are corrupt.
 
-        Raises: CorruptBlockError: one of the arrays that are not cut into blocks is.
+        zarr's metadata are put back where they are damaged: the manifest has them.
+
+        Raises:
+          CorruptBlockError: one of the arrays that are not cut into blocks is.
+          OSError: the place can't be read.
         """
         for name in self.manifest["sha256"]:
             self.array(name)
+        for file in self.damaged_metadata():
+            self.place.put(file, _metadata_files(self.manifest)[file])
         corrupt = []
-        for block in range(self.num_blocks):
-            if self._commit_file(block).exists():
-                try:
-                    self.read_block(block)
-                except (CorruptBlockError, OSError, ValueError, KeyError):
-                    corrupt.append(block)
+        for block in sorted(commits.numbers(self.place.names("commits"))):
+            try:
+                self.read_block(block)
+            except CorruptBlockError:
+                corrupt.append(block)
         return corrupt
 
+    def damaged_metadata(self) -> list[str]:
+        """Files of zarr's metadata that aren't as they were made.
+
+        Only other zarr readers use them; the store itself reads the manifest.
+        """
+        wanted = _metadata_files(self.manifest)
+        return [name for name in wanted if self.place.get(name) != wanted[name]]
+
     def drop_block(self, block: int) -> None:
-        """Take back a commit, so that the block is made again."""
-        self._commit_file(block).unlink(missing_ok=True)
+        """Take a block back, so that it is made again.
 
-    def _read(self, block: int) -> ShadowModels:
-        """A block's arrays as they lie on disk."""
+        The commit goes last: a worker that finds none finds no data either.
+        """
+        for name in self.place.names(commits.attempts(block)):
+            self.place.delete(name)
+        for name in _PER_MODEL:
+            self.place.delete(self._chunk(name, block))
+        self.place.delete(commits.commit(block))
+
+    def remove_abandoned(self) -> None:
+        """Delete what dead workers left: half-written files, settled announcements."""
+        self.place.remove_leftovers()
+        left = self.place.names("attempts")
+        done = commits.numbers(self.place.names("commits")) if left else set()
+        for name in left:
+            if int(name.split("/")[1]) in done:
+                self.place.delete(name)
+
+    def _settle(self, attempt: Attempt, arrays: Mapping[str, np.ndarray]) -> Commit:
+        """Steps 1 to 4 of the module's docstring."""
+        block, place = attempt.block, self.place
+        self._require_own_manifest()
+        if winner := self.committed(block):
+            return winner
+        chunks = {
+            self._chunk(name, block): zarr_files.encode(
+                name, self.manifest["arrays"][name], block, values
+            )
+            for name, values in arrays.items()
+        }
+        place.put_if_absent(attempt.name, attempt.content)
+        for _ in range(_DISCARDS):
+            for name, content in chunks.items():
+                place.put_if_absent(name, content)
+            made = self._announced(attempt)
+            # In this order: an announcement goes only after its commit is there.
+            if made is not None or (winner := self.committed(block)):
+                break
+            for name in chunks:
+                place.delete(name)
+        else:
+            raise self._corrupt(block, "is put by others who do not announce it")
+        if made is not None:
+            self._require_own_manifest()
+            commit = Commit(made=made, by=attempt.id)
+            winner = commit
+            if not place.put_if_absent(commit.name, commit.content):
+                winner = self.committed(block) or commit
+        assert winner is not None
+        place.delete(attempt.name)
+        return winner
+
+    def _announced(self, own: Attempt) -> Attempt | None:
+        """The attempt that announced what is stored of a block; None: nobody did."""
+        found = self._read(own.block)
+        sums = {name: _digest(values) for name, values in found.items()}
+        if sums == own.sha256:
+            return own
+        for name in self.place.names(commits.attempts(own.block)):
+            content = self.place.get(name)
+            try:
+                other = Attempt.read(content or b"")
+            except BrokenSealError:
+                continue
+            if other.fingerprint == own.fingerprint and other.sha256 == sums:
+                return other
+        return None
+
+    def _checked(self, block: int, *values: np.ndarray) -> dict[str, np.ndarray]:
+        """Arrays of a block, by name, with the store's types."""
         start, stop = self.block_range(block)
-        return ShadowModels(
-            **{name: np.asarray(self._zarr(name)[start:stop]) for name in _PER_MODEL}
-        )
+        arrays = {}
+        for name, each in zip(_PER_MODEL, values, strict=True):
+            about = self.manifest["arrays"][name]
+            array = np.asarray(each, about["data_type"])
+            shape = (stop - start, *about["shape"][1:])
+            if array.shape != shape:
+                raise ValueError(
+                    f"Expected {name} of block {block} to be {shape}, got"
+                    f" {array.shape}."
+                )
+            arrays[name] = array
+        return arrays
 
-    def _zarr(self, name: str) -> zarr.Array:
-        """An array of the group."""
-        return typing.cast(zarr.Array, self._group[name])
+    def _read(self, block: int) -> dict[str, np.ndarray]:
+        """A block's arrays as they are stored, without those that can't be read."""
+        found = {}
+        for name in _PER_MODEL:
+            try:
+                found[name] = self._rows(name, block)
+            except ValueError:
+                continue  # not a chunk of this array
+        return found
 
-    def _commit_file(self, block: int) -> Path:
-        return self.path / "commits" / f"{block:06d}.json"
+    def _rows(self, name: str, number: int) -> np.ndarray:
+        """The rows of a chunk."""
+        content = self.place.get(self._chunk(name, number))
+        return zarr_files.decode(name, self.manifest["arrays"][name], number, content)
+
+    def _chunk(self, name: str, number: int) -> str:
+        return zarr_files.chunk_of(name, self.manifest["arrays"][name], number)
+
+    def _corrupt(self, block: int, what: str) -> CorruptBlockError:
+        return CorruptBlockError(f"Block {block} of {self.place} {what}.", block=block)
 
     def _incomplete(self) -> NotMadeError:
         """For a reader who comes too early."""
         return NotMadeError(
-            f"{self.path} has {self.num_blocks - len(self.missing())} of"
+            f"{self.place} has {self.num_blocks - len(self.missing())} of"
             f" {self.num_blocks} blocks.",
             by="shadow",
         )
 
     def _require_own_manifest(self) -> None:
-        """Whether the folder still holds the store that was opened."""
+        """Whether the place still holds the store that was opened."""
         try:
-            there = json.loads((self.path / "manifest.json").read_text())
-        except FileNotFoundError:
-            there = {"fingerprint": None}
-        if there["fingerprint"] != self.fingerprint():
+            there = _manifest(self.place)["fingerprint"]
+        except NotMadeError:
+            there = None
+        if there != self.fingerprint():
             raise ConfigurationMismatchError(
-                f"The store {self.path} was replaced by one of another configuration"
+                f"The store {self.place} was replaced by one of another configuration"
                 " while this worker was at it; its block is not committed."
             )
 
-    def remove_abandoned(self, age: float = _ABANDONED) -> None:
-        """Delete half-written files that nobody has written to for `age` seconds.
-
-        Killed workers leave them behind. Younger ones may be a live worker's.
-        """
-        for file in self.path.rglob("*.partial"):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > age:
-                    file.unlink()
+    def _clear(self) -> None:
+        """Make room for another store; the manifest goes first."""
+        self.place.delete(MANIFEST)
+        for folder in (*(f"{name}/c" for name in _PER_MODEL), "attempts"):
+            for name in self.place.names(folder):
+                self.place.delete(name)
 
 
-def _write_empty(
-    path: Path, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
+_MAKE_AGAIN = (
+    f"Delete its {MANIFEST} and make the store again with its configuration; blocks"
+    " that are committed stay."
+)
+
+
+def _manifest(place: Place) -> dict[str, Any]:
+    """A store's manifest.
+
+    Raises: NotMadeError, CorruptBlockError, ValueError: see `ShadowStore`.
+    """
+    content = place.get(MANIFEST)
+    if content is None:
+        raise NotMadeError(
+            f"{place} is not a shadow store: it has no {MANIFEST}.", by="shadow"
+        )
+    try:
+        manifest = commits.unseal(content)
+    except BrokenSealError as error:
+        old = _older_format(content)
+        if old is None:
+            raise CorruptBlockError(
+                f"The {MANIFEST} of {place} is damaged: {error}. {_MAKE_AGAIN}",
+                block=None,
+            ) from error
+        manifest = {"format": old}
+    if manifest["format"] != FORMAT:
+        raise ValueError(
+            f"Expected a store of format {FORMAT} in {place}, found"
+            f" {manifest['format']}, which another version of this package made. Use"
+            " that version, or make the store again elsewhere."
+        )
+    return manifest
+
+
+def _older_format(content: bytes) -> int | None:
+    """The format of a manifest from before manifests were sealed (1 and 2)."""
+    try:
+        values = json.loads(content)
+    except ValueError:
+        return None
+    plain = isinstance(values, dict) and "seal" not in values
+    return values.get("format") if plain and values.get("format") in (1, 2) else None
+
+
+def _metadata(
+    manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """zarr's metadata of a store's arrays, by name; "" is the group."""
+    rows, size = manifest["num_models"], manifest["block_size"]
+    shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
+        "weights": ((rows, manifest["num_params"]), "float32", float("nan")),
+        "images": ((rows, *manifest["image_shape"]), "float32", float("nan")),
+        "labels": ((rows,), "int32", -1),
+    }
+    specs = {
+        name: ArraySpec(
+            shape=shape,
+            dtype=np.dtype(dtype),
+            dimensions=_DIMENSIONS[name],
+            rows_per_chunk=size,
+            fill=fill,
+        )
+        for name, (shape, dtype, fill) in shapes.items()
+    }
+    for name, values in whole.items():
+        specs[name] = ArraySpec(
+            shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
+        )
+    return zarr_files.group_metadata(specs)
+
+
+def _metadata_files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files that other zarr readers need, by name."""
+    return {
+        zarr_files.file_of(name): json.dumps(values, indent=2, sort_keys=True).encode()
+        for name, values in manifest["arrays"].items()
+    }
+
+
+def _put_empty(
+    place: Place, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> None:
     """Make a store without blocks; it is one when its manifest is there.
 
-    Of several workers who do this at once the first one's manifest stays.
+    Of several workers who do this at once the first one's manifest stays. What a
+    creator that was killed has left, with no manifest, is written over.
     """
-    group = zarr.open_group(path, mode="a")
-    rows, per_block = manifest["num_models"], manifest["block_size"]
-    shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
-        "weights": ((manifest["num_params"],), "float32", float("nan")),
-        "images": (tuple(manifest["image_shape"]), "float32", float("nan")),
-        "labels": ((), "int32", -1),
-    }
-    for name, (shape, dtype, fill) in shapes.items():
-        _require_array(
-            group,
-            name,
-            shape=(rows, *shape),
-            chunks=(per_block, *shape),
-            dtype=np.dtype(dtype),
-            fill_value=fill,
-            compressors=None,  # trained weights don't compress
-        )
-    for name, each in whole.items():
-        values = np.asarray(each)
-        _require_array(group, name, shape=values.shape, dtype=values.dtype)[...] = (
-            values
-        )
-    files.write_json(path / "manifest.json", manifest, only_if_absent=True)
-
-
-def _require_array(group: zarr.Group, name: str, **settings: Any) -> zarr.Array:
-    """An array of the group; what another worker has made or written to it stays."""
-    with contextlib.suppress(zarr.errors.ContainsArrayError):
-        return group.create_array(name, **settings)
-    there = typing.cast(zarr.Array, group[name])
-    same = all(
-        getattr(there, setting) == settings[setting]
-        for setting in ("shape", "chunks", "dtype")
-        if setting in settings
-    )
-    return there if same else group.create_array(name, overwrite=True, **settings)
+    contents = _metadata_files(manifest)
+    for name, values in whole.items():
+        if len(values):
+            about = manifest["arrays"][name]
+            file = zarr_files.chunk_of(name, about)
+            contents[file] = zarr_files.encode(name, about, 0, values)
+    for name, content in contents.items():
+        same = place.put_if_absent(name, content) or place.get(name) == content
+        if not same and place.get(MANIFEST) is None:
+            place.put(name, content)
+    sealed = commits.seal(manifest)
+    if place.put_if_absent(MANIFEST, sealed) or place.get(MANIFEST) == sealed:
+        # It counts from now on; another creator may have been at these in between.
+        for name, content in contents.items():
+            if place.get(name) != content:
+                place.put(name, content)
 
 
 def _digest(values: np.ndarray) -> str:

@@ -9,6 +9,8 @@ flag: XLA_FLAGS= make test.
 """
 
 import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
@@ -56,3 +58,31 @@ def victim(digits: shadow.Examples) -> victims.Victim:
     return victims.build(
         config, image_shape=digits.image_shape, num_classes=digits.num_classes
     )
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """moto's S3 server on this machine's loopback."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Address of a new bucket; the environment is set as a user would set it."""
+    import boto3
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "tests")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "tests")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT", s3_endpoint)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    name = f"tests-{uuid.uuid4().hex}"
+    client = boto3.client("s3", region_name="us-east-1", endpoint_url=s3_endpoint)
+    client.create_bucket(Bucket=name)
+    return f"s3://{name}"

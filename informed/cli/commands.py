@@ -19,14 +19,14 @@ from ml_collections import config_flags
 from informed import report
 from informed.attacks import registry
 from informed.cli import privacy
-from informed.runs import diagnose, evaluation, pipeline, sweep
+from informed.runs import diagnose, evaluation, pipeline, shadow_sets, sweep
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from informed.runs.sweep import SweepConfig
 from informed.studies import kkt as uninformed
 from informed.studies.landscape import command as landscape
 from informed.studies.landscape.runs import LandscapeConfig
-from shadow import checks, devices, records
+from shadow import checks, devices, places, records
 from shadow.records import (
     ConfigurationMismatchError,
     NotMadeError,
@@ -36,7 +36,7 @@ from shadow.store import CorruptBlockError
 
 _COMMANDS = {
     "run": "all stages: shadow, train, attack, evaluate",
-    "shadow": "train shadow and released models; `shadow verify` checks the stores",
+    "shadow": "train shadow and released models; info, verify, merge: of stores",
     "train": "train the RecoNN on the shadow models",
     "attack": "reconstruct the test targets from the released models",
     "invert": "training inversion of the first config.inversion.targets models",
@@ -92,12 +92,15 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
             " --accept-versions."
         )
     if isinstance(error, ConfigurationMismatchError):
+        if getattr(arguments, "action", None) == "merge":
+            return "Only stores of one configuration can be joined."
         return (
             "Use that configuration, or another --workdir (with --shadow to attack the"
             " same models)."
         )
     if isinstance(error, CorruptBlockError) and error.block is not None:
         shadow = getattr(arguments, "shadow", None) or workdir
+        shadow = shadow or " ".join(getattr(arguments, "stores", []))
         return f"Remake what is corrupt: informed shadow verify --workdir={shadow}"
     if isinstance(error, NotMadeError):
         return f"Make it, or finish it, with `informed {error.by}`."
@@ -179,15 +182,33 @@ def _parser() -> argparse.ArgumentParser:
         )
         if name == "shadow":
             command.add_argument(
-                "action", nargs="?", choices=("make", "verify"), default="make"
+                "action",
+                nargs="?",
+                choices=("make", *shadow_sets.ACTIONS),
+                default="make",
+                help="train models, or: what is in STORE; check it; join others to it",
+            )
+            command.add_argument(
+                "stores",
+                nargs="*",
+                metavar="STORE",
+                help="folder or address of a store, or of a run's two stores",
+            )
+            command.add_argument(
+                "--sample",
+                type=int,
+                default=shadow_sets.SAMPLE,
+                help="verify: models of each store that are trained again",
             )
         command.add_argument("--json", action="store_true", help="print JSON")
         command.add_argument("--debug", action="store_true", help="show tracebacks")
         if name == "attacks":
             continue
-        command.add_argument("--workdir", type=Path, required=True)
+        command.add_argument("--workdir", required=name != "shadow")
         command.add_argument(
-            "--shadow", type=Path, help="attack the shadow models of another workdir"
+            "--shadow",
+            help="attack the shadow models of another workdir, or of an address such"
+            " as s3://bucket/mnist",
         )
         command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
         command.add_argument(
@@ -212,24 +233,16 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
         print(_attacks(as_json=arguments.json))
         return
+    progress = not arguments.quiet
+    if arguments.command == "shadow":
+        _shadow(arguments, rest)
+        return
+    arguments.workdir = _folder(arguments.workdir)
     paths = Paths(
         workdir=arguments.workdir,
         shadow=arguments.shadow or arguments.workdir,
         data_dir=arguments.data_dir,
     )
-    progress = not arguments.quiet
-    if getattr(arguments, "action", None) == "verify":
-        if rest:
-            raise ValueError(f"`informed shadow verify` takes no {rest[0]!r}.")
-        corrupt = pipeline.verify(paths, progress=progress)
-        text = "; ".join(
-            f"{store}: {len(blocks)} corrupt blocks {blocks} remade"
-            if blocks
-            else f"{store}: all blocks match their checksums"
-            for store, blocks in corrupt.items()
-        )
-        print(json.dumps({"corrupt": corrupt}) if arguments.json else text)
-        return
     if arguments.command == "sweep":
         _sweep(arguments, rest)
         return
@@ -237,9 +250,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         _uninformed(arguments, rest)
         return
     experiment = load_experiment(rest)
-    if arguments.command == "shadow":
-        pipeline.shadow(experiment, paths, progress=progress)
-    elif arguments.command == "train":
+    if arguments.command == "train":
         pipeline.train(experiment, paths, progress=progress)
     elif arguments.command == "attack":
         pipeline.attack(experiment, paths, progress=progress)
@@ -268,6 +279,60 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps({"stage": arguments.command, "done": True}))
     else:
         print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+def _folder(workdir: str) -> Path:
+    """Where a run writes.
+
+    Raises: ValueError: an address.
+    """
+    if not places.is_folder(workdir):
+        raise ValueError(
+            f"Expected --workdir to be a folder, got {workdir!r}. Only shadow models"
+            f" lie in buckets: --shadow={workdir}."
+        )
+    return Path(workdir)
+
+
+def _shadow(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Make a shadow data set, or look after one."""
+    address = arguments.shadow or arguments.workdir
+    progress = not (arguments.quiet or arguments.json)
+    if arguments.action == "make":
+        if not address or arguments.stores:
+            raise ValueError(
+                "Expected --config=FILE and --workdir=DIR, a folder or an address such"
+                f" as s3://bucket/mnist, got {[*arguments.stores, *rest]}."
+            )
+        paths = Paths(workdir=Path(), shadow=address, data_dir=arguments.data_dir)
+        pipeline.shadow(load_experiment(rest), paths, progress=not arguments.quiet)
+        done = {"stage": "shadow", "done": True}
+        print(json.dumps(done) if arguments.json else f"shadow: done, in {address}")
+        return
+    stores = [*arguments.stores, *([address] if address else [])]
+    if rest:
+        raise ValueError(f"`informed shadow {arguments.action}` takes no {rest[0]!r}.")
+    if not stores:
+        raise ValueError(f"Expected `informed shadow {arguments.action} STORE`.")
+    if arguments.action == "merge":
+        found = shadow_sets.merge(stores[0], stores[1:], progress=progress)
+        text = shadow_sets.merged(found)
+    elif len(stores) > 1:
+        raise ValueError(f"Expected one STORE, got {', '.join(map(repr, stores))}.")
+    elif arguments.action == "info":
+        found = shadow_sets.info(stores[0])
+        text = shadow_sets.described(found)
+    else:
+        found = shadow_sets.verify(
+            stores[0],
+            sample=arguments.sample,
+            data_dir=arguments.data_dir,
+            progress=progress,
+        )
+        text = shadow_sets.verified(found)
+    print(json.dumps(found) if arguments.json else text)
+    if arguments.action == "verify":
+        shadow_sets.require_sound(found)
 
 
 def _attacks(*, as_json: bool) -> str:

@@ -14,7 +14,7 @@ from informed.metrics import classifier
 from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import STAGES, Paths, Stage
-from shadow import data, files, records, victims
+from shadow import data, files, places, records, victims
 from shadow.records import Record
 from shadow.store import ShadowModels, ShadowStore
 
@@ -248,7 +248,10 @@ def other_metrics(
 def _classifier(
     experiment: Experiment, paths: Paths, released: ShadowStore
 ) -> classifier.Classifier:
-    """Trained on all images of the data set but the targets; kept with the models."""
+    """Trained on all images of the data set but the targets.
+
+    Kept with the models, or with the run where they are in a bucket.
+    """
     configuration = {
         "seed": experiment.seed,
         "classifier": dataclasses.asdict(experiment.evaluation.classifier),
@@ -256,8 +259,10 @@ def _classifier(
     }
     record = Record.of(configuration, classifier=classifier.REVISION)
     name = f"classifier-{record.fingerprint()[:8]}"
-    file = paths.shadow / f"{name}.npz"
-    stage = Stage(paths.shadow, name, record, outputs=(file.name,))
+    models = places.at(paths.shadow)
+    folder = models.path if isinstance(models, places.Folder) else paths.workdir
+    file = folder / f"{name}.npz"
+    stage = Stage(folder, name, record, outputs=(file.name,))
     if not stage.done:
         with stage.running():
             pool = data.load(experiment.data.name, data_dir=paths.data_dir)

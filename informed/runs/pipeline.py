@@ -10,7 +10,8 @@
 A finished stage does nothing; an interrupted one goes on. Every stage compares its
 whole configuration and its versions with those of the stores and stages that it reads,
 and with its own earlier record; what differs is refused, field by field. `<shadow>` is
-the same folder as `<workdir>` unless another run's shadow models are to be attacked.
+the same folder as `<workdir>` unless another run's shadow models are to be attacked, or
+they lie in a bucket.
 """
 
 import dataclasses
@@ -34,6 +35,8 @@ from shadow.factory import Factory
 from shadow.release import Release, publish
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
+
+ROLES = ("released", "shadow")
 
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
@@ -75,7 +78,7 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
                 width=experiment.shadow.models_per_batch,
             )
             store = ShadowStore.create(
-                paths.shadow / role,
+                paths.store(role),
                 configuration=experiment.model_configuration,
                 algorithm=algorithm,
                 split=split,
@@ -103,23 +106,14 @@ def require(experiment: Experiment, pools: Pools) -> None:
     pools.require_split(experiment)
 
 
-def verify(paths: Paths, *, progress: bool = True) -> dict[str, list[int]]:
-    """Check every block of the stores against its checksum; remake corrupt ones.
+def remake(paths: Paths, *, progress: bool = True) -> None:
+    """Go on with the shadow stage as it was begun.
 
-    Returns: store name -> numbers of the blocks that were corrupt.
-    Raises: FileNotFoundError: no shadow models there.
+    Raises: NotMadeError: it wasn't.
     """
-    corrupt = {}
-    for store in _stores(paths):
-        blocks = store.verify()
-        for block in blocks:
-            store.drop_block(block)
-        corrupt[store.path.name] = blocks
-    if any(corrupt.values()):
-        configuration = Stage.read(paths.shadow, "shadow")["configuration"]
-        del configuration["files"]
-        shadow(Experiment.from_mapping(configuration), paths, progress=progress)
-    return corrupt
+    configuration = Stage.read(paths.shadow, "shadow")["configuration"]
+    del configuration["files"]
+    shadow(Experiment.from_mapping(configuration), paths, progress=progress)
 
 
 def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
@@ -256,4 +250,4 @@ def _play(
 
 def _stores(paths: Paths) -> list[ShadowStore]:
     """Both stores of the shadow stage."""
-    return [ShadowStore(paths.shadow / role) for role in ("released", "shadow")]
+    return [ShadowStore(paths.store(role)) for role in ROLES]

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from shadow import files, records
+from shadow import files, places, records
+from shadow.places import Address, Place
 from shadow.records import NotMadeError, Record
 
 STAGES = ("shadow", "train", "attack", "invert", "evaluate")
@@ -20,54 +21,60 @@ class Paths:
 
     Attributes:
       workdir: folder of the run.
-      shadow: folder whose shadow and released models are used; default: workdir.
+      shadow: folder or address ("s3://bucket/mnist") whose shadow and released models
+        are used.
       data_dir: TFDS folder; None: TFDS_DATA_DIR.
     """
 
     workdir: Path
-    shadow: Path
+    shadow: Address
     data_dir: str | None = None
+
+    def store(self, role: str) -> Place:
+        """Where the store of a role is."""
+        return places.at(self.shadow).below(role)
 
 
 class Stage:
-    """A stage of a run in `folder`.
+    """A stage of a run in `folder`, which may be in a bucket.
 
     Raises: ConfigurationMismatchError, VersionMismatchError: it was begun there under
       another record.
     """
 
     def __init__(
-        self, folder: Path, name: str, record: Record, *, outputs: Sequence[str]
+        self, folder: Address, name: str, record: Record, *, outputs: Sequence[str]
     ) -> None:
-        self.file, self.record = _file(folder, name), record
+        self._place, self._name, self.record = places.at(folder), name, record
         self.done, self.progress, self.wall_s = False, False, 0.0
         self._accepted: list[str] = []
-        if self.file.exists():
-            there = json.loads(self.file.read_text())
+        content = self._place.get(_file(name))
+        if content is not None:
+            there = json.loads(content)
             if not there["progress"]:
                 return  # begun, but nothing came of it
             accepted = _require(there, folder, name, record)
             self._accepted = sorted({*there.get("accepted", []), *accepted})
             self.done = there["done"] and all(
-                (folder / output).exists() for output in outputs
+                self._place.has(output) for output in outputs
             )
             self.progress, self.wall_s = True, there["wall_s"]
 
     @staticmethod
-    def read(folder: Path, name: str) -> dict[str, Any]:
+    def read(folder: Address, name: str) -> dict[str, Any]:
         """What is recorded of a stage that was begun.
 
         Raises: NotMadeError: it wasn't.
         """
-        file = _file(folder, name)
-        if not file.exists():
+        content = places.at(folder).get(_file(name))
+        if content is None:
             raise NotMadeError(
                 f"The stage {name!r} was never run in {folder}.", by=name
             )
-        return json.loads(file.read_text())
+        return json.loads(content)
 
     @staticmethod
-    def require(folder: Path, name: str, record: Record) -> None:
+    def require(folder: Address, name: str, record: Record) -> None:
         """Refuse to build on a stage that isn't finished, or was made otherwise.
 
         Raises:
@@ -106,15 +113,15 @@ class Stage:
             "progress": self.progress,
             "wall_s": round(self.wall_s, 3),
         }
-        files.write_json(self.file, values)
+        self._place.put(_file(self._name), files.as_json(values))
 
 
-def _file(folder: Path, name: str) -> Path:
-    return folder / "stages" / f"{name}.json"
+def _file(name: str) -> str:
+    return f"stages/{name}.json"
 
 
 def _require(
-    there: dict[str, Any], folder: Path, name: str, record: Record
+    there: dict[str, Any], folder: Address, name: str, record: Record
 ) -> list[str]:
     what = f"The stage {name!r} in {folder}"
     return records.require_same(Record.read(there), record, what)

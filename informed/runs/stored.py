@@ -48,7 +48,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowSto
       NotMadeError: there are none.
       ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
     """
-    found = {role: ShadowStore(paths.shadow / role) for role in ("shadow", "released")}
+    found = {role: ShadowStore(paths.store(role)) for role in ("shadow", "released")}
     sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
     for role, store in found.items():
         configuration = experiment.model_configuration | {

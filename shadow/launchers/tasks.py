@@ -222,7 +222,7 @@ class _Queue:
         blocks = ", ".join(map(str, sorted(self._aside)))
         why = next(iter(self._aside.values()))
         return RuntimeError(
-            f"Blocks {blocks} of {self._work.store.path} can't be made; the others that"
+            f"Blocks {blocks} of {self._work.store.place} can't be made; the others that"
             f" are done are kept. {why}"
         )
 

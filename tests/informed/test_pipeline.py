@@ -18,7 +18,7 @@ import pytest
 from informed import cli
 from informed.runs import stages
 from informed.runs.experiment import Experiment
-from shadow import ShadowStore
+from shadow import ShadowStore, commits
 from tests.informed.commands import ROOT, SMALL, refused, run
 
 OTHERS = ("kkt", "landscape")  # commands with configurations of their own
@@ -143,7 +143,10 @@ def test_results_of_other_versions_are_refused_until_accepted(
     for file in ("shadow/manifest.json", "stages/attack.json", "stages/evaluate.json"):
         there = json.loads((other / file).read_text())
         there["versions"]["jax"] = "0.4.2"
-        (other / file).write_text(json.dumps(there))
+        if there.pop("seal", None):
+            (other / file).write_bytes(commits.seal(there))
+        else:
+            (other / file).write_text(json.dumps(there))
     for stage in ("train", "attack", "evaluate", "run"):
         message = refused(capsys, stage, *SMALL, f"--workdir={other}")
         assert "jax: '0.4.2' there" in message
@@ -169,7 +172,12 @@ def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
     assert "Block 2" in message
     assert f"informed shadow verify --workdir={tmp_path}" in message
     output = run(capsys, "shadow", "verify", f"--workdir={tmp_path}", "--json")
-    assert json.loads(output) == {"corrupt": {"released": [], "shadow": [2]}}
+    found = json.loads(output)
+    assert found["corrupt"] == {"released": [], "shadow": [2]}
+    assert found["remade"]
+    for again in found["trained_again"].values():
+        assert len(again["models"]) == again["bits"] == 8
+        assert again["differ"] == []
     assert chunk.read_bytes() == good
     ours, theirs = (ShadowStore(d / "shadow") for d in (tmp_path, finished))
     np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
@@ -183,6 +191,7 @@ def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
     for block in range(store.num_blocks):
         rows = slice(*store.block_range(block))
         images = 1 - found.images[rows]
+        store.drop_block(block)
         store.write_block(block, found.weights[rows], images, found.labels[rows] * 0)
     for stage, file in (("attack", "reconstructions"), ("invert", "inversions")):
         (tmp_path / "other" / "stages" / f"{stage}.json").unlink()
@@ -203,6 +212,7 @@ def test_a_leak_is_refused(finished, tmp_path, capsys):
     found = store.read_block(1)
     images = found.images.copy()
     images[5] = target
+    store.drop_block(1)
     store.write_block(1, found.weights, images, found.labels)
     (tmp_path / "leaky" / "results.json").unlink()
     message = refused(capsys, "evaluate", *SMALL, f"--workdir={tmp_path / 'leaky'}")

@@ -1,0 +1,274 @@
+"""`informed shadow info|verify|merge STORE`: looking after shadow data sets.
+
+A STORE is a single store or a place that holds a run's two (`shadow`, `released`), a
+folder or an address such as s3://bucket/mnist.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from informed.runs import pipeline, stored
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths
+from shadow import devices, merging, places, records
+from shadow.places import Address
+from shadow.records import NotMadeError
+from shadow.store import MANIFEST, ShadowStore
+
+ACTIONS = ("info", "verify", "merge")
+SAMPLE = 8
+TOLERANCE = 1e-4  # of a model's largest weight; one training point moves more
+_EXPERIMENT = ("seed", "data", "victim", "training")
+
+
+class WrongModelsError(RuntimeError):
+    """Models that match their checksums aren't those of their configuration."""
+
+
+def find(address: Address) -> dict[str, ShadowStore]:
+    """The stores at an address, by role.
+
+    Raises: NotMadeError: there are none.
+    """
+    place = places.at(address)
+    if place.has(MANIFEST):
+        store = ShadowStore(place)
+        return {store.manifest["role"]: store}
+    found = [role for role in pipeline.ROLES if place.below(role).has(MANIFEST)]
+    if not found:
+        raise NotMadeError(
+            f"There is no shadow store at {place}, nor in it under"
+            f" {' or '.join(pipeline.ROLES)}.",
+            by="shadow",
+        )
+    return {role: ShadowStore(place.below(role)) for role in found}
+
+
+def info(address: Address) -> dict[str, Any]:
+    """What the stores at an address hold, from manifests and one listing each.
+
+    Returns: by role: sizes, bytes when finished, blocks committed, configuration,
+      versions, fingerprint.
+    Raises: as `find`.
+    """
+    return {role: _about(store) for role, store in find(address).items()}
+
+
+def _about(store: ShadowStore) -> dict[str, Any]:
+    manifest = store.manifest
+    per_model = manifest["num_params"] + math.prod(store.image_shape) + 1
+    return {
+        "store": str(store.place),
+        "models": len(store),
+        "params": manifest["num_params"],
+        "image_shape": list(store.image_shape),
+        "classes": manifest["num_classes"],
+        "block_size": manifest["block_size"],
+        "blocks": store.num_blocks,
+        "blocks_committed": store.num_blocks - len(store.missing()),
+        "bytes": 4 * len(store) * per_model,
+        "layout": manifest["layout"],
+        "configuration": manifest["configuration"],
+        "versions": manifest["versions"],
+        "fingerprint": manifest["fingerprint"],
+    }
+
+
+def described(found: Mapping[str, Any]) -> str:
+    """What `info` found, for people."""
+    return "\n".join(
+        line
+        for role, about in found.items()
+        for line in (
+            f"{role:<10}{about['store']}",
+            f"{'':<10}{about['models']} models of {about['params']} parameters,"
+            f" images {tuple(about['image_shape'])}, {about['classes']} classes,"
+            f" {about['bytes'] / 1e6:.1f} MB",
+            f"{'':<10}{about['blocks_committed']} of {about['blocks']} blocks of"
+            f" {about['block_size']}, fingerprint {about['fingerprint'][:12]}",
+        )
+    )
+
+
+def verify(
+    address: Address,
+    *,
+    sample: int = SAMPLE,
+    data_dir: str | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Check every block against its checksum, and some models by training them again.
+
+    Corrupt blocks are taken back; those of a run are remade at once.
+
+    Args:
+      address: of a store or of a run's two.
+      sample: models of each store that are trained again, drawn at random; fewer where
+        it has fewer.
+      data_dir: TFDS folder, for remaking.
+      progress: show a bar while remaking.
+    Returns: by role, under "corrupt" the blocks that were, under "metadata" files that
+      were put back, under "trained_again" what `train_again` returns; "remade", whether
+      corrupt blocks were.
+    Raises: as `find`; CorruptBlockError: an array that is not cut into blocks is.
+    """
+    stores = find(address)
+    metadata = {role: store.damaged_metadata() for role, store in stores.items()}
+    corrupt = {role: store.verify() for role, store in stores.items()}
+    for role, blocks in corrupt.items():
+        for block in blocks:
+            stores[role].drop_block(block)
+    begun = places.at(address).has("stages/shadow.json")
+    remade = begun and any(corrupt.values())
+    if remade:
+        paths = Paths(workdir=Path(), shadow=address, data_dir=data_dir)
+        pipeline.remake(paths, progress=progress)
+    again = {role: train_again(store, sample) for role, store in stores.items()}
+    return {
+        "corrupt": corrupt,
+        "remade": remade,
+        "metadata": metadata,
+        "trained_again": again,
+    }
+
+
+def train_again(store: ShadowStore, sample: int) -> dict[str, Any]:
+    """Train a random sample of a store's models again, and compare.
+
+    A model that was trained on this kind of device and by these versions has to be the
+    same to the last bit. Any other may differ by `TOLERANCE` of its largest weight:
+    sums are added in another order there.
+
+    Returns: "models", numbers of the sample; "bits", how many of them had to be equal
+      to the last bit; "differ", numbers of those that are too far; "largest"
+      difference, as a part of the model's largest weight. "models" is empty where
+      nothing is committed, or the store was made by an algorithm that is not the
+      toolkit's own.
+    """
+    nothing = {"models": [], "bits": 0, "differ": [], "largest": 0.0}
+    experiment = _experiment(store)
+    done = np.setdiff1d(np.arange(store.num_blocks), store.missing())
+    if experiment is None or not len(done) or sample < 1:
+        return nothing
+    rows = np.concatenate([np.arange(*store.block_range(int(b))) for b in done])
+    size = store.manifest["block_size"]
+    drawn = np.random.default_rng().permutation(rows)[:sample]
+    chosen = np.sort(drawn)
+    weights, images, labels, exact = [], [], [], []
+    for block in np.unique(chosen // size):
+        models, commit = store.read_block(int(block)), store.committed(int(block))
+        assert commit is not None  # it was read
+        there = chosen[chosen // size == block] - block * size
+        weights.append(models.weights[there])
+        images.append(models.images[there])
+        labels.append(models.labels[there])
+        same = commit.made.device == devices.kind()
+        same &= records.versions().items() <= commit.made.versions.items()
+        exact += [same] * len(there)
+    factory = stored.factory_of(
+        experiment,
+        store,
+        role=store.manifest["role"],
+        width=store.manifest["models_per_batch"],
+    )
+    targets = stored.examples(store, np.concatenate(images), np.concatenate(labels))
+    wanted = np.concatenate(weights)
+    found = factory.train(targets, ids=chosen).astype(np.float32)
+    distance = np.abs(found - wanted).max(axis=1) / np.abs(wanted).max(axis=1)
+    differ = np.where(exact, (found != wanted).any(axis=1), distance > TOLERANCE)
+    return {
+        "models": chosen.tolist(),
+        "bits": int(np.sum(exact)),
+        "differ": chosen[differ].tolist(),
+        "largest": float(distance.max()),
+    }
+
+
+def _experiment(store: ShadowStore) -> Experiment | None:
+    """The experiment that a store was made for, of what decides its models."""
+    configuration = store.manifest["configuration"]
+    if not all(name in configuration for name in _EXPERIMENT):
+        return None
+    return Experiment.from_mapping({name: configuration[name] for name in _EXPERIMENT})
+
+
+def verified(found: Mapping[str, Any]) -> str:
+    """What `verify` found, for people."""
+    lines = []
+    for role, blocks in found["corrupt"].items():
+        done = (
+            "remade" if found["remade"] else "taken back: `informed shadow` makes them"
+        )
+        line = (
+            f"{role}: {len(blocks)} corrupt blocks {blocks} {done}"
+            if blocks
+            else f"{role}: all blocks match their checksums"
+        )
+        for file in found["metadata"][role]:
+            line += f"; {file} was damaged, and is put back"
+        again = found["trained_again"][role]
+        if again["models"]:
+            line += (
+                f"; {len(again['models'])} models trained again, {again['bits']} of"
+                f" them on this kind of device: {len(again['differ'])} differ"
+                f" (largest difference {again['largest']:.1e})"
+            )
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def require_sound(found: Mapping[str, Any]) -> None:
+    """Raise WrongModelsError if a model that was trained again came out otherwise."""
+    for role, again in found["trained_again"].items():
+        if again["differ"]:
+            raise WrongModelsError(
+                f"Models {again['differ']} of the {role} store are not what their"
+                f" configuration gives: trained again they differ by"
+                f" {again['largest']:.1e} of their largest weight. Make the store again"
+                " elsewhere and compare."
+            )
+
+
+def merge(
+    into: Address, sources: Sequence[Address], *, progress: bool = True
+) -> dict[str, Any]:
+    """Join stores, or runs' two stores, of one configuration.
+
+    Args:
+      into: where blocks are copied to; made if it isn't there.
+      sources: where blocks are copied from.
+      progress: show bars.
+    Returns: by role, what `merging.merge` returns.
+    Raises: as `find` and `merging.merge`.
+    """
+    found = [find(source) for source in sources]
+    if not found:
+        raise ValueError(f"Expected `informed shadow merge {into} STORE ...`.")
+    place = places.at(into)
+    single = any(places.at(source).has(MANIFEST) for source in sources)
+    counts = {}
+    for role in sorted({role for stores in found for role in stores}):
+        counts[role] = merging.merge(
+            place if single else place.below(role),
+            [stores[role] for stores in found if role in stores],
+            progress=progress,
+        )
+    stage = "stages/shadow.json"
+    for source in sources:
+        content = None if single else places.at(source).get(stage)
+        if content is not None:
+            place.put_if_absent(stage, content)
+    return counts
+
+
+def merged(found: Mapping[str, Any]) -> str:
+    """What `merge` did, for people."""
+    return "\n".join(
+        f"{role}: {counts['copied']} blocks copied, {counts['there']} were there,"
+        f" {counts['missing']} still missing"
+        for role, counts in found.items()
+    )

@@ -1,0 +1,148 @@
+"""Commits: the small files that say what of a store is there, and who made it.
+
+Manifest, attempts and commits are sealed: JSON that holds its own SHA-256. A file whose
+seal is broken is never believed.
+"""
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from shadow import checks, devices, files, records
+
+_SEAL = "seal"
+
+
+class BrokenSealError(ValueError):
+    """A sealed file holds other bytes than were written."""
+
+
+def seal(values: Mapping[str, Any]) -> bytes:
+    """JSON-able values as a file that holds its own checksum."""
+    plain = json.loads(json.dumps(values, allow_nan=False))
+    return files.as_json({**plain, _SEAL: checks.fingerprint(plain)})
+
+
+def unseal(content: bytes) -> dict[str, Any]:
+    """What `seal` was given.
+
+    Raises: BrokenSealError: a bit of it is another one.
+    """
+    try:
+        values = json.loads(content)
+        del values[_SEAL]
+        whole = seal(values) == content
+    except (ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise BrokenSealError("its bytes do not match its own checksum")
+    return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One worker's making of one block, announced before its data are put.
+
+    Attributes:
+      block: its number.
+      fingerprint: of the store it is made for.
+      id: of this attempt, among all.
+      device: the kind of device that the models were trained on; equal kinds make
+        equal bits.
+      versions: of what decides numbers.
+      sha256: of each array's bytes (little-endian, C order), by name.
+    """
+
+    block: int
+    fingerprint: str
+    id: str
+    device: str
+    versions: Mapping[str, Any]
+    sha256: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        block: int,
+        fingerprint: str,
+        versions: Mapping[str, Any],
+        sha256: Mapping[str, str],
+    ) -> "Attempt":
+        """By this process, on its devices."""
+        return cls(
+            block=block,
+            fingerprint=fingerprint,
+            id=uuid.uuid4().hex,
+            device=devices.kind(),
+            versions=dict(versions) | records.versions(),
+            sha256=dict(sha256),
+        )
+
+    @classmethod
+    def read(cls, content: bytes) -> "Attempt":
+        """From a file.
+
+        Raises: BrokenSealError: it is damaged.
+        """
+        return cls(**unseal(content))
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{attempts(self.block)}/{self.id}.json"
+
+    @property
+    def content(self) -> bytes:
+        """Of its file."""
+        return seal(dataclasses.asdict(self))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Commit:
+    """A block exists: these are its checksums.
+
+    Attributes:
+      made: the attempt whose weights are stored.
+      by: id of the attempt that put the commit; another one where a worker finished
+        what a dead one had begun.
+    """
+
+    made: Attempt
+    by: str
+
+    @classmethod
+    def read(cls, content: bytes) -> "Commit":
+        """From a file.
+
+        Raises: BrokenSealError: it is damaged.
+        """
+        values = unseal(content)
+        return cls(made=Attempt(**values["made"]), by=values["by"])
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return commit(self.made.block)
+
+    @property
+    def content(self) -> bytes:
+        """Of its file."""
+        return seal({"made": dataclasses.asdict(self.made), "by": self.by})
+
+
+def commit(block: int) -> str:
+    """Name of a block's commit."""
+    return f"commits/{block:06d}.json"
+
+
+def attempts(block: int) -> str:
+    """Under which a block's attempts are."""
+    return f"attempts/{block:06d}"
+
+
+def numbers(names: list[str]) -> set[int]:
+    """Blocks of the commits among some names."""
+    stems = (name.rpartition("/")[2].removesuffix(".json") for name in names)
+    return {int(stem) for stem in stems if stem.isdigit()}

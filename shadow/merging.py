@@ -1,0 +1,47 @@
+"""Stores of one configuration, joined."""
+
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+from shadow.places import Address
+from shadow.store import ShadowStore
+
+
+def merge(
+    into: Address, sources: Sequence[ShadowStore], *, progress: bool = True
+) -> dict[str, int]:
+    """Copy every block that one store lacks and another has.
+
+    Each is checked on the way. The first writer wins here too: what is there stays.
+
+    Args:
+      into: a store, or where one is to be made.
+      sources: at least one, of the same configuration and versions.
+      progress: show a bar.
+    Returns: counts of blocks: copied, there before, still missing.
+    Raises:
+      ConfigurationMismatchError, VersionMismatchError: a store was made otherwise;
+        found before anything is copied.
+      CorruptBlockError: a block of a source is.
+      ValueError: no sources.
+    """
+    if not sources:
+        raise ValueError("Expected at least one store to take blocks from, got none.")
+    for source in sources[1:]:
+        source.require(sources[0].record)
+    store = ShadowStore.create_like(into, sources[0])
+    missing = set(store.missing())
+    before = store.num_blocks - len(missing)
+    bar = tqdm(total=len(missing), unit=" blocks", disable=None if progress else True)
+    with bar:
+        for source in sources:
+            for block in sorted(missing - set(source.missing())):
+                store.take_block(block, source)
+                missing.discard(block)
+                bar.update()
+    return {
+        "copied": store.num_blocks - before - len(missing),
+        "there": before,
+        "missing": len(missing),
+    }

@@ -1,0 +1,369 @@
+"""Where things lie: a folder or a bucket, and the few acts that both do safely.
+
+A place holds named contents ("commits/000012.json"). What is there is whole: a name
+appears with all its bytes or not at all. `put_if_absent` is the act that everything
+rests on: of any number of writers, in any number of processes and on any number of
+machines, exactly one finds the name free. A folder does it by a hard link, a bucket by
+a conditional put ("If-None-Match: *"), which S3, Google's, Azure's and most stores that
+speak S3 know.
+
+A bucket answers errors now and then. They are tried again, and a put whose answer was
+lost may then find its own content: False from `put_if_absent` says that something is
+there, not that it is another's. Whoever has to know reads it.
+
+Buckets are reached by obstore (extra "bucket"). Credentials, endpoint and region come
+from the environment as obstore takes them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT,
+AWS_ALLOW_HTTP, GOOGLE_SERVICE_ACCOUNT, AZURE_STORAGE_ACCOUNT_KEY, ...), never from a
+configuration, which is kept and shown.
+"""
+
+import abc
+import contextlib
+import errno
+import functools
+import importlib.util
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from shadow import files
+
+SCHEMES = ("s3", "gs", "az", "memory")
+_EXTRA = "pip install 'informed-adversary[bucket]'"
+_ABANDONED = 3600.0  # seconds without a write, after which its writer must be dead
+_TRIES = 9
+_FIRST_PAUSE = 0.1  # seconds; doubles, with jitter; half a minute in all
+_OBSTORE_TRIES = 3  # of its own, within each of ours
+
+T = TypeVar("T")
+
+
+class Place(abc.ABC):
+    """Contents by name; `str()` gives its address.
+
+    Names are relative, with "/" between parts. All methods raise OSError, in one line,
+    where the place can't be reached, may not be written to, or is full.
+    """
+
+    @abc.abstractmethod
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """Put a content unless the name is taken.
+
+        Returns: False if something is there: another's content, or, after a lost
+          answer, this one. True: this content is there.
+        """
+
+    @abc.abstractmethod
+    def put(self, name: str, content: bytes) -> None:
+        """Put a content, in place of what is there."""
+
+    @abc.abstractmethod
+    def get(self, name: str) -> bytes | None:
+        """A content; None where there is none."""
+
+    @abc.abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is a content."""
+
+    @abc.abstractmethod
+    def names(self, under: str) -> list[str]:
+        """All names below `under` ("commits"), sorted, by one listing."""
+
+    @abc.abstractmethod
+    def delete(self, name: str) -> None:
+        """Take a content away, if it is there."""
+
+    @abc.abstractmethod
+    def below(self, part: str) -> "Place":
+        """The place of all names that begin with `part` + "/"."""
+
+    @abc.abstractmethod
+    def remove_leftovers(self) -> None:
+        """Delete what killed writers left half written, where a place keeps that."""
+
+
+class Folder(Place):
+    """A folder of a file system that has hard links."""
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self.path = Path(path)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """See `Place`. The content reaches the disk before its name does."""
+        with self._explaining(name):
+            return files.put_if_absent(self.path / name, content)
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Place`; in one step."""
+        with self._explaining(name):
+            files.write_bytes(self.path / name, content)
+
+    def get(self, name: str) -> bytes | None:
+        """See `Place`."""
+        try:
+            return (self.path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def has(self, name: str) -> bool:
+        """See `Place`."""
+        return (self.path / name).is_file()
+
+    def names(self, under: str) -> list[str]:
+        """See `Place`."""
+        return sorted(
+            file.relative_to(self.path).as_posix()
+            for file in (self.path / under).rglob("*")
+            if file.is_file() and file.suffix != ".partial"
+        )
+
+    def delete(self, name: str) -> None:
+        """See `Place`."""
+        (self.path / name).unlink(missing_ok=True)
+
+    def below(self, part: str) -> "Folder":
+        """See `Place`."""
+        return Folder(self.path / part)
+
+    def remove_leftovers(self, age: float = _ABANDONED) -> None:
+        """Delete half-written files that nobody has written to for `age` seconds.
+
+        Younger ones may be a live worker's.
+        """
+        for file in self.path.rglob("*.partial"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > age:
+                    file.unlink()
+
+    @contextlib.contextmanager
+    def _explaining(self, name: str) -> Iterator[None]:
+        """What the system says of a failed write, with what to do about it."""
+        try:
+            yield
+        except OSError as error:
+            remedies = {
+                errno.ENOSPC: "Make room; the same command goes on from here.",
+                errno.EDQUOT: "Make room; the same command goes on from here.",
+                errno.EFBIG: "Raise the limit (ulimit -f), or take smaller blocks.",
+                errno.EACCES: "Choose a folder that may be written to.",
+                errno.EROFS: "Choose a folder that may be written to.",
+                errno.EPERM: "If it has no hard links, choose another file system.",
+                errno.EOPNOTSUPP: "It has no hard links; choose another file system.",
+            }
+            remedy = remedies.get(error.errno or 0, "")
+            raise OSError(
+                error.errno,
+                f"{name} could not be written to {self}: {error.strerror}."
+                f" {remedy}".rstrip(),
+            ) from error
+
+
+class Bucket(Place):
+    """A bucket, or a part of one, that obstore reaches.
+
+    Args:
+      store: an obstore store (`obstore.store.ObjectStore`).
+      address: how messages call it, as in "s3://bucket/mnist".
+      prefix: what all names begin with, without "/" at its end.
+    """
+
+    def __init__(self, store: Any, address: str, prefix: str = "") -> None:
+        self.store, self.address, self.prefix = store, address.rstrip("/"), prefix
+
+    def __str__(self) -> str:
+        return self.address
+
+    def put_if_absent(self, name: str, content: bytes) -> bool:
+        """See `Place`.
+
+        A store may answer "conflict" (409) where nothing is in the end, because two
+        writers met; then it is tried again.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def put() -> bool:
+            try:
+                obstore.put(self.store, self._key(name), content, mode="create")
+            except (AlreadyExistsError, PreconditionError) as conflict:
+                if self._is_there(name):
+                    return False
+                raise _TryAgainError(str(conflict)) from conflict
+            return True
+
+        return self._tried(put, f"put {name}")
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `Place`."""
+        import obstore
+
+        self._tried(
+            lambda: obstore.put(self.store, self._key(name), content), f"put {name}"
+        )
+
+    def get(self, name: str) -> bytes | None:
+        """See `Place`."""
+        import obstore
+
+        def get() -> bytes | None:
+            try:
+                return bytes(obstore.get(self.store, self._key(name)).bytes())
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise
+                return None
+
+        return self._tried(get, f"get {name}")
+
+    def has(self, name: str) -> bool:
+        """See `Place`."""
+        return self._tried(lambda: self._is_there(name), f"look up {name}")
+
+    def names(self, under: str) -> list[str]:
+        """See `Place`."""
+        import obstore
+
+        found = self._tried(
+            lambda: obstore.list(self.store, self._key(under)).collect(),
+            f"list {under}",
+        )
+        start = len(self._key(""))
+        return sorted(entry["path"][start:] for entry in found)
+
+    def delete(self, name: str) -> None:
+        """See `Place`."""
+        import obstore
+
+        def delete() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                obstore.delete(self.store, self._key(name))
+
+        self._tried(delete, f"delete {name}")
+
+    def below(self, part: str) -> "Bucket":
+        """See `Place`."""
+        return Bucket(self.store, f"{self.address}/{part}", self._key(part))
+
+    def remove_leftovers(self) -> None:
+        """See `Place`: a put that was cut off leaves nothing in a bucket."""
+
+    def _is_there(self, name: str) -> bool:
+        import obstore
+
+        try:
+            obstore.head(self.store, self._key(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _key(self, name: str) -> str:
+        return f"{self.prefix}/{name}" if self.prefix else name
+
+    def _tried(self, act: Callable[[], T], what: str) -> T:
+        """Act until it succeeds or can't; obstore's own retries don't see all."""
+        from obstore import exceptions
+
+        final = (
+            exceptions.PermissionDeniedError,
+            exceptions.UnauthenticatedError,
+            exceptions.InvalidPathError,
+            exceptions.NotSupportedError,
+            exceptions.UnknownConfigurationKeyError,
+            FileNotFoundError,  # the bucket
+        )
+        pause = _FIRST_PAUSE
+        for left in reversed(range(_TRIES)):
+            try:
+                return act()
+            except final as error:
+                raise self._refused(what, error) from error
+            except (exceptions.BaseError, _TryAgainError, OSError) as error:
+                if not left or "NoSuchBucket" in str(error):
+                    raise self._refused(what, error) from error
+            time.sleep(pause * (0.5 + random.random()))
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+    def _refused(self, what: str, error: Exception) -> OSError:
+        """One line of what the store said, and what to do."""
+        from obstore import exceptions
+
+        said = " ".join(str(error).split("\n\nDebug source")[0].split())[:300]
+        if isinstance(error, FileNotFoundError) or "NoSuchBucket" in said:
+            remedy = "Create the bucket, or correct the address."
+        elif isinstance(
+            error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError
+        ):
+            remedy = (
+                "Set credentials that may do that in the environment"
+                " (AWS_ACCESS_KEY_ID, ...)."
+            )
+        else:
+            remedy = "If it is reachable again, the same command goes on from here."
+        return OSError(f"Could not {what} in {self}: {said}. {remedy}")
+
+
+class _TryAgainError(Exception):
+    """A conflict with nobody."""
+
+
+Address: TypeAlias = str | os.PathLike | Place
+
+
+def at(address: Address) -> Place:
+    """The place of an address.
+
+    Args:
+      address: a folder, "file:///folder", "s3://bucket/prefix", "gs://...", "az://..."
+        or "memory://name", which lasts as long as the process; or a place.
+    Raises:
+      ValueError: another scheme, or no bucket.
+      ImportError: the extra "bucket" is not installed.
+    """
+    if isinstance(address, Place):
+        return address
+    scheme, separator, rest = str(os.fspath(address)).partition("://")
+    if not separator:
+        return Folder(address)
+    if scheme == "file":
+        return Folder(rest)
+    if scheme not in SCHEMES:
+        raise ValueError(
+            f"Expected a folder or an address that begins with"
+            f" {', '.join(f'{known}://' for known in SCHEMES)}, got {address!r}."
+        )
+    bucket, _, prefix = rest.strip("/").partition("/")
+    if not bucket:
+        raise ValueError(f"Expected {scheme}://BUCKET/PREFIX, got {address!r}.")
+    if importlib.util.find_spec("obstore") is None:
+        raise ImportError(f"{address} needs obstore: {_EXTRA}")
+    return Bucket(_store(scheme, bucket), f"{scheme}://{rest}", prefix)
+
+
+def is_folder(address: Address) -> bool:
+    """Whether an address is one of a file system."""
+    return isinstance(at(address), Folder)
+
+
+def _store(scheme: str, bucket: str) -> Any:
+    if scheme == "memory":
+        return _memory(bucket)
+    from obstore.store import from_url
+
+    return from_url(
+        f"{scheme}://{bucket}", retry_config={"max_retries": _OBSTORE_TRIES}
+    )
+
+
+@functools.cache
+def _memory(name: str) -> Any:
+    """One store per name, so that an address means the same everywhere."""
+    from obstore.store import MemoryStore
+
+    return MemoryStore()
