@@ -6,16 +6,19 @@ refused before it is run.
 """
 
 import dataclasses
+import shutil
 import time
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from shadow import devices
+from shadow import devices, places
 from shadow.data import Examples
 from shadow.factory import Factory
+from shadow.places import Address
 from shadow.training import GradientDescent
 
 _PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
@@ -92,6 +95,24 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
         devices=jax.local_device_count(),
         device=jax.local_devices()[0].device_kind,
     )
+
+
+def require_room(found: Plan, address: Address) -> None:
+    """Raise OSError if a folder's disk can't hold the store; says how much is missing.
+
+    A bucket has no end.
+    """
+    if not places.is_folder(address):
+        return
+    folder = Path(str(places.at(address))).absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if found.store_bytes > free:
+        raise OSError(
+            f"The stores would take {_giga(found.store_bytes)}, and {folder} has"
+            f" {_giga(free)} left. Take fewer models, or another place."
+        )
 
 
 def _require(needed: int, there: int, what: str, factory: Factory) -> None:

@@ -1,6 +1,6 @@
 """`informed <command> --config=configs/x.py --config.field=value --workdir=DIR`.
 
-This is where a ConfigDict ends: everything below takes an `Experiment`.
+Everything below takes an `Experiment`.
 """
 
 import argparse
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import absl.logging
-from absl import flags
-from ml_collections import config_flags
 
 from informed import report
 from informed.attacks import registry
-from informed.cli import privacy
-from informed.runs import diagnose, evaluation, pipeline, shadow_sets, sweep
-from informed.runs.experiment import Experiment
+from informed.cli import privacy, shadow
+from informed.cli.configuration import load_experiment, load_sweep, values
+from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
-from informed.runs.sweep import SweepConfig
 from informed.studies import kkt as uninformed
 from informed.studies.landscape import command as landscape
 from informed.studies.landscape.runs import LandscapeConfig
@@ -54,6 +51,7 @@ _EXPECTED = (
     OSError,
     ArithmeticError,
     ImportError,
+    MemoryError,
 )
 _EPILOG = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
@@ -107,61 +105,6 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
     return ""
 
 
-def load_experiment(overrides: Sequence[str]) -> Experiment:
-    """An experiment from `--config=FILE` and `--config.field=value` arguments.
-
-    Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
-      the wrong type.
-    """
-    return Experiment.from_mapping(_values(overrides)[0])
-
-
-def load_sweep(overrides: Sequence[str]) -> tuple[SweepConfig, dict[str, Any]]:
-    """A sweep, and the values of its base configuration, from the same arguments.
-
-    Raises: ValueError: as `load_experiment`.
-    """
-    values, file = _values(overrides)
-    config = checks.build(SweepConfig, values, "sweep")
-    return config, _values([f"--config={file.parent / config.base}"])[0]
-
-
-def _values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
-    """What a configuration file holds after the overrides, and the file."""
-    if "--config" in overrides[:-1]:  # `--config FILE`, with a space
-        i = overrides.index("--config")
-        joined = f"--config={overrides[i + 1]}"
-        return _values([*overrides[:i], joined, *overrides[i + 2 :]])
-    argv, file = ["informed", *overrides], None
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
-    for argument in overrides:
-        if not argument.startswith("--config"):
-            raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
-        if not argument.startswith("--config="):
-            continue
-        file = Path(argument.removeprefix("--config=").partition(":")[0])
-        if not file.is_file():
-            raise ValueError(f"Expected --config=FILE; there is no file {str(file)!r}.")
-    try:
-        left = values(argv)[1:]
-    except AttributeError as error:  # what ml_collections raises for unknown fields
-        hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
-        raise ValueError(f"Unknown configuration field: {hint}") from error
-    except (flags.Error, OSError) as error:
-        raise ValueError(str(error).strip().splitlines()[-1].strip()) from error
-    except Exception as error:  # anything that the user's file may raise
-        raise ValueError(
-            f"{file} could not be read as a configuration:"
-            f" {type(error).__name__}: {error}"
-        ) from error
-    if left:
-        raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
-    if values.config is None or file is None:
-        raise ValueError("Expected --config=FILE, such as --config=configs/digits.py.")
-    return values.config.to_dict(), file
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="informed",
@@ -181,25 +124,7 @@ def _parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         if name == "shadow":
-            command.add_argument(
-                "action",
-                nargs="?",
-                choices=("make", *shadow_sets.ACTIONS),
-                default="make",
-                help="train models, or: what is in STORE; check it; join others to it",
-            )
-            command.add_argument(
-                "stores",
-                nargs="*",
-                metavar="STORE",
-                help="folder or address of a store, or of a run's two stores",
-            )
-            command.add_argument(
-                "--sample",
-                type=int,
-                default=shadow_sets.SAMPLE,
-                help="verify: models of each store that are trained again",
-            )
+            shadow.add_arguments(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.add_argument("--debug", action="store_true", help="show tracebacks")
         if name == "attacks":
@@ -235,7 +160,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         return
     progress = not arguments.quiet
     if arguments.command == "shadow":
-        _shadow(arguments, rest)
+        shadow.execute(arguments, rest)
         return
     arguments.workdir = _folder(arguments.workdir)
     paths = Paths(
@@ -294,47 +219,6 @@ def _folder(workdir: str) -> Path:
     return Path(workdir)
 
 
-def _shadow(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
-    """Make a shadow data set, or look after one."""
-    address = arguments.shadow or arguments.workdir
-    progress = not (arguments.quiet or arguments.json)
-    if arguments.action == "make":
-        if not address or arguments.stores:
-            raise ValueError(
-                "Expected --config=FILE and --workdir=DIR, a folder or an address such"
-                f" as s3://bucket/mnist, got {[*arguments.stores, *rest]}."
-            )
-        paths = Paths(workdir=Path(), shadow=address, data_dir=arguments.data_dir)
-        pipeline.shadow(load_experiment(rest), paths, progress=not arguments.quiet)
-        done = {"stage": "shadow", "done": True}
-        print(json.dumps(done) if arguments.json else f"shadow: done, in {address}")
-        return
-    stores = [*arguments.stores, *([address] if address else [])]
-    if rest:
-        raise ValueError(f"`informed shadow {arguments.action}` takes no {rest[0]!r}.")
-    if not stores:
-        raise ValueError(f"Expected `informed shadow {arguments.action} STORE`.")
-    if arguments.action == "merge":
-        found = shadow_sets.merge(stores[0], stores[1:], progress=progress)
-        text = shadow_sets.merged(found)
-    elif len(stores) > 1:
-        raise ValueError(f"Expected one STORE, got {', '.join(map(repr, stores))}.")
-    elif arguments.action == "info":
-        found = shadow_sets.info(stores[0])
-        text = shadow_sets.described(found)
-    else:
-        found = shadow_sets.verify(
-            stores[0],
-            sample=arguments.sample,
-            data_dir=arguments.data_dir,
-            progress=progress,
-        )
-        text = shadow_sets.verified(found)
-    print(json.dumps(found) if arguments.json else text)
-    if arguments.action == "verify":
-        shadow_sets.require_sound(found)
-
-
 def _attacks(*, as_json: bool) -> str:
     """All attacks with their threat models."""
     rows = [row.threat_model for row in registry.rows().values()]
@@ -355,14 +239,14 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Attack a network of which only the weights are known."""
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
-    values, workdir = _values(rest)[0], arguments.workdir
+    fields, workdir = values(rest)[0], arguments.workdir
     if arguments.command == "kkt":
-        experiment = checks.build(uninformed.Uninformed, values)
+        experiment = checks.build(uninformed.Uninformed, fields)
         results = uninformed.run(experiment, workdir, arguments.data_dir)
         lines = uninformed.table(results)
         pictures = ["reconstructions.png", "outputs.png"]
     else:
-        grid = checks.build(LandscapeConfig, values)
+        grid = checks.build(LandscapeConfig, fields)
         results = landscape.run(grid, workdir, arguments.data_dir)
         lines = landscape.table(results, grid.methods)
         pictures = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]

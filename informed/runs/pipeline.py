@@ -15,6 +15,7 @@ they lie in a bucket.
 """
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,11 @@ from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
 from informed.threat import Attack, Knowledge
 from reconn import trainer
-from shadow import files
+from shadow import data, files
+from shadow import plan as planning
 from shadow.factory import Factory
+from shadow.launchers import Launch, Work, local
+from shadow.plan import Plan
 from shadow.release import Release, publish
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
@@ -48,9 +52,17 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     return evaluation.evaluate(experiment, paths)
 
 
-def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
+def shadow(
+    experiment: Experiment,
+    paths: Paths,
+    *,
+    launch: Launch = local.run,
+    progress: bool = True,
+) -> None:
     """Train the shadow models and the released models of the test targets.
 
+    Args:
+      launch: who starts the workers; see `shadow.launchers`.
     Raises: ValueError: a later stage couldn't be run; found before the first model.
     """
     stage = Stage(
@@ -64,33 +76,71 @@ def shadow(experiment: Experiment, paths: Paths, *, progress: bool = True) -> No
         feasible.require(experiment, stored.victim_of(experiment, made))
         return
     pools = Pools(paths.data_dir)
-    victim = feasible.victim(experiment, pools.load(experiment.data.name))
-    feasible.require(experiment, victim)
-    split = pools.split(experiment)
-    algorithm = GradientDescent(victim=victim, training=experiment.training)
+    require(experiment, pools)
     with stage.running():
-        for role, targets in (("released", split.test), ("shadow", split.shadow)):
-            factory = Factory(
-                algorithm=algorithm,
-                fixed=split.fixed,
-                key=experiment.training_key,
-                role=role,
-                width=experiment.shadow.models_per_batch,
-            )
-            store = ShadowStore.create(
-                paths.store(role),
-                configuration=experiment.model_configuration,
-                algorithm=algorithm,
-                split=split,
-                role=role,
-                block_size=experiment.shadow.block_size,
-                initialisation=factory.initialisation,
-                models_per_batch=factory.width,
-            )
-            width = store.manifest["models_per_batch"]
-            if experiment.shadow.models_per_batch is None and width != factory.width:
-                factory = dataclasses.replace(factory, width=width)
-            factory.fill(store, targets, progress=progress, on_block=stage.note)
+        prepare = functools.partial(works, experiment, paths, pools)
+        launch(prepare, progress=progress, on_block=stage.note)
+
+
+def works(experiment: Experiment, paths: Paths, pools: Pools) -> list[Work]:
+    """The stores of the shadow stage, made where they aren't there, and their makers.
+
+    Raises: ConfigurationMismatchError, VersionMismatchError: a store was made
+      otherwise.
+    """
+    found = []
+    split, by_role = factories(experiment, pools)
+    for role, factory in by_role.items():
+        store = ShadowStore.create(
+            paths.store(role),
+            configuration=experiment.model_configuration,
+            algorithm=factory.algorithm,
+            split=split,
+            role=role,
+            block_size=experiment.shadow.block_size,
+            initialisation=factory.initialisation,
+            models_per_batch=factory.width,
+        )
+        width = store.manifest["models_per_batch"]
+        if experiment.shadow.models_per_batch is None and width != factory.width:
+            factory = dataclasses.replace(factory, width=width)
+        targets = split.test if role == "released" else split.shadow
+        found.append(Work(factory=factory, store=store, targets=targets))
+    return found
+
+
+def factories(
+    experiment: Experiment, pools: Pools
+) -> tuple[data.Split, dict[str, Factory]]:
+    """The data; and, by role, in the order in which models are made, the factories."""
+    split = pools.split(experiment)
+    victim = feasible.victim(experiment, pools.load(experiment.data.name))
+    algorithm = GradientDescent(victim=victim, training=experiment.training)
+    return split, {
+        role: Factory(
+            algorithm=algorithm,
+            fixed=split.fixed,
+            key=experiment.training_key,
+            role=role,
+            width=experiment.shadow.models_per_batch,
+        )
+        for role in ROLES
+    }
+
+
+def plan(experiment: Experiment, paths: Paths) -> Plan:
+    """What the shadow stage will cost, measured on one batch.
+
+    Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
+      the disk has less room than the stores need.
+    """
+    pools = Pools(paths.data_dir)
+    require(experiment, pools)
+    split, by_role = factories(experiment, pools)
+    models = experiment.shadow.count + experiment.data.num_test
+    found = planning.plan(by_role["shadow"], split.shadow, models)
+    planning.require_room(found, paths.shadow)
+    return found
 
 
 def require(experiment: Experiment, pools: Pools) -> None:

@@ -21,6 +21,10 @@ class Pools:
         self._read: dict[str, data.Examples] = {}
         self._possible: set[Any] = set()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was read: another process reads it itself."""
+        return {"_data_dir": self._data_dir, "_read": {}, "_possible": set()}
+
     def load(self, name: str) -> data.Examples:
         """The data set of a name.
 

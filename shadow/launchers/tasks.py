@@ -16,6 +16,7 @@ import importlib
 import os
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -72,15 +73,11 @@ class RayTasks:
           ImportError: Ray isn't installed; names the extra.
           RuntimeError: blocks that can't be made; says which and why.
         """
-        ray = _ray()
+        ray = module()
         works = prepare()  # the stores are there before the first worker looks
         began = not ray.is_initialized()
         if began:
-            ray.init(
-                address=self.address,
-                log_to_driver=False,
-                include_dashboard=False if self.address is None else None,
-            )
+            self._connect(ray)
         try:
             gpus = self.gpus
             if gpus is None:
@@ -98,6 +95,18 @@ class RayTasks:
         finally:
             if began:
                 ray.shutdown()
+
+    def _connect(self, ray: Any) -> None:
+        """To a cluster, or to one that is started on this machine."""
+        with warnings.catch_warnings():
+            # Ray's own processes are begun by fork and, at once, exec.
+            warnings.filterwarnings("ignore", r"os.fork\(\) was called", RuntimeWarning)
+            ray.init(
+                address=self.address,
+                log_to_driver=False,
+                logging_level="ERROR",
+                include_dashboard=False if self.address is None else None,
+            )
 
     def _slots(self, ray: Any, gpus: float) -> Callable[[], int]:
         """How many tasks the cluster runs at once, now."""
@@ -222,13 +231,13 @@ class _Queue:
         blocks = ", ".join(map(str, sorted(self._aside)))
         why = next(iter(self._aside.values()))
         return RuntimeError(
-            f"Blocks {blocks} of {self._work.store.place} can't be made; the others that"
-            f" are done are kept. {why}"
+            f"Blocks {blocks} of {self._work.store.place} can't be made; those that are"
+            f" done are kept. {why}"
         )
 
 
-def _ray() -> Any:
-    """The module.
+def module() -> Any:
+    """Ray.
 
     Raises: ImportError: it isn't installed; names the extra.
     """

@@ -75,7 +75,7 @@ def cluster():
     """Two nodes of one core on this machine."""
     pytest.importorskip("ray")
     tasks = pytest.importorskip("shadow.launchers.tasks")
-    ray = tasks._ray()
+    ray = tasks.module()
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()

@@ -1,0 +1,222 @@
+"""Shadow data sets by Ray: speed of two nodes over one, and what faults leave behind.
+
+    python -m benchmarks.cluster              one JSON line; the extra "cluster"
+
+Nodes of one core on this machine. The work: MNIST-shaped random images, fixed set of
+300, the victim and training of Table V, blocks of 32 models.
+
+speedup: blocks per second of two nodes over those of one, each from the moment when all
+workers have delivered a block, in turns within this run; the best turn counts. machine:
+the same of two processes without Ray, which is what two cores of this machine allow.
+Then a store is made by three nodes while one of them, at work, is removed, and workers
+are killed (-9): blocks_lost is what is missing in the end, identical whether every
+block has the checksums of a store that was made in peace, by one process.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import psutil
+
+import shadow
+from shadow.launchers import Work, local, tasks
+from shadow.launchers.tasks import RayTasks
+
+FIXED, BLOCK = 300, 32
+
+
+def prepare(folder: str, blocks: int) -> list[Work]:
+    """One store of so many blocks; the same models in every process."""
+    rng = np.random.default_rng(0)
+    count = FIXED + blocks * BLOCK + 1
+    pool = shadow.Examples(
+        images=rng.random((count, 28, 28, 1), dtype=np.float32),
+        labels=rng.integers(0, 10, count),
+        num_classes=10,
+    )
+    split = shadow.split(
+        pool, num_fixed=FIXED, num_shadow=blocks * BLOCK, num_test=1, seed=0
+    )
+    victim = shadow.build_victim(
+        shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+    )
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig()
+        ),
+        fixed=split.fixed,
+        key=jax.random.key(0),
+        width=16,
+    )
+    store = shadow.ShadowStore.create(
+        folder,
+        configuration={},
+        algorithm=factory.algorithm,
+        split=split,
+        role="shadow",
+        block_size=BLOCK,
+        initialisation=factory.initialisation,
+        models_per_batch=factory.width,
+    )
+    return [Work(factory=factory, store=store, targets=split.shadow)]
+
+
+@contextlib.contextmanager
+def cluster(nodes: int) -> Iterator:
+    """So many nodes of one core, and this process as their driver."""
+    ray = tasks.module()
+    from ray.cluster_utils import Cluster
+
+    found = Cluster()
+    for _ in range(nodes):
+        found.add_node(num_cpus=1)
+    ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield found
+    finally:
+        ray.shutdown()
+        found.shutdown()
+
+
+def by_ray(nodes: int, blocks: int) -> float:
+    """Blocks per second."""
+    with tempfile.TemporaryDirectory() as folder, cluster(nodes):
+        landed: list[float] = []
+        RayTasks(memory=1 << 28)(
+            functools.partial(prepare, folder, blocks),
+            progress=False,
+            on_block=lambda: landed.append(time.monotonic()),
+        )
+    return _rate(landed, nodes)
+
+
+def by_processes(count: int, blocks: int) -> float:
+    """The same without Ray: each process fills a store of its own."""
+    context = multiprocessing.get_context("spawn")
+    clock = context.Queue()
+    workers = [
+        context.Process(target=_alone, args=(clock, blocks // count))
+        for _ in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    landed = [clock.get() for _ in range(blocks // count * count)]
+    for worker in workers:
+        worker.join()
+    return _rate(sorted(landed), count)
+
+
+def _alone(clock: multiprocessing.Queue, blocks: int) -> None:
+    os.environ["NPROC"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        local.run(
+            functools.partial(prepare, folder, blocks),
+            progress=False,
+            on_block=lambda: clock.put(time.monotonic()),
+        )
+
+
+def _rate(landed: list[float], workers: int) -> float:
+    """Blocks per second, between the first and the last fifth of all."""
+    first = max(workers + 1, len(landed) // 5)
+    last = len(landed) - max(workers, len(landed) // 10)
+    return (last - first) / (landed[last] - landed[first])
+
+
+def disturbed(blocks: int, kills: int) -> dict[str, object]:
+    """A store made in spite of everything, and what was done to its makers."""
+    with (
+        tempfile.TemporaryDirectory() as peaceful,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        local.run(functools.partial(prepare, peaceful, blocks), progress=False)
+        done = {"workers_killed": 0, "nodes_lost": 0}
+        with cluster(2) as found:
+            node = found.add_node(num_cpus=1)
+            over = threading.Event()
+            killer = threading.Thread(target=_kill, args=(over, kills, done))
+            landed: list[int] = []
+
+            def on_block() -> None:
+                landed.append(1)
+                if len(landed) == blocks // 2:
+                    found.remove_node(node, allow_graceful=False)
+                    done["nodes_lost"] += 1
+
+            killer.start()
+            try:
+                RayTasks(memory=1 << 28)(
+                    functools.partial(prepare, folder, blocks),
+                    progress=False,
+                    on_block=on_block,
+                )
+            finally:
+                over.set()
+                killer.join()
+        store = prepare(folder, blocks)[0].store
+        missing = store.missing()
+        same = not missing and _digests(folder) == _digests(peaceful)
+    return {**done, "blocks_lost": len(missing), "identical": same}
+
+
+def _kill(over: threading.Event, kills: int, done: dict[str, int]) -> None:
+    """Kill workers that are at a task, at random moments."""
+    while done["workers_killed"] < kills and not over.wait(random.uniform(2, 6)):
+        busy = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if any("ray::shadow" in part for part in process.info["cmdline"] or [])
+        ]
+        if busy:
+            random.choice(busy).send_signal(signal.SIGKILL)
+            done["workers_killed"] += 1
+
+
+def _digests(folder: str) -> list[object]:
+    """The checksums of all blocks."""
+    store = shadow.ShadowStore(Path(folder))
+    commits = [store.committed(block) for block in range(store.num_blocks)]
+    return [commit and dict(commit.made.sha256) for commit in commits]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=2, help="turns of each timing")
+    parser.add_argument("--kills", type=int, default=4)
+    arguments = parser.parse_args()
+    line: dict[str, object] = disturbed(arguments.blocks, arguments.kills)
+    rates: dict[str, list[float]] = {}
+    kinds: dict[str, Callable[[int], float]] = {
+        "ray": lambda count: by_ray(count, arguments.blocks),
+        "processes": lambda count: by_processes(count, arguments.blocks),
+    }
+    for _ in range(arguments.rounds):
+        for kind, measure in kinds.items():
+            for count in (1, 2):
+                rates.setdefault(f"{kind}_{count}", []).append(measure(count))
+    best = {name: max(values) for name, values in rates.items()}
+    line |= {
+        "speedup": round(best["ray_2"] / best["ray_1"], 2),
+        "machine": round(best["processes_2"] / best["processes_1"], 2),
+        "models_per_s": {name: round(BLOCK * rate, 1) for name, rate in best.items()},
+    }
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""`informed shadow`: make a shadow data set, or look after one.
+
+informed shadow --config=configs/mnist.py --workdir=runs/mnist
+informed shadow plan --config=configs/mnist.py:paper --devices=8
+informed shadow --config=... --workdir=s3://bucket/mnist --launcher=ray
+informed shadow --config=... --workdir=/shared/mnist --worker=3/16
+informed shadow info|verify s3://bucket/mnist
+informed shadow merge runs/all runs/first runs/second
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from informed.cli.configuration import load_experiment
+from informed.runs import pipeline, shadow_sets
+from informed.runs.stages import Paths
+from shadow.launchers import Launch, local
+from shadow.launchers.share import Share
+from shadow.launchers.tasks import RayTasks
+from shadow.plan import Plan
+
+_LAUNCHERS = ("local", "ray")
+_OWN = ("address", "cpus", "gpus", "memory", "forward")  # options of Ray alone
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """What only this command takes."""
+    command.add_argument(
+        "action",
+        nargs="?",
+        choices=("make", "plan", *shadow_sets.ACTIONS),
+        default="make",
+        help="train models, or: what it will cost; what is in STORE; check it; join"
+        " others to it",
+    )
+    command.add_argument(
+        "stores",
+        nargs="*",
+        metavar="STORE",
+        help="folder or address of a store, or of a run's two stores",
+    )
+    command.add_argument(
+        "--sample",
+        type=int,
+        default=shadow_sets.SAMPLE,
+        help="verify: models of each store that are trained again",
+    )
+    command.add_argument(
+        "--devices", type=int, help="plan: the time on so many devices like this one"
+    )
+    command.add_argument(
+        "--launcher", choices=_LAUNCHERS, default="local", help="who starts workers"
+    )
+    command.add_argument(
+        "--worker",
+        metavar="I/N",
+        help="be one of N workers, I = 0 ... N - 1, that know nothing of each other",
+    )
+    command.add_argument("--address", help="of a Ray cluster; auto: this machine's")
+    command.add_argument("--cpus", type=int, help="cores per Ray task (default: 1)")
+    command.add_argument(
+        "--gpus", type=float, help="per Ray task (default: 1 where there are some)"
+    )
+    command.add_argument(
+        "--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)"
+    )
+    command.add_argument(
+        "--forward",
+        type=lambda names: tuple(names.split(",")),
+        metavar="NAMES",
+        help="environment variables for Ray's workers (default: TFDS_DATA_DIR)",
+    )
+
+
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Make, plan, or look after a shadow data set, and say what came of it."""
+    address = arguments.shadow or arguments.workdir
+    if arguments.action in ("make", "plan"):
+        plan = arguments.action == "plan"
+        if arguments.stores or not (address or plan):
+            raise ValueError(
+                "Expected --config=FILE and --workdir=DIR, a folder or an address such"
+                f" as s3://bucket/mnist, got {[*arguments.stores, *rest]}."
+            )
+        paths = Paths(
+            workdir=Path(), shadow=address or ".", data_dir=arguments.data_dir
+        )
+        (_plan if plan else _make)(arguments, rest, paths)
+        return
+    stores = [*arguments.stores, *([address] if address else [])]
+    if rest:
+        raise ValueError(f"`informed shadow {arguments.action}` takes no {rest[0]!r}.")
+    if not stores:
+        raise ValueError(f"Expected `informed shadow {arguments.action} STORE`.")
+    _look_after(arguments, stores)
+
+
+def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
+    pipeline.shadow(
+        load_experiment(rest),
+        paths,
+        launch=_launch(arguments),
+        progress=not arguments.quiet,
+    )
+    done = {"stage": "shadow", "done": True}
+    print(json.dumps(done) if arguments.json else f"shadow: done, in {paths.shadow}")
+
+
+def _launch(arguments: argparse.Namespace) -> Launch:
+    """Who starts the workers."""
+    own = {name: getattr(arguments, name) for name in _OWN}
+    given = {name: value for name, value in own.items() if value is not None}
+    if arguments.launcher != "ray" and given:
+        raise ValueError(f"--{next(iter(given))} is of --launcher=ray.")
+    if arguments.worker is not None:
+        if arguments.launcher != "local":
+            raise ValueError("Expected --worker or --launcher=ray, not both.")
+        return Share.parse(arguments.worker).run
+    return RayTasks(**given) if arguments.launcher == "ray" else local.run
+
+
+def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
+    found = pipeline.plan(load_experiment(rest), paths)
+    if arguments.devices is not None and arguments.devices < 1:
+        raise ValueError(f"Expected --devices >= 1, got {arguments.devices}.")
+    if arguments.json:
+        there = {"seconds": found.seconds()}
+        if arguments.devices:
+            there["seconds_on_devices"] = found.seconds(arguments.devices)
+        print(json.dumps(dataclasses.asdict(found) | there))
+        return
+    print(_table(found, arguments.devices))
+
+
+def _table(found: Plan, count: int | None) -> str:
+    """A plan, for people."""
+    rows = {
+        "models": f"{found.models:,} of {found.params:,} parameters",
+        "stores": f"{found.store_bytes / 2**30:.2f} GiB",
+        "memory": f"{found.memory_bytes / 2**30:.2f} GiB in a process, about",
+        "speed": f"{found.models_per_s:.2f} models/s, measured on one batch",
+        "time": f"{_duration(found.seconds())} on this machine"
+        f" ({found.devices} devices of kind {found.device})",
+    }
+    if found.flops is not None:
+        rows["work"] = f"{found.flops / 1e9:.2f} GFLOP per model"
+    if count:
+        rows[f"on {count}"] = (
+            f"{_duration(found.seconds(count))} on {count} such devices"
+        )
+    return "\n".join(f"{name:<10}{text}" for name, text in rows.items())
+
+
+def _duration(seconds: float) -> str:
+    """Hours and minutes, or seconds."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return (
+        f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    )
+
+
+def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
+    """info, verify, merge."""
+    progress = not (arguments.quiet or arguments.json)
+    if arguments.action == "merge":
+        found = shadow_sets.merge(stores[0], stores[1:], progress=progress)
+        text = shadow_sets.merged(found)
+    elif len(stores) > 1:
+        raise ValueError(f"Expected one STORE, got {', '.join(map(repr, stores))}.")
+    elif arguments.action == "info":
+        found = shadow_sets.info(stores[0])
+        text = shadow_sets.described(found)
+    else:
+        found = shadow_sets.verify(
+            stores[0],
+            sample=arguments.sample,
+            data_dir=arguments.data_dir,
+            progress=progress,
+        )
+        text = shadow_sets.verified(found)
+    print(json.dumps(found) if arguments.json else text)
+    if arguments.action == "verify":
+        shadow_sets.require_sound(found)
