@@ -31,20 +31,42 @@ class Placement:
 
     @classmethod
     def of(cls, devices: Sequence[jax.Device] | None) -> "Placement":
-        """These devices; None: all accelerators, or else the first CPU device.
+        """These devices; None: all accelerators, or else a CPU device per process.
 
-        Matrix products use all cores of a CPU anyway.
+        Matrix products use all cores of a CPU anyway. Processes are several where
+        `jax.distributed` was initialised.
         """
         if devices is None:
-            local = jax.local_devices()
-            devices = local[:1] if local[0].platform == "cpu" else local
+            found = jax.devices()
+            first = {d.process_index: d for d in reversed(found)}
+            cpus = found[0].platform == "cpu"
+            devices = [first[i] for i in sorted(first)] if cpus else found
         return cls(tuple(devices))
+
+    @property
+    def several_processes(self) -> bool:
+        """Whether some of the devices are another process's."""
+        return len({device.process_index for device in self.devices}) > 1
 
     def tree(self, values: Any) -> Any:
         """The arrays, placed: large ones divided along their longest side that fits."""
         if len(self.devices) == 1:
             return jax.device_put(values, self.devices[0])
-        return jax.tree.map(lambda v: jax.device_put(v, self._of(v.shape)), values)
+        return jax.tree.map(lambda v: self._put(v, self._of(v.shape)), values)
+
+    def whole(self, values: Any) -> Any:
+        """The arrays so that this process can read all of them."""
+        if not self.several_processes:
+            return values
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        return jax.jit(lambda v: v, out_shardings=everywhere)(values)
+
+    def _put(self, values: Any, sharding: NamedSharding) -> jax.Array:
+        """An array that all processes have, divided among their devices."""
+        if not self.several_processes:
+            return jax.device_put(values, sharding)
+        there = np.asarray(values)
+        return jax.make_array_from_callback(there.shape, sharding, lambda i: there[i])
 
     def constrained(self, values: Any) -> Any:
         """The same for arrays inside of a compiled function."""
@@ -68,8 +90,8 @@ class Placement:
                 "batch_size",
                 f"Expected {{}} to be a multiple of the {count} devices, got {size}.",
             )
-        spec = PartitionSpec(None, _AXIS)
-        return tuple(jax.device_put(a, NamedSharding(self._mesh, spec)) for a in arrays)
+        divided = NamedSharding(self._mesh, PartitionSpec(None, _AXIS))
+        return tuple(self._put(a, divided) for a in arrays)
 
     @property
     def _mesh(self) -> Mesh:

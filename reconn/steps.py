@@ -48,7 +48,7 @@ class Steps:
         self.init_key, self.order_key, self.dropout_key = jax.random.split(key, 3)
         self.optimiser = _optimiser(config, steps)
         loss = config.loss
-        self._lpips = perceptual.load() if loss.lpips else None
+        self._lpips = placement.tree(perceptual.load()) if loss.lpips else None
         self._discriminator: Discriminator | None = None
         if loss.adversarial:
             self._discriminator = patch_discriminator(image_shape)
@@ -57,12 +57,12 @@ class Steps:
 
     def start(self) -> dict[str, Any]:
         """The state before the first epoch."""
-        params = self.placement.tree(self.network.init(self.init_key))
+        params = self.network.init(self.init_key)
         state = {
-            "params": params,
+            "params": self.placement.tree(params),
             "optimiser": self.placement.tree(self.optimiser.init(params)),
-            "best": jax.tree.map(jnp.copy, params),
-            "best_mse": jnp.float32(jnp.inf),
+            "best": self.placement.tree(jax.tree.map(jnp.copy, params)),
+            "best_mse": self.placement.tree(jnp.float32(jnp.inf)),
         }
         if self._discriminator is not None:
             judge = self._discriminator.init(jax.random.fold_in(self.init_key, 1))
@@ -78,7 +78,8 @@ class Steps:
         rng = np.random.default_rng(
             np.asarray(jax.random.key_data(jax.random.fold_in(self.order_key, epoch)))
         )
-        keys = jax.random.split(jax.random.fold_in(self.dropout_key, epoch), self.steps)
+        own = jax.random.fold_in(self.dropout_key, epoch)
+        keys = np.asarray(jax.random.key_data(jax.random.split(own, self.steps)))
         still = {name: state[name] for name in ("best", "best_mse")}
         moving = {name: state[name] for name in state.keys() - still.keys()}
         done, total = 0, 0.0
@@ -109,7 +110,8 @@ class Steps:
         def step(
             moving: dict[str, Any], batch: tuple[Array, Array, Array]
         ) -> tuple[dict[str, Any], Array]:
-            inputs, images, key = batch
+            inputs, images, key_data = batch
+            key = jax.random.wrap_key_data(key_data)
 
             def loss(params: Params) -> tuple[Array, Array]:
                 made = self.network.apply_dropout(params, key, inputs)

@@ -51,17 +51,21 @@ class TrainedNetwork:
 
     network: networks.Network
     params: Params
+    placement: Placement | None = None
 
     def __call__(
         self, inputs: Float32[np.ndarray, "models features"]
     ) -> Float32[np.ndarray, "models height width channels"]:
         """The network's images, in batches."""
-        parts = [
-            np.asarray(
-                _apply(self.network.apply, self.params, inputs[i : i + _PREDICT_BATCH])
+        parts = []
+        for i in range(0, len(inputs), _PREDICT_BATCH):
+            some = inputs[i : i + _PREDICT_BATCH]
+            made = _apply(self.network.apply, self.params, some)
+            parts.append(
+                np.asarray(
+                    made if self.placement is None else self.placement.whole(made)
+                )
             )
-            for i in range(0, len(inputs), _PREDICT_BATCH)
-        ]
         return np.concatenate(parts)
 
 
@@ -136,7 +140,9 @@ def train(
         has one line of metrics.
       view: what the RecoNN sees of theta; default: all weights.
       devices: among which batches and large arrays are divided; None: all accelerators,
-        or else one CPU device, which uses all cores. A run may go on on others.
+        or else one CPU device per process, which uses all cores. A run may go on on
+        others. They may be those of several processes (`jax.distributed`); all of them
+        call this, with a `workdir` that all see.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
     Returns: the kernel regression, or the RecoNN of the epoch with the smallest
@@ -147,6 +153,12 @@ def train(
         `workdir`.
       ValueError: fewer than two shadow models, or than config.models.
     """
+    if config.kind == "kernel" and jax.process_count() > 1:
+        raise checks.FieldError(
+            "kind",
+            '{} is "kernel", which one process fits; only "network" is trained by'
+            f" several, and there are {jax.process_count()}.",
+        )
     if len(models) < max(2, config.models or 0):
         raise ValueError(
             f"Expected at least {max(2, config.models or 0)} shadow models, got"
@@ -166,12 +178,14 @@ def train(
         clip=config.clip,
         standardise=config.standardise,
     )
+    process = jax.process_index()
+    scratch = workdir / ("features.npy" if not process else f"features-{process}.npy")
     inputs, images, labels = features.read(
         models,
         view,
         standardiser,
         num_models=num_models,
-        scratch=workdir / "features.npy",
+        scratch=scratch,
     )
     standardiser.save(workdir / "standardiser.npz")
     model: TrainedNetwork | kernel.KernelRegression
@@ -202,7 +216,7 @@ def train(
         images[:num_train].mean(axis=0), model(inputs[unseen]), images[unseen]
     )
     shrinkage.save(workdir / "shrinkage.npz")
-    (workdir / "features.npy").unlink(missing_ok=True)
+    scratch.unlink(missing_ok=True)
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
     )
@@ -323,7 +337,7 @@ def _train_network(
             for epoch in range(len(history), config.epochs):
                 started = time.monotonic()
                 state, train_loss = run.epoch(state, batches, epoch)
-                trained = TrainedNetwork(network, state["params"])
+                trained = TrainedNetwork(network, state["params"], placement)
                 predicted = jnp.asarray(trained(validation[0]))
                 line = {
                     "epoch": epoch + 1,
@@ -343,7 +357,7 @@ def _train_network(
                 if line["validation_mse"] < float(state["best_mse"]):
                     state |= {
                         "best": jax.tree.map(jnp.copy, state["params"]),
-                        "best_mse": jnp.float32(line["validation_mse"]),
+                        "best_mse": placement.tree(jnp.float32(line["validation_mse"])),
                     }
                 files.write_bytes(
                     workdir / "metrics.jsonl",
@@ -360,7 +374,10 @@ def _train_network(
                 ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
-    return TrainedNetwork(network, state["best"])
+    best = placement.whole(state["best"])
+    if placement.several_processes:
+        best = jax.tree.map(np.asarray, best)
+    return TrainedNetwork(network, best)
 
 
 def _fit_kernel(

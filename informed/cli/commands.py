@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import absl.logging
+import jax
 
 from informed import report
 from informed.attacks import registry
@@ -24,6 +25,7 @@ from informed.studies import kkt as uninformed
 from informed.studies.landscape import command as landscape
 from informed.studies.landscape.runs import LandscapeConfig
 from shadow import checks, devices, places, records
+from shadow.launchers.share import Share
 from shadow.records import (
     ConfigurationMismatchError,
     NotMadeError,
@@ -142,6 +144,15 @@ def _parser() -> argparse.ArgumentParser:
             help="go on with what other versions of jax or of this package made",
         )
         command.add_argument("--quiet", action="store_true", help="no progress bars")
+        if name == "train":
+            command.add_argument(
+                "--distributed",
+                nargs="?",
+                const="auto",
+                metavar="HOST:PORT,I/N",
+                help="be process I of N that train one RecoNN; without a value from"
+                " Slurm, Open MPI or the like",
+            )
     privacy.add_parsers(commands)
     return parser
 
@@ -176,7 +187,9 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         return
     experiment = load_experiment(rest)
     if arguments.command == "train":
-        pipeline.train(experiment, paths, progress=progress)
+        if arguments.distributed:
+            _join(arguments.distributed)
+        pipeline.train(experiment, paths, progress=progress and not jax.process_index())
     elif arguments.command == "attack":
         pipeline.attack(experiment, paths, progress=progress)
     elif arguments.command == "invert":
@@ -204,6 +217,24 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps({"stage": arguments.command, "done": True}))
     else:
         print(f"{arguments.command}: done, in {paths.workdir}")
+
+
+def _join(processes: str) -> None:
+    """Become one of several processes that train one RecoNN.
+
+    Raises: ValueError: it isn't said which; RuntimeError: they don't come together.
+    """
+    if processes == "auto":
+        jax.distributed.initialize()
+        return
+    address, comma, share = processes.rpartition(",")
+    if not (comma and ":" in address):
+        raise ValueError(
+            f"Expected --distributed=HOST:PORT,I/N, got {processes!r}. HOST is the"
+            " machine of process 0."
+        )
+    part = Share.parse(share)
+    jax.distributed.initialize(address, part.count, part.index)
 
 
 def _folder(workdir: str) -> Path:

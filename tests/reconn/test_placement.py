@@ -1,9 +1,15 @@
 """Several devices: in a process of its own, since JAX counts them once."""
 
+import socket
 import subprocess
 import sys
 
+import jax
+import numpy as np
 import pytest
+
+import reconn
+from shadow import ShadowModels
 
 PROGRAM = """
 import sys
@@ -57,3 +63,76 @@ def test_four_devices_train_what_one_does(tmp_path):
     subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, timeout=300
     )
+
+
+WORKER = """
+import sys
+import jax, numpy as np
+import reconn
+from shadow import ShadowModels, publish
+
+folder, address, process, processes = sys.argv[1:3] + [int(n) for n in sys.argv[3:5]]
+jax.config.update("jax_num_cpu_devices", 1)
+if processes > 1:
+    jax.distributed.initialize(address, processes, process)
+rng = np.random.default_rng(0)
+images = rng.random((64, 8, 8, 1)).astype(np.float32)
+weights = images.reshape(64, 64) @ rng.normal(size=(64, 128)).astype(np.float32)
+models = ShadowModels(weights=weights, images=images, labels=np.zeros(64, np.int32))
+for epochs in (int(n) for n in sys.argv[5:]):
+    config = reconn.ReconnConfig(
+        widths=(512, 512), epochs=3, batch_size=12, schedule="constant")
+    count = 0
+
+    def stop():
+        global count
+        count += 1
+        if count == epochs:
+            raise KeyboardInterrupt
+
+    try:
+        made = reconn.train(models, config, key=jax.random.key(0), workdir=folder,
+            progress=False, on_epoch=stop)
+    except KeyboardInterrupt:
+        continue
+    np.save(f"{folder}/images-{process}.npy", made(publish(weights)))
+"""
+
+
+def run_workers(folder, processes, *epochs):
+    """Train in so many processes; each saves its images."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    running = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", WORKER, str(folder), address),
+                *map(str, (process, processes, *epochs)),
+            ]
+        )
+        for process in range(processes)
+    ]
+    assert [worker.wait(timeout=300) for worker in running] == [0] * processes
+    return [np.load(folder / f"images-{process}.npy") for process in range(processes)]
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(tmp_path):
+    (expected,) = run_workers(tmp_path / "one", 1, 9)
+    # Interrupted after two epochs, and gone on with.
+    first, second = run_workers(tmp_path / "two", 2, 2, 9)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, expected, atol=2e-4)
+
+
+def test_a_kernel_regression_is_one_affair_of_one_process(monkeypatch, tmp_path):
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    models = ShadowModels(
+        weights=np.zeros((4, 3), np.float32),
+        images=np.zeros((4, 2, 2, 1), np.float32),
+        labels=np.zeros(4, np.int32),
+    )
+    config = reconn.ReconnConfig(kind="kernel")
+    with pytest.raises(ValueError, match=r"kind is .kernel.*there are 2"):
+        reconn.train(models, config, key=jax.random.key(0), workdir=tmp_path)
