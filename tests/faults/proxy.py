@@ -19,6 +19,12 @@ FAULTS = (
 )
 
 
+def _possible(faults, command: str) -> list:
+    """Only writers meet conflicts; None: no fault."""
+    conflicts = () if command == "PUT" else ("409", "412")
+    return [fault for fault in faults if fault not in conflicts] or [None]
+
+
 class FaultyProxy:
     """Forwards to `endpoint`, and answers some requests by a fault.
 
@@ -30,11 +36,10 @@ class FaultyProxy:
     """
 
     def __init__(
-        self, endpoint: str, *, rate: float, faults=FAULTS, patience: float = 2.0
+        self, endpoint: str, *, rate: float, faults=FAULTS, patience: float = 0.7
     ) -> None:
-        self.counts = dict.fromkeys(faults, 0)
+        counts = self.counts = dict.fromkeys((*faults, None), 0)
         rng, lock, to = random.Random(2022), threading.Lock(), urlsplit(endpoint)
-        proxy = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -42,13 +47,11 @@ class FaultyProxy:
             def handle_any(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
                 body = self.rfile.read(length)
+                fault = None
                 with lock:
-                    fault = rng.choice(faults) if rng.random() < rate else None
-                # Only writes and listings know conflicts.
-                if fault in ("409", "412") and self.command != "PUT":
-                    fault = None
-                if fault:
-                    proxy.counts[fault] += 1
+                    if rng.random() < rate:  # in turn, so that each gets its share
+                        fault = min(_possible(faults, self.command), key=counts.get)
+                        counts[fault] += 1
                 if fault == "broken":
                     self._break()
                 elif fault in ("500", "503", "409", "412"):

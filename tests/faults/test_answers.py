@@ -18,7 +18,7 @@ def through(bucket, s3_endpoint, monkeypatch):
         monkeypatch.setattr(places, "_FIRST_PAUSE", 0.01)
         opened.append(proxy.FaultyProxy(s3_endpoint, **settings))
         monkeypatch.setenv("AWS_ENDPOINT", opened[-1].endpoint)
-        monkeypatch.setenv("AWS_TIMEOUT", "1s")
+        monkeypatch.setenv("AWS_TIMEOUT", "500ms")
         return opened[-1]
 
     yield made
@@ -44,10 +44,10 @@ def filled(address, split, victim, block_size):
 def test_a_store_is_made_and_read_through_all_of_them(
     bucket, s3_endpoint, through, split, victim, monkeypatch, block_size
 ):
-    faulty = through(rate=0.15)
+    faulty = through(rate=0.2)
     store = filled(f"{bucket}/store", split, victim, block_size)
     assert store.missing() == store.verify() == []
-    assert min(faulty.counts.values()) > 0, faulty.counts
+    assert all(faulty.counts[fault] > 1 for fault in proxy.FAULTS), faulty.counts
     monkeypatch.setenv("AWS_ENDPOINT", s3_endpoint)
     calm = shadow.ShadowStore(f"{bucket}/store")
     assert calm.missing() == calm.verify() == calm.damaged_metadata() == []
@@ -59,8 +59,8 @@ def test_a_store_is_made_and_read_through_all_of_them(
 
 @pytest.mark.parametrize("fault", proxy.FAULTS)
 def test_each_alone_changes_no_act(bucket, through, fault):
-    """Half of all requests fail so; every act still does what it says."""
-    faulty = through(rate=0.5, faults=(fault,), patience=1.1)
+    """Of all requests three in ten fail so; every act still does what it says."""
+    faulty = through(rate=0.3, faults=(fault,))
     place = places.at(f"{bucket}/{fault}")
     for number in range(4):
         place.put_if_absent(f"a/{number}", b"first")
