@@ -63,7 +63,7 @@ class Worker:
 @pytest.mark.parametrize(
     ("where", "kills", "blocks"),
     [
-        ("folder", 2, 300),
+        ("folder", 1, 200),
         pytest.param("folder", 20, 1600, marks=pytest.mark.slow),
         pytest.param("bucket", 20, 1600, marks=pytest.mark.slow),
     ],

@@ -114,8 +114,9 @@ def test_overtaken_at_any_act_both_agree(tmp_path, split, victim, when):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_killed_at_any_act_a_creation_is_finished_by_the_next(
-    tmp_path, split, victim, when
+    tmp_path, split, victim, when, step
 ):
     """Also by one of another configuration, as long as there is no block."""
     count = itertools.count()
@@ -124,7 +125,7 @@ def test_killed_at_any_act_a_creation_is_finished_by_the_next(
         split,
         victim,
     )
-    for number in range(next(count)):
+    for number in range(0, next(count), step):
         place = places.at(f"memory://{tmp_path}/{when}{number}")
         with pytest.raises(KilledError):
             stores.create(acting(place, number, die, when=when), split, victim)

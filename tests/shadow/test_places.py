@@ -117,3 +117,14 @@ def test_a_folder_that_may_not_be_written_to_is_one_line(tmp_path):
     with pytest.raises(OSError, match=r"a/b could not be written to .*file") as error:
         places.at(tmp_path / "file").put_if_absent("a/b", b"x")
     assert "\n" not in str(error.value)
+
+
+def test_missing_credentials_are_named(monkeypatch, bucket):
+    """obstore then asks the machine's cloud for some, which is none here."""
+    monkeypatch.setattr(places, "_TRIES", 1)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1/169.254.169.254")
+    with pytest.raises(OSError, match=r"Set credentials .*AWS_ACCESS_KEY_ID") as error:
+        places.at(bucket).get("a")
+    assert "\n" not in str(error.value)
