@@ -12,6 +12,7 @@ from typing import Any
 
 from shadow import checks, devices, files, records
 
+ATTEMPTS, COMMITS = "attempts", "commits"
 _SEAL = "seal"
 
 
@@ -91,7 +92,7 @@ class Attempt:
     @property
     def name(self) -> str:
         """Of its file."""
-        return f"{attempts(self.block)}/{self.id}.json"
+        return f"{ATTEMPTS}/{self.block:06d}.{self.id}.json"
 
     @property
     def content(self) -> bytes:
@@ -134,12 +135,12 @@ class Commit:
 
 def commit(block: int) -> str:
     """Name of a block's commit."""
-    return f"commits/{block:06d}.json"
+    return f"{COMMITS}/{block:06d}.json"
 
 
-def attempts(block: int) -> str:
-    """Under which a block's attempts are."""
-    return f"attempts/{block:06d}"
+def block_of(attempt: str) -> int:
+    """Which block an attempt of this name is at."""
+    return int(attempt.rpartition("/")[2].partition(".")[0])
 
 
 def numbers(names: list[str]) -> set[int]:

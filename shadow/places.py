@@ -36,6 +36,8 @@ _EXTRA = "pip install 'informed-adversary[bucket]'"
 _ABANDONED = 3600.0  # seconds without a write, after which its writer must be dead
 _TRIES = 9
 _FIRST_PAUSE = 0.1  # seconds; doubles, with jitter; half a minute in all
+# Who is asked for credentials, on machines in a cloud, when the environment has none.
+_METADATA = ("169.254.169.254", "metadata.google.internal")
 _OBSTORE_TRIES = 3  # of its own, within each of ours
 
 T = TypeVar("T")
@@ -294,12 +296,11 @@ class Bucket(Place):
         """One line of what the store said, and what to do."""
         from obstore import exceptions
 
+        refusals = exceptions.PermissionDeniedError, exceptions.UnauthenticatedError
         said = " ".join(str(error).split("\n\nDebug source")[0].split())[:300]
         if isinstance(error, FileNotFoundError) or "NoSuchBucket" in said:
             remedy = "Create the bucket, or correct the address."
-        elif isinstance(
-            error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError
-        ):
+        elif isinstance(error, refusals) or any(name in said for name in _METADATA):
             remedy = (
                 "Set credentials that may do that in the environment"
                 " (AWS_ACCESS_KEY_ID, ...)."

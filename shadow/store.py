@@ -8,7 +8,7 @@ A store is a zarr group, a manifest and one commit per block:
     fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
     fixed_indices/ shadow_indices/ test_indices/
     initialisation/        theta_0, where it is shared
-    attempts/000012/ID.json    what a worker is about to put: checksums, device
+    attempts/000012.ID.json    what a worker is about to put: checksums, device
     commits/000012.json    block 12 exists: its checksums, who made it, on what device
 
 A block is a pure function of (configuration, block number), on equal devices; on others
@@ -340,7 +340,7 @@ class ShadowStore:
 
     def missing(self) -> list[int]:
         """Blocks that have no commit, by one listing."""
-        done = commits.numbers(self.place.names("commits"))
+        done = commits.numbers(self.place.names(commits.COMMITS))
         return [block for block in range(self.num_blocks) if block not in done]
 
     def committed(self, block: int) -> Commit | None:
@@ -448,7 +448,7 @@ class ShadowStore:
         for file in self.damaged_metadata():
             self.place.put(file, _metadata_files(self.manifest)[file])
         corrupt = []
-        for block in sorted(commits.numbers(self.place.names("commits"))):
+        for block in sorted(commits.numbers(self.place.names(commits.COMMITS))):
             try:
                 self.read_block(block)
             except CorruptBlockError:
@@ -468,7 +468,7 @@ class ShadowStore:
 
         The commit goes last: a worker that finds none finds no data either.
         """
-        for name in self.place.names(commits.attempts(block)):
+        for name in self._attempts(block):
             self.place.delete(name)
         for name in _PER_MODEL:
             self.place.delete(self._chunk(name, block))
@@ -477,10 +477,10 @@ class ShadowStore:
     def remove_abandoned(self) -> None:
         """Delete what dead workers left: half-written files, settled announcements."""
         self.place.remove_leftovers()
-        left = self.place.names("attempts")
-        done = commits.numbers(self.place.names("commits")) if left else set()
+        left = self.place.names(commits.ATTEMPTS)
+        done = commits.numbers(self.place.names(commits.COMMITS)) if left else set()
         for name in left:
-            if int(name.split("/")[1]) in done:
+            if commits.block_of(name) in done:
                 self.place.delete(name)
 
     def _settle(self, attempt: Attempt, arrays: Mapping[str, np.ndarray]) -> Commit:
@@ -523,7 +523,7 @@ class ShadowStore:
         sums = {name: _digest(values) for name, values in found.items()}
         if sums == own.sha256:
             return own
-        for name in self.place.names(commits.attempts(own.block)):
+        for name in self._attempts(own.block):
             content = self.place.get(name)
             try:
                 other = Attempt.read(content or b"")
@@ -532,6 +532,11 @@ class ShadowStore:
             if other.fingerprint == own.fingerprint and other.sha256 == sums:
                 return other
         return None
+
+    def _attempts(self, block: int) -> list[str]:
+        """Names of a block's attempts; few are there at any time."""
+        names = self.place.names(commits.ATTEMPTS)
+        return [name for name in names if commits.block_of(name) == block]
 
     def _checked(self, block: int, *values: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays of a block, by name, with the store's types."""
@@ -593,7 +598,7 @@ class ShadowStore:
     def _clear(self) -> None:
         """Make room for another store; the manifest goes first."""
         self.place.delete(MANIFEST)
-        for folder in (*(f"{name}/c" for name in _PER_MODEL), "attempts"):
+        for folder in (*(f"{name}/c" for name in _PER_MODEL), commits.ATTEMPTS):
             for name in self.place.names(folder):
                 self.place.delete(name)
 

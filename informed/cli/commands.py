@@ -100,8 +100,8 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
         )
     if isinstance(error, CorruptBlockError) and error.block is not None:
         shadow = getattr(arguments, "shadow", None) or workdir
-        shadow = shadow or " ".join(getattr(arguments, "stores", []))
-        return f"Remake what is corrupt: informed shadow verify --workdir={shadow}"
+        place = f"--workdir={shadow}" if shadow else "STORE, of that store"
+        return f"Remake what is corrupt: informed shadow verify {place}"
     if isinstance(error, NotMadeError):
         return f"Make it, or finish it, with `informed {error.by}`."
     return ""

@@ -187,6 +187,41 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
     np.testing.assert_array_equal(stores[1].images, split.shadow.images)
 
 
+def test_blocks_that_others_commit_meanwhile_are_left_out(make, split, tmp_path):
+    """Two workers, one within a pause of the other; each block is trained once."""
+
+    def opened():
+        return shadow.ShadowStore.create(
+            tmp_path / "store",
+            configuration={},
+            algorithm=make().algorithm,
+            split=split,
+            role="shadow",
+            block_size=8,
+            initialisation=None,
+        )
+
+    ours, theirs = [], []
+
+    def pause():
+        ours.append(1)
+        if len(ours) == 2:
+            left = opened().missing()
+            other = make(width=4)
+            other.fill(
+                opened(),
+                split.shadow,
+                blocks=left[:2],
+                on_block=lambda: theirs.append(1),
+            )
+
+    make(width=4).fill(opened(), split.shadow, progress=False, on_block=pause)
+    assert (len(ours), len(theirs)) == (3, 2)
+    store = opened()
+    assert store.missing() == store.verify() == []
+    np.testing.assert_array_equal(store.read().weights, make().train(split.shadow))
+
+
 @pytest.mark.slow
 def test_two_devices_make_the_models_of_one(tmp_path):
     """At MNIST's size, where thin products are summed in another order."""

@@ -54,6 +54,14 @@ def test_what_is_put_is_there_until_it_is_deleted(place):
     assert place.put_if_absent("a/b", b"fourth")
 
 
+def test_a_large_content_has_one_winner_too(place):
+    """Beyond what obstore otherwise puts in parts, which knows no condition."""
+    large = bytes(range(256)) * (12 << 12)
+    assert place.put_if_absent("weights/c/0/0", large)
+    assert not place.put_if_absent("weights/c/0/0", large[::-1])
+    assert place.get("weights/c/0/0") == large
+
+
 def test_a_part_of_a_place_is_a_place(place):
     part = place.below("a").below("b")
     part.put("c", b"x")
@@ -116,4 +124,15 @@ def test_a_folder_that_may_not_be_written_to_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"a/b could not be written to .*file") as error:
         places.at(tmp_path / "file").put_if_absent("a/b", b"x")
+    assert "\n" not in str(error.value)
+
+
+def test_missing_credentials_are_named(monkeypatch, bucket):
+    """obstore then asks the machine's cloud for some, which is none here."""
+    monkeypatch.setattr(places, "_TRIES", 1)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1/169.254.169.254")
+    with pytest.raises(OSError, match=r"Set credentials .*AWS_ACCESS_KEY_ID") as error:
+        places.at(bucket).get("a")
     assert "\n" not in str(error.value)

@@ -1,0 +1,104 @@
+"""Real workers, killed by kill -9 at random moments, with nobody who coordinates."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import shadow
+from shadow import places
+from tests.faults import stores
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import random, sys, time, jax, shadow
+from shadow import victims
+from tests.faults import stores
+address, worker, blocks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+digits = shadow.load("digits")
+split = shadow.split(digits, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
+victim = victims.build(victims.VictimConfig(widths=(5,)), image_shape=(8, 8, 1),
+    num_classes=10)
+store = stores.create(address, split, victim, block_size=1)
+print("ready", flush=True)
+missing = store.missing()
+first = random.randrange(len(missing)) if missing else 0
+for block in missing[first:] + missing[:first]:
+    if store.committed(block) is None:
+        time.sleep(0.05 * random.random())  # trains
+        stores.write(store, split, block, worker)
+"""
+
+
+class Worker:
+    """A process that fills a store."""
+
+    def __init__(self, address: str, number: int, blocks: int) -> None:
+        arguments = [sys.executable, "-c", PROGRAM, address, str(number), str(blocks)]
+        self.process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+
+    def ready(self) -> None:
+        """Wait until it begins with blocks."""
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def kill(self) -> None:
+        """With no chance to tidy up."""
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def finish(self) -> None:
+        """To its end, without an error."""
+        self.process.communicate()
+        assert self.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "kills", "blocks"),
+    [
+        ("folder", 1, 200),
+        pytest.param("folder", 20, 1600, marks=pytest.mark.slow),
+        pytest.param("bucket", 20, 1600, marks=pytest.mark.slow),
+    ],
+)
+def test_two_workers_on_one_plan_lose_nothing_to_kills(
+    where, kills, blocks, tmp_path, digits, victim, request
+):
+    folder = tmp_path / "store"
+    bucket = request.getfixturevalue("bucket") if where == "bucket" else None
+    address = f"{bucket}/store" if bucket else str(folder)
+    split = shadow.split(digits, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
+    rng = random.Random(kills)
+    workers = [Worker(address, number, blocks) for number in (1, 2)]
+    for worker in workers:
+        worker.ready()
+    counts = []
+    for _ in range(kills):
+        time.sleep(rng.random() * 0.5)
+        victim_of_kill = rng.randrange(2)
+        workers[victim_of_kill].kill()
+        counts.append(len(shadow.ShadowStore(address).missing()))
+        workers[victim_of_kill] = Worker(address, victim_of_kill + 1, blocks)
+        workers[victim_of_kill].ready()
+    for worker in workers:
+        worker.finish()
+    assert counts == sorted(counts, reverse=True), "no committed block goes away"
+    assert counts[0] > 0, "it was killed while there was work"
+    store = stores.create(address, split, victim, block_size=1)
+    assert store.num_blocks == blocks
+    assert store.missing() == store.verify() == []
+    won = {stores.winner(store, split, block) for block in range(blocks)}
+    assert won == {1, 2}, "both worked"
+    if not bucket:
+        places.Folder(folder).remove_leftovers(age=0.0)
+    names = store.place.names("")
+    assert not [name for name in names if name.startswith("attempts/")]
+    assert not [file for file in tmp_path.rglob("*.partial")]
+    assert len(names) == 11 + 6 + 3 * blocks + blocks
