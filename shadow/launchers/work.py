@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -29,6 +29,7 @@ Prepare = Callable[[], Sequence[Work]]
 once in every process, and has to survive pickling where there are several."""
 
 
+@runtime_checkable
 class Launch(Protocol):
     """Fills all stores of `prepare`."""
 

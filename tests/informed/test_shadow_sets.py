@@ -218,3 +218,49 @@ def test_a_damaged_source_is_not_merged(copy, tmp_path, capsys):
     message = refused(capsys, "shadow", "merge", tmp_path / "new", copy / "shadow")
     assert "Block 3 of" in message
     assert ShadowStore(tmp_path / "new").missing() == [3]
+
+
+def test_two_workers_make_what_one_command_does(made, tmp_path, capsys):
+    for worker in ("1/2", "0/2"):
+        arguments = [*ARGUMENTS, f"--workdir={tmp_path}", f"--worker={worker}"]
+        assert run(capsys, "shadow", *arguments, "--quiet") == (
+            f"shadow: done, in {tmp_path}\n"
+        )
+    for role in ("shadow", "released"):
+        ours, theirs = ShadowStore(tmp_path / role), ShadowStore(made / role)
+        np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
+
+
+def test_a_plan_says_what_it_will_take_and_makes_nothing(made, capsys):
+    found = json.loads(run(capsys, "shadow", "plan", *ARGUMENTS, "--json"))
+    held = json.loads(run(capsys, "shadow", "info", made, "--json"))
+    assert found["models"] == 120 + 20
+    assert found["store_bytes"] == sum(store["bytes"] for store in held.values())
+    assert found["seconds"] == pytest.approx(140 / found["models_per_s"])
+    text = run(capsys, "shadow", "plan", *ARGUMENTS, "--devices=1000")
+    assert "0 s on 1000 such devices" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--worker=2/2"], "index in [0, 2), got 2: workers are counted from 0"),
+        (["--worker=one"], "a worker such as 3/16 (index/count), got 'one'"),
+        (["--cpus=2"], "--cpus is of --launcher=ray"),
+        (["--worker=0/2", "--launcher=ray"], "--worker or --launcher=ray, not both"),
+        (["--launcher=ray", "--cpus=0"], "cpus >= 1, got 0"),
+    ],
+)
+def test_a_launcher_that_makes_no_sense_is_refused(
+    tmp_path, capsys, arguments, message
+):
+    said = refused(capsys, "shadow", *ARGUMENTS, f"--workdir={tmp_path}", *arguments)
+    assert message in said
+    assert not any(tmp_path.iterdir())
+
+
+def test_processes_that_are_not_named_are_refused(tmp_path, capsys):
+    said = refused(
+        capsys, "train", *SMALL, f"--workdir={tmp_path}", "--distributed=here"
+    )
+    assert "--distributed=HOST:PORT,I/N, got 'here'" in said
