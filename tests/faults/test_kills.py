@@ -65,7 +65,7 @@ class Worker:
     [
         ("folder", 1, 200),
         pytest.param("folder", 20, 1600, marks=pytest.mark.slow),
-        pytest.param("bucket", 20, 1600, marks=pytest.mark.slow),
+        pytest.param("bucket", 20, 500, marks=pytest.mark.slow),
     ],
 )
 def test_two_workers_on_one_plan_lose_nothing_to_kills(
