@@ -49,6 +49,7 @@ _METRICS = (
     "shadow_models",
     "wall_s",
 )
+_TITLES = {"reconn_mse": "average MSE per pixel"}
 _PAPER = "paper"
 
 
@@ -294,7 +295,7 @@ def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) ->
         _oracle(axis.axhline, rows)
     axis.set_yscale("log")
     axis.set_xlabel(config.x)
-    axis.set_ylabel(config.metric)
+    axis.set_ylabel(_TITLES.get(config.metric, config.metric))
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
@@ -307,7 +308,7 @@ def _series(
         return
 
     def name(row: Mapping[str, Any]) -> str:
-        return ", ".join(f"{f.split('.')[-1]}={row[f]}" for f in config.series)
+        return ", ".join(f"{f.split('.')[-1]} {row[f]}" for f in config.series)
 
     for value in dict.fromkeys(map(name, rows)):
         yield value, [row for row in rows if name(row) == value]
@@ -327,7 +328,7 @@ def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> 
     if config.metric == "reconn_mse":
         _oracle(axis.axvline, rows)
     axis.set_yticks(places, [row["point"] for row in rows])
-    axis.set_xlabel(config.metric)
+    axis.set_xlabel(_TITLES.get(config.metric, config.metric))
     axis.margins(x=0.15)
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
