@@ -16,6 +16,19 @@ ATTEMPTS, COMMITS = "attempts", "commits"
 _SEAL = "seal"
 
 
+class CorruptBlockError(RuntimeError):
+    """What was committed doesn't match its checksum.
+
+    Attributes:
+      block: its number; None: an array that is not cut into blocks, which only a new
+        store can replace.
+    """
+
+    def __init__(self, message: str, *, block: int | None) -> None:
+        super().__init__(message)
+        self.block = block
+
+
 class BrokenSealError(ValueError):
     """A sealed file holds other bytes than were written."""
 

@@ -42,8 +42,6 @@ the fingerprint of its store, which is checked when it is written and when it is
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,43 +49,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from shadow import checks, commits, data, places, records, training, zarr_files
-from shadow.commits import Attempt, BrokenSealError, Commit
+from shadow import checks, commits, manifests, places, records, zarr_files
+from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
 from shadow.data import Examples, Split
+from shadow.manifests import MANIFEST, PER_MODEL, digest
 from shadow.places import Address, Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.training.algorithm import Algorithm
 from shadow.victims import Slice
-from shadow.zarr_files import ArraySpec
 
-FORMAT = 3
-MANIFEST = "manifest.json"
-_PER_MODEL = ("weights", "images", "labels")
-_DIMENSIONS = {
-    "weights": ("models", "params"),
-    "images": ("models", "height", "width", "channels"),
-    "labels": ("models",),
-    "fixed_images": ("fixed", "height", "width", "channels"),
-    "fixed_labels": ("fixed",),
-    "fixed_indices": ("fixed",),
-    "shadow_indices": ("shadow_targets",),
-    "test_indices": ("test_targets",),
-    "initialisation": ("params",),
-}
 _DISCARDS = 3  # times that data which nobody announced are put again
-
-
-class CorruptBlockError(RuntimeError):
-    """What was committed doesn't match its checksum.
-
-    Attributes:
-      block: its number; None: an array that is not cut into blocks, which only a new
-        store can replace.
-    """
-
-    def __init__(self, message: str, *, block: int | None) -> None:
-        super().__init__(message)
-        self.block = block
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +99,7 @@ class ShadowModels:
     def fingerprint(self) -> str:
         """A hash of everything."""
         arrays = (self.weights, self.images, self.labels)
-        return checks.fingerprint([_digest(values) for values in arrays])
+        return checks.fingerprint([digest(values) for values in arrays])
 
 
 class ShadowStore:
@@ -146,7 +117,7 @@ class ShadowStore:
 
     def __init__(self, path: Address) -> None:
         self.place: Place = places.at(path)
-        self.manifest: dict[str, Any] = _manifest(self.place)
+        self.manifest: dict[str, Any] = manifests.read(self.place)
 
     @classmethod
     def create(
@@ -180,61 +151,22 @@ class ShadowStore:
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
           made otherwise.
         """
-        checks.at_least("block_size", block_size, 1)
         place = places.at(path)
-        targets = split.shadow if role == "shadow" else split.test
-        layout = algorithm.layout(split.fixed)
-        record = Record.of(
-            {
-                "role": role,
-                **algorithm.configuration,
-                **configuration,
-                "num_models": len(targets),
-                "block_size": block_size,
-                "content": {
-                    part: {
-                        "name": examples.name,
-                        "images_sha256": _digest(examples.images),
-                        "labels_sha256": _digest(examples.labels),
-                    }
-                    for part, examples in (("fixed", split.fixed), ("targets", targets))
-                },
-            },
-            data=data.REVISION,
-            training=training.REVISION,
+        record, manifest, whole = manifests.of(
+            configuration=configuration,
+            algorithm=algorithm,
+            split=split,
+            role=role,
+            block_size=block_size,
+            initialisation=initialisation,
+            models_per_batch=models_per_batch,
         )
-        whole = {
-            "fixed_images": split.fixed.images,
-            "fixed_labels": split.fixed.labels,
-            "fixed_indices": split.fixed_indices,
-            "shadow_indices": split.shadow_indices,
-            "test_indices": split.test_indices,
-        }
-        if initialisation is not None:
-            whole["initialisation"] = initialisation
-        whole = {name: np.asarray(values) for name, values in whole.items()}
-        manifest = {
-            "format": FORMAT,
-            "role": role,
-            **record.values,
-            "fingerprint": record.fingerprint(),
-            "packages": records.packages(),
-            "num_models": len(targets),
-            "num_params": layout[-1].stop,
-            "num_classes": split.fixed.num_classes,
-            "image_shape": list(split.fixed.image_shape),
-            "block_size": block_size,
-            "layout": [dataclasses.asdict(entry) for entry in layout],
-            "models_per_batch": models_per_batch,
-            "sha256": {name: _digest(values) for name, values in whole.items()},
-        }
-        manifest["arrays"] = _metadata(manifest, whole)
         if place.get(MANIFEST) is None:
-            _put_empty(place, manifest, whole)
+            manifests.put_empty(place, manifest, whole)
         store = cls(place)
         if store.record != record and len(store.missing()) == store.num_blocks:
             store._clear()
-            _put_empty(place, manifest, whole)
+            manifests.put_empty(place, manifest, whole)
             store = cls(place)
         store.require(record)
         store.remove_abandoned()
@@ -250,7 +182,7 @@ class ShadowStore:
         place = places.at(path)
         if place.get(MANIFEST) is None:
             whole = {name: other.array(name) for name in other.manifest["sha256"]}
-            _put_empty(place, other.manifest, whole)
+            manifests.put_empty(place, other.manifest, whole)
         store = cls(place)
         store.require(other.record)
         return store
@@ -325,10 +257,10 @@ class ShadowStore:
             values = self._rows(name, 0)
         except ValueError:
             values = None
-        if values is None or _digest(values) != self.manifest["sha256"][name]:
+        if values is None or digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
                 f"The array {name} of {self.place} does not match its checksum."
-                f" {_MAKE_AGAIN}",
+                f" {manifests.MAKE_AGAIN}",
                 block=None,
             )
         return values
@@ -375,7 +307,7 @@ class ShadowStore:
           ValueError: an array of another shape than the block's.
         """
         arrays = self._checked(block, weights, images, labels)
-        sums = {name: _digest(values) for name, values in arrays.items()}
+        sums = {name: digest(values) for name, values in arrays.items()}
         versions = self.record.versions
         attempt = Attempt.of(block, self.fingerprint(), versions, sums)
         return self._settle(attempt, arrays)
@@ -391,7 +323,7 @@ class ShadowStore:
         commit = source.committed(block)
         if commit is None:
             raise source._incomplete()
-        arrays = {name: getattr(models, name) for name in _PER_MODEL}
+        arrays = {name: getattr(models, name) for name in PER_MODEL}
         return self._settle(commit.made, arrays)
 
     def read_block(self, block: int) -> ShadowModels:
@@ -406,8 +338,8 @@ class ShadowStore:
         if commit is None:
             raise self._incomplete()
         found = self._read(block)
-        for name in _PER_MODEL:
-            if name not in found or _digest(found[name]) != commit.made.sha256[name]:
+        for name in PER_MODEL:
+            if name not in found or digest(found[name]) != commit.made.sha256[name]:
                 raise self._corrupt(
                     block, f"is corrupt: {name} do not match the checksum"
                 )
@@ -446,7 +378,7 @@ class ShadowStore:
         for name in self.manifest["sha256"]:
             self.array(name)
         for file in self.damaged_metadata():
-            self.place.put(file, _metadata_files(self.manifest)[file])
+            self.place.put(file, manifests.zarr_metadata(self.manifest)[file])
         corrupt = []
         for block in sorted(commits.numbers(self.place.names(commits.COMMITS))):
             try:
@@ -460,7 +392,7 @@ class ShadowStore:
 
         Only other zarr readers use them; the store itself reads the manifest.
         """
-        wanted = _metadata_files(self.manifest)
+        wanted = manifests.zarr_metadata(self.manifest)
         return [name for name in wanted if self.place.get(name) != wanted[name]]
 
     def drop_block(self, block: int) -> None:
@@ -470,7 +402,7 @@ class ShadowStore:
         """
         for name in self._attempts(block):
             self.place.delete(name)
-        for name in _PER_MODEL:
+        for name in PER_MODEL:
             self.place.delete(self._chunk(name, block))
         self.place.delete(commits.commit(block))
 
@@ -520,7 +452,7 @@ class ShadowStore:
     def _announced(self, own: Attempt) -> Attempt | None:
         """The attempt that announced what is stored of a block; None: nobody did."""
         found = self._read(own.block)
-        sums = {name: _digest(values) for name, values in found.items()}
+        sums = {name: digest(values) for name, values in found.items()}
         if sums == own.sha256:
             return own
         for name in self._attempts(own.block):
@@ -542,7 +474,7 @@ class ShadowStore:
         """Arrays of a block, by name, with the store's types."""
         start, stop = self.block_range(block)
         arrays = {}
-        for name, each in zip(_PER_MODEL, values, strict=True):
+        for name, each in zip(PER_MODEL, values, strict=True):
             about = self.manifest["arrays"][name]
             array = np.asarray(each, about["data_type"])
             shape = (stop - start, *about["shape"][1:])
@@ -557,7 +489,7 @@ class ShadowStore:
     def _read(self, block: int) -> dict[str, np.ndarray]:
         """A block's arrays as they are stored, without those that can't be read."""
         found = {}
-        for name in _PER_MODEL:
+        for name in PER_MODEL:
             try:
                 found[name] = self._rows(name, block)
             except ValueError:
@@ -586,7 +518,7 @@ class ShadowStore:
     def _require_own_manifest(self) -> None:
         """Whether the place still holds the store that was opened."""
         try:
-            there = _manifest(self.place)["fingerprint"]
+            there = manifests.read(self.place)["fingerprint"]
         except NotMadeError:
             there = None
         if there != self.fingerprint():
@@ -598,118 +530,6 @@ class ShadowStore:
     def _clear(self) -> None:
         """Make room for another store; the manifest goes first."""
         self.place.delete(MANIFEST)
-        for folder in (*(f"{name}/c" for name in _PER_MODEL), commits.ATTEMPTS):
+        for folder in (*(f"{name}/c" for name in PER_MODEL), commits.ATTEMPTS):
             for name in self.place.names(folder):
                 self.place.delete(name)
-
-
-_MAKE_AGAIN = (
-    f"Delete its {MANIFEST} and make the store again with its configuration; blocks"
-    " that are committed stay."
-)
-
-
-def _manifest(place: Place) -> dict[str, Any]:
-    """A store's manifest.
-
-    Raises: NotMadeError, CorruptBlockError, ValueError: see `ShadowStore`.
-    """
-    content = place.get(MANIFEST)
-    if content is None:
-        raise NotMadeError(
-            f"{place} is not a shadow store: it has no {MANIFEST}.", by="shadow"
-        )
-    try:
-        manifest = commits.unseal(content)
-    except BrokenSealError as error:
-        old = _older_format(content)
-        if old is None:
-            raise CorruptBlockError(
-                f"The {MANIFEST} of {place} is damaged: {error}. {_MAKE_AGAIN}",
-                block=None,
-            ) from error
-        manifest = {"format": old}
-    if manifest["format"] != FORMAT:
-        raise ValueError(
-            f"Expected a store of format {FORMAT} in {place}, found"
-            f" {manifest['format']}, which another version of this package made. Use"
-            " that version, or make the store again elsewhere."
-        )
-    return manifest
-
-
-def _older_format(content: bytes) -> int | None:
-    """The format of a manifest from before manifests were sealed (1 and 2)."""
-    try:
-        values = json.loads(content)
-    except ValueError:
-        return None
-    plain = isinstance(values, dict) and "seal" not in values
-    return values.get("format") if plain and values.get("format") in (1, 2) else None
-
-
-def _metadata(
-    manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
-    """zarr's metadata of a store's arrays, by name; "" is the group."""
-    rows, size = manifest["num_models"], manifest["block_size"]
-    shapes: dict[str, tuple[tuple[int, ...], str, Any]] = {
-        "weights": ((rows, manifest["num_params"]), "float32", float("nan")),
-        "images": ((rows, *manifest["image_shape"]), "float32", float("nan")),
-        "labels": ((rows,), "int32", -1),
-    }
-    specs = {
-        name: ArraySpec(
-            shape=shape,
-            dtype=np.dtype(dtype),
-            dimensions=_DIMENSIONS[name],
-            rows_per_chunk=size,
-            fill=fill,
-        )
-        for name, (shape, dtype, fill) in shapes.items()
-    }
-    for name, values in whole.items():
-        specs[name] = ArraySpec(
-            shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
-        )
-    return zarr_files.group_metadata(specs)
-
-
-def _metadata_files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Files that other zarr readers need, by name."""
-    return {
-        zarr_files.file_of(name): json.dumps(values, indent=2, sort_keys=True).encode()
-        for name, values in manifest["arrays"].items()
-    }
-
-
-def _put_empty(
-    place: Place, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
-) -> None:
-    """Make a store without blocks; it is one when its manifest is there.
-
-    Of several workers who do this at once the first one's manifest stays. What a
-    creator that was killed has left, with no manifest, is written over.
-    """
-    contents = _metadata_files(manifest)
-    for name, values in whole.items():
-        if len(values):
-            about = manifest["arrays"][name]
-            file = zarr_files.chunk_of(name, about)
-            contents[file] = zarr_files.encode(name, about, 0, values)
-    for name, content in contents.items():
-        same = place.put_if_absent(name, content) or place.get(name) == content
-        if not same and place.get(MANIFEST) is None:
-            place.put(name, content)
-    sealed = commits.seal(manifest)
-    if place.put_if_absent(MANIFEST, sealed) or place.get(MANIFEST) == sealed:
-        # It counts from now on; another creator may have been at these in between.
-        for name, content in contents.items():
-            if place.get(name) != content:
-                place.put(name, content)
-
-
-def _digest(values: np.ndarray) -> str:
-    """SHA-256 of an array's bytes, little-endian, in C order."""
-    array = np.ascontiguousarray(values)
-    return hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).data).hexdigest()

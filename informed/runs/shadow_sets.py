@@ -15,9 +15,10 @@ from informed.runs import pipeline, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from shadow import devices, merging, places, records
+from shadow.manifests import MANIFEST
 from shadow.places import Address
 from shadow.records import NotMadeError
-from shadow.store import MANIFEST, ShadowStore
+from shadow.store import ShadowStore
 
 ACTIONS = ("info", "verify", "merge")
 SAMPLE = 8
