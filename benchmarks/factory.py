@@ -13,6 +13,16 @@ two products of n x 784 x 10 a model and epoch and nothing else. It can pass 1: 
 size the factory trains in the span of the data (`shadow.training.span`), which takes
 less than two products. All are timed in turns in this run; the best turn counts.
 
+`--victim=cnn` trains the CNN of Table VI on CIFAR-shaped images (fixed set of 200, 20
+epochs). PyTorch's loop is the faster of its two memory layouts. gemm_fraction then
+counts the products of all layers of the plain form: two of 225 n x 48 x 16, three of
+144 n x 256 x 32 and three of n x 4,608 x 10 a model and epoch. The factory takes fewer
+(`shadow.victims.groups`).
+
+`--variant` reports the speed of random initialisation, mini-batches (of 32), Adam and
+private training over that of shared full-batch training, both in examples seen a
+second.
+
 `--victim=dp-mlp` trains the same victims privately (clipping norm 1, noise multiplier
 10, noise of its own for each) and reports their models/s beside those of plain ones, in
 the span of the data and not: `vs_plain`, `vs_plain_form`.
@@ -24,6 +34,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,11 +47,23 @@ from shadow import devices
 FIXED, PIXELS, UNITS, EPOCHS = 1000, 784, 10, 100
 
 
-def examples(count: int, seed: int) -> shadow.Examples:
+CNN_FIXED, CNN_EPOCHS, CNN_SHAPE = 200, 20, (32, 32, 3)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "random_initialisation": {"initialisation": "random"},
+    "mini_batches": {"batch_size": 32},
+    "mini_batches_unknown_order": {"batch_size": 32, "shuffling": "unknown"},
+    "adam": {"optimiser": "adam", "learning_rate": 1e-3},
+    "private": {"privacy": PrivacyConfig(clip_norm=1.0, noise_multiplier=10.0)},
+}
+
+
+def examples(
+    count: int, seed: int, shape: tuple[int, ...] = (28, 28, 1)
+) -> shadow.Examples:
     """Random images and labels."""
     rng = np.random.default_rng(seed)
     return shadow.Examples(
-        images=rng.random((count, 28, 28, 1), dtype=np.float32),
+        images=rng.random((count, *shape), dtype=np.float32),
         labels=rng.integers(0, 10, count),
         num_classes=10,
     )
@@ -53,27 +76,92 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def matrix_products(models: int) -> dict[str, Callable[[], object]]:
+def matrix_products(models: int, fixed: int) -> dict[str, Callable[[], object]]:
     """The two products of an epoch for `models` models, by library."""
     rng = np.random.default_rng(0)
-    images = rng.random((PIXELS, FIXED), dtype=np.float32)
+    images = rng.random((PIXELS, fixed), dtype=np.float32)
     weights = rng.random((models * UNITS, PIXELS), dtype=np.float32)
-    errors = rng.random((models * UNITS, FIXED), dtype=np.float32)
+    errors = rng.random((models * UNITS, fixed), dtype=np.float32)
+    return _repeated(
+        lambda w, x, e: (w @ x, x @ e.T), (weights, images, errors), EPOCHS
+    )
+
+
+def cnn_products(fixed: int) -> dict[str, Callable[[], object]]:
+    """The products of a training of one CNN in its plain form, by library."""
+    rng = np.random.default_rng(0)
+    arrays = []
+    for positions, fan_in, units in ((225, 48, 16), (144, 256, 32), (1, 4608, 10)):
+        for shape in (
+            (positions * fixed, fan_in),
+            (fan_in, units),
+            (positions * fixed, units),
+        ):
+            arrays.append(rng.random(shape, dtype=np.float32))
+
+    def products(*arrays: Any) -> object:
+        x, w, e = arrays[:3]
+        results = [x @ w, x.T @ e]
+        for i in (3, 6):
+            x, w, e = arrays[i : i + 3]
+            results += [x @ w, x.T @ e, e @ w.T]
+        return results
+
+    return _repeated(products, tuple(arrays), CNN_EPOCHS)
+
+
+def _repeated(
+    products: Callable[..., object], arrays: tuple[np.ndarray, ...], times: int
+) -> dict[str, Callable[[], object]]:
+    """Products of arrays, so many times, by library."""
+    on_device, compiled = [jnp.asarray(a) for a in arrays], jax.jit(products)
 
     def with_numpy() -> object:
-        for _ in range(EPOCHS):
-            result = (weights @ images, images @ errors.T)
+        for _ in range(times):
+            result = products(*arrays)
         return result
 
-    on_device = [jnp.asarray(a) for a in (weights, images, errors)]
-    both = jax.jit(lambda w, x, e: (w @ x, x @ e.T))
-
     def with_xla() -> object:
-        for _ in range(EPOCHS):
-            result = jax.block_until_ready(both(*on_device))
+        for _ in range(times):
+            result = jax.block_until_ready(compiled(*on_device))
         return result
 
     return {"numpy": with_numpy, "xla": with_xla}
+
+
+def torch_cnns(fixed: shadow.Examples, targets: shadow.Examples) -> dict[str, Callable]:
+    """The CNN's training in PyTorch, by memory layout: a function of their number."""
+    import torch
+
+    ce = torch.nn.functional.cross_entropy
+
+    def loop(count: int, layout: torch.memory_format) -> None:
+        y = torch.from_numpy(fixed.labels).long()
+        for i in range(count):
+            torch.manual_seed(0)
+            net = torch.nn.Sequential(
+                torch.nn.Conv2d(3, 16, 4, 2),
+                torch.nn.ELU(),
+                torch.nn.Conv2d(16, 32, 4),
+                torch.nn.ELU(),
+                torch.nn.Flatten(),
+                torch.nn.Linear(4608, 10),
+            ).to(memory_format=layout)
+            images = np.concatenate([fixed.images, targets.images[i : i + 1]])
+            inputs = torch.from_numpy(images.transpose(0, 3, 1, 2))
+            inputs = inputs.contiguous(memory_format=layout)
+            label = torch.from_numpy(targets.labels[i : i + 1]).long()
+            truth = torch.cat([y, label])
+            optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+            for _ in range(CNN_EPOCHS):
+                optimiser.zero_grad()
+                ce(net(inputs), truth).backward()
+                optimiser.step()
+
+    return {
+        "torch_loop": lambda count: loop(count, torch.contiguous_format),
+        "torch_loop_channels_last": lambda count: loop(count, torch.channels_last),
+    }
 
 
 def torch_peers(
@@ -168,6 +256,31 @@ def _private(
     }
 
 
+def _variants(plain: shadow.Factory, targets: shadow.Examples, rounds: int) -> dict:
+    """Speed of other ways to train over that of `plain`, per example seen."""
+    algorithms = {"plain": plain.algorithm} | {
+        name: plain.descent.changed(**fields) for name, fields in VARIANTS.items()
+    }
+    factories = {
+        name: dataclasses.replace(plain, algorithm=algorithm, width=None)
+        for name, algorithm in algorithms.items()
+    }
+    work = {
+        name: (targets.take(slice(0, factory.models_at_once)), factory)
+        for name, factory in factories.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(rounds + 1):
+        for name, (batch, factory) in work.items():
+            spent = seconds(lambda f=factory, b=batch: f.train(b))
+            if turn:  # the first compiles
+                times[name].append(spent)
+    rate = {name: len(work[name][0]) / min(spent) for name, spent in times.items()}
+    return {"plain_models_per_s": round(rate["plain"], 2)} | {
+        name: round(rate[name] / rate["plain"], 3) for name in VARIANTS
+    }
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -179,34 +292,54 @@ def main() -> None:
     parser.add_argument(
         "--plain", action="store_true", help="not in the span of the data"
     )
-    parser.add_argument("--victim", default="mlp", choices=("mlp", "dp-mlp"))
+    parser.add_argument("--victim", default="mlp", choices=("mlp", "cnn", "dp-mlp"))
+    parser.add_argument("--fixed", type=int, help="size of the fixed set")
+    parser.add_argument(
+        "--variant", action="store_true", help="other ways to train, see above"
+    )
     arguments = parser.parse_args()
     if not arguments.one_device:
         devices.one_a_core()
 
-    fixed, targets = examples(FIXED, 0), examples(64, 1)
+    cnn = arguments.victim == "cnn"
+    shape = CNN_SHAPE if cnn else (28, 28, 1)
+    num_fixed = arguments.fixed or (CNN_FIXED if cnn else FIXED)
+    fixed, targets = examples(num_fixed, 0, shape), examples(128, 1, shape)
     victim = shadow.build_victim(
-        shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+        shadow.VictimConfig(architecture="cnn" if cnn else "mlp"),
+        image_shape=shape,
+        num_classes=10,
     )
     if arguments.plain:
-        victim = dataclasses.replace(victim, first=None)
+        victim = dataclasses.replace(victim, first=None, groups=None)
+    training = (
+        shadow.TrainingConfig(epochs=CNN_EPOCHS, learning_rate=0.01)
+        if cnn
+        else shadow.TrainingConfig(epochs=EPOCHS)
+    )
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=EPOCHS)
-        ),
+        algorithm=shadow.GradientDescent(victim=victim, training=training),
         fixed=fixed,
         key=jax.random.key(0),
     )
+    if arguments.variant:
+        print(json.dumps(_variants(factory, targets, arguments.rounds)))
+        return
     if arguments.victim == "dp-mlp":
         print(json.dumps(_private(factory, targets, arguments.rounds)))
         return
     batch = targets.take(slice(0, 2 * factory.models_at_once))
     work = {"factory": lambda: factory.train(batch)}
-    work |= matrix_products(factory.models_at_once)
-    models = dict.fromkeys(work, factory.models_at_once) | {"factory": len(batch)}
+    if cnn:
+        work |= cnn_products(num_fixed)
+        models = dict.fromkeys(work, 1) | {"factory": len(batch)}
+    else:
+        work |= matrix_products(factory.models_at_once, num_fixed)
+        models = dict.fromkeys(work, factory.models_at_once) | {"factory": len(batch)}
     if not arguments.no_torch and importlib.util.find_spec("torch"):
-        for name, peer in torch_peers(fixed, targets).items():
-            models[name] = 2 if name == "torch_loop" else 64
+        peers = (torch_cnns if cnn else torch_peers)(fixed, targets)
+        for name, peer in peers.items():
+            models[name] = 64 if "vmap" in name else 2
             work[name] = lambda peer=peer, count=models[name]: peer(count)
     for function in work.values():
         function()  # compile, warm up
@@ -225,13 +358,17 @@ def main() -> None:
         "cores": devices.num_cores(),
         "jax": jax.__version__,
     }
-    if "torch_loop" in rate:
-        vmap = max(value for name, value in rate.items() if "vmap" in name)
+    loops = [value for name, value in rate.items() if "torch_loop" in name]
+    if loops:
         result |= {
-            "torch_loop_models_per_s": round(rate["torch_loop"], 2),
-            "torch_vmap_models_per_s": round(vmap, 2),
-            "vs_torch_loop": round(rate["factory"] / rate["torch_loop"], 2),
-            "vs_torch_vmap": round(rate["factory"] / vmap, 2),
+            "torch_loop_models_per_s": round(max(loops), 2),
+            "vs_torch_loop": round(rate["factory"] / max(loops), 2),
+        }
+    vmaps = [value for name, value in rate.items() if "vmap" in name]
+    if vmaps:
+        result |= {
+            "torch_vmap_models_per_s": round(max(vmaps), 2),
+            "vs_torch_vmap": round(rate["factory"] / max(vmaps), 2),
         }
     print(json.dumps(result))
 

@@ -29,6 +29,15 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
+def cache_bound() -> bool:
+    """Whether training here is fast only in pieces that a core's cache holds.
+
+    True on a CPU. An accelerator is fast on large operations, and slow on many small
+    ones: there the whole set is taken at once.
+    """
+    return jax.default_backend() == "cpu"
+
+
 def memory_bytes() -> int:
     """Physical memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

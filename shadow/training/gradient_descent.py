@@ -23,8 +23,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
 from dp.gradient import PrivacyConfig
-from shadow import checks
+from shadow import checks, devices
 from shadow.data import Examples
+from shadow.training import groups as grouped
 from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
@@ -204,6 +205,8 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
     """
     optimise = optimiser(config)
     private = PrivateSteps(victim=victim, privacy=config.privacy, losses=cross_entropy)
+    by_groups = devices.cache_bound() and not config.privacy.on
+    groups = victim.groups if by_groups else None
 
     def losses(params: Params, images: AnyArray, labels: AnyArray) -> Array:
         return cross_entropy(victim.apply(params, images), jnp.asarray(labels))
@@ -212,9 +215,8 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
         image, label = (jnp.asarray(part)[None] for part in target)
         return losses(params, image, label)[0]
 
-    def update(state: Any, loss: Callable[[Params], Array]) -> Any:
+    def update(state: Any, gradient: Params) -> Any:
         params, optimiser_state = state
-        gradient = jax.grad(loss)(params)
         step, optimiser_state = optimise.update(gradient, optimiser_state, params)
         return optax.apply_updates(params, step), optimiser_state
 
@@ -223,9 +225,23 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
             total = losses(params, *fixed).sum() + target_loss(params, target)
             return total / (len(fixed[0]) + 1)
 
-        return update(state, loss)
+        return update(state, jax.grad(loss)(state[0]))
 
-    def mini_batch_epoch(state: Any, fixed: Fixed, target: Target, key: Array) -> Any:
+    def mean_by_groups(
+        params: Params, examples: grouped.Cut, target: Target, has_target: Any
+    ) -> Params:
+        assert groups is not None
+        total = grouped.gradient(groups, cross_entropy, params, examples)
+        of_target = jax.grad(target_loss)(params, target)
+        count = examples.weights.sum() + has_target
+        return jax.tree.map(
+            lambda one, other: (one + has_target * other) / count, total, of_target
+        )
+
+    def mini_batch_epoch(
+        state: Any, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
+    ) -> Any:
+        """With groups, the fixed images are prepared ones."""
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         size = min(config.batch_size or 0, num_fixed + 1)
@@ -235,6 +251,11 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
             from_fixed = members < num_fixed
             rows = jnp.where(from_fixed, members, 0)
             has_target = jnp.any(members == num_fixed)
+            if groups is not None:
+                weights = from_fixed.astype(images.dtype)
+                batch = grouped.cut(groups, images[rows], labels[rows], weights)
+                mean = mean_by_groups(state[0], batch, target, has_target)
+                return update(state, mean), None
             count = from_fixed.sum() + has_target
 
             def loss(params: Params) -> Array:
@@ -242,19 +263,16 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
                 total = jnp.where(from_fixed, each, 0).sum()
                 return (total + has_target * target_loss(params, target)) / count
 
-            return update(state, loss), None
+            return update(state, jax.grad(loss)(state[0])), None
 
         return jax.lax.scan(step, state, batches)[0]
 
     def private_step(
         state: Any, fixed: Fixed, target: Target, key: Array, noise_key: Array
     ) -> Any:
-        params, optimiser_state = state
-        total = private.noisy_sum(params, fixed, target, key, noise_key)
+        total = private.noisy_sum(state[0], fixed, target, key, noise_key)
         divisor = private.divisor(len(fixed[0]) + 1)
-        mean = jax.tree.map(lambda leaf: leaf / divisor, total)
-        step, optimiser_state = optimise.update(mean, optimiser_state, params)
-        return optax.apply_updates(params, step), optimiser_state
+        return update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
     def in_span(init: Params, fixed: Fixed, target: Target) -> Params:
         assert victim.first is not None
@@ -283,10 +301,19 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
         if config.privacy.noise_multiplier and noise_key is None:
             raise ValueError("Private training needs noise_key.")
 
+        pieces: grouped.Cut | None = None
+        if groups is not None:
+            images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])
+            fixed = images, labels
+            ones = jnp.ones(len(images), images.dtype)
+            pieces = grouped.cut(groups, images, labels, ones)
+
         def epoch(state: Any, number: Array) -> tuple[Any, None]:
             if config.privacy.on:
                 keys = step_keys(key, noise_key, number)
                 return private_step(state, fixed, target, *keys), None
+            if config.batch_size is None and pieces is not None:
+                return update(state, mean_by_groups(state[0], pieces, target, 1)), None
             if config.batch_size is None:
                 return full_batch_epoch(state, fixed, target), None
             order = jax.random.fold_in(key, number)

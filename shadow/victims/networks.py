@@ -23,7 +23,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.victims import groups as grouped
 from shadow.victims.activations import ACTIVATIONS
+from shadow.victims.groups import Groups
 
 Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
@@ -103,6 +105,8 @@ class Victim:
       tapped: (params, images, taps) -> (logits, the inputs of each layer); adds taps to
         the layers' outputs. Lets A clip gradients without having them
         (`dp.gradient`). None for networks with layers of other kinds.
+      groups: a form for few examples at a time, where the network has one; A trains by
+        it on a CPU (`shadow.training.groups`).
     """
 
     init: Callable[[Array], Params]
@@ -112,6 +116,7 @@ class Victim:
     layout: tuple[Slice, ...]
     first: FirstLayer | None = None
     tapped: Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]] | None = None
+    groups: Groups | None = None
     _treedef: Any = dataclasses.field(repr=False)
 
     @property
@@ -208,7 +213,7 @@ def build(
         tapped=_tapped(network),
     )
     if config.architecture == "cnn":
-        return victim
+        return dataclasses.replace(victim, groups=grouped.cnn(image_shape, activation))
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply

@@ -1,0 +1,70 @@
+"""The gradient of a sum over many examples, group by group.
+
+For victims whose activations for a whole data set don't fit a core's cache
+(`Victim.groups`). Examples are cut into groups of equal size; the last is filled up
+with empty images of weight 0. Constant over the epochs of training, `Cut` is made once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int32
+
+from shadow.victims import Params
+from shadow.victims.groups import Groups
+
+
+class Cut(NamedTuple):
+    """Examples in groups of equal size."""
+
+    images: Float[Array, "groups size ..."]
+    labels: Int32[Array, "groups size"]
+    weights: Float[Array, "groups size"]
+
+
+def cut(
+    groups: Groups,
+    images: Float[Array, "examples ..."],
+    labels: Int32[Array, " examples"],
+    weights: Float[Array, " examples"],
+) -> Cut:
+    """Examples in groups; images as `Groups.prepare` makes them, weights of losses."""
+    number = -(-len(images) // groups.size)
+    size = -(-len(images) // number)
+
+    def parts(values: Array) -> Array:
+        fill = [(0, number * size - len(values)), *[(0, 0)] * (values.ndim - 1)]
+        return jnp.pad(values, fill).reshape(number, size, *values.shape[1:])
+
+    return Cut(parts(images), parts(labels), parts(weights))
+
+
+def gradient(
+    groups: Groups,
+    losses: Callable[[Array, Array], Array],
+    params: Params,
+    examples: Cut,
+) -> Params:
+    """Of the weighted sum of losses, in the parameters.
+
+    Args:
+      groups: the form of the network.
+      losses: (logits (examples, classes), labels (examples,)) -> (examples,).
+      params: of the victim.
+      examples: from `cut`.
+    """
+    converted, pull = jax.vjp(groups.convert, params)
+
+    def add(total: Any, group: Cut) -> tuple[Any, None]:
+        def loss(weights: Any) -> Array:
+            each = losses(groups.apply(weights, group.images), group.labels)
+            return (group.weights * each).sum()
+
+        return jax.tree.map(jnp.add, total, jax.grad(loss)(converted)), None
+
+    start = jax.tree.map(jnp.zeros_like, converted)
+    # Reverse mode through training keeps nothing of a group but its sum.
+    kept = jax.checkpoint(add, prevent_cse=False)
+    return pull(jax.lax.scan(kept, start, examples)[0])[0]

@@ -1,0 +1,152 @@
+"""The CNN by groups of examples: against XLA's convolution, and the plain form."""
+
+import dataclasses
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from shadow import training, victims
+from shadow.training import groups as grouped
+from shadow.victims import toom_cook
+
+
+def build(shape, activation="elu"):
+    return victims.build(
+        victims.VictimConfig(architecture="cnn", activation=activation),
+        image_shape=shape,
+        num_classes=10,
+    )
+
+
+def doubled(tree):
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+
+
+def by_convolution(params, images):
+    """The network in XLA's own convolutions."""
+    for name, stride in (("conv_0", 2), ("conv_1", 1)):
+        images = jax.lax.conv_general_dilated(
+            images,
+            params[name]["w"],
+            (stride, stride),
+            "VALID",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )
+        images = jax.nn.elu(images + params[name]["b"][None, None, None])
+    return (
+        images.reshape(len(images), -1) @ params["output"]["w"]
+        + params["output"]["b"][None]
+    )
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_toom_cook_is_a_correlation(outputs, rng):
+    points = (0, 1, -1, Fraction(1, 2), -2)[: outputs + 2]
+    a, g, b = toom_cook.matrices(outputs, 4, points)
+    inputs, taps = rng.normal(size=outputs + 3), rng.normal(size=4)
+    np.testing.assert_allclose(
+        a @ ((g @ taps) * (b @ inputs)), np.correlate(inputs, taps), atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("points", [(0, 1, -1), (0, 1, -1, 2, 2)])
+def test_toom_cook_needs_its_points(points):
+    with pytest.raises(ValueError, match="Expected 5 different points"):
+        toom_cook.matrices(3, 4, points)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((32, 32, 3), marks=pytest.mark.slow),
+        pytest.param((28, 28, 1), marks=pytest.mark.slow),
+        (10, 10, 1),
+        (13, 16, 2),
+    ],
+    ids=str,
+)
+def test_outputs_and_gradients_are_the_convolutions(shape, key, rng):
+    """Sides that fill tiles and windows, and sides that don't; in float64."""
+    victim = build(shape)
+    with jax.enable_x64():
+        params = doubled(victim.init(key))
+        images, slopes = rng.random((7, *shape)), rng.normal(size=(7, 10))
+        form = victim.groups
+
+        def by_groups(params, images):
+            return form.apply(form.convert(params), form.prepare(images))
+
+        for found, expected in zip(
+            *(
+                jax.tree.leaves((logits, pull(slopes)))
+                for logits, pull in (
+                    jax.vjp(network, params, images)
+                    for network in (by_groups, by_convolution)
+                )
+            ),
+            strict=True,
+        ):
+            assert found.dtype == jnp.float64
+            np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("size", [4, 50])
+def test_the_size_of_groups_and_empty_images_dont_matter(size, key, rng):
+    """Seven examples of weights 0 to 6, cut into groups that they don't fill."""
+    victim = build((12, 12, 1))
+    form = dataclasses.replace(victim.groups, size=size)
+    params, weights = victim.init(key), jnp.arange(7.0)
+    images = rng.random((7, 12, 12, 1), dtype=np.float32)
+    labels = jnp.asarray(rng.integers(0, 10, 7), jnp.int32)
+
+    def loss(params):
+        each = training.cross_entropy(victim.apply(params, images), labels)
+        return (weights * each).sum()
+
+    pieces = grouped.cut(form, form.prepare(images), labels, weights)
+    found = grouped.gradient(form, training.cross_entropy, params, pieces)
+    expected = jax.grad(loss)(params)
+    jax.tree.map(
+        lambda f, e: np.testing.assert_allclose(f, e, atol=2e-5), found, expected
+    )
+
+
+@pytest.mark.parametrize(("activation", "batch_size"), [("elu", None), ("relu", 9)])
+def test_derivatives_of_training_are_those_of_the_plain_form(
+    activation, batch_size, key, rng
+):
+    """Forward and reverse, in the target: what inversion takes."""
+    victim = build((10, 10, 1), activation)
+    config = training.TrainingConfig(
+        epochs=3, learning_rate=0.05, batch_size=batch_size
+    )
+    labels = rng.integers(0, 10, 24).astype(np.int32)
+    with jax.enable_x64():
+        start = doubled(victim.init(key))
+        images = rng.random((24, 10, 10, 1))
+        tangent = rng.normal(size=images.shape[1:])
+
+        def theta(victim, image):
+            train = training.algorithm(victim, config)
+            fixed = (images[1:], labels[1:])
+            return victim.flatten(train(start, fixed, (image, labels[0]), key))
+
+        found, expected = (
+            (
+                *jax.jit(
+                    lambda image, v=each: jax.jvp(
+                        lambda z: theta(v, z), (image,), (tangent,)
+                    )
+                )(images[0]),
+                jax.jit(jax.grad(lambda image, v=each: (theta(v, image) ** 2).sum()))(
+                    images[0]
+                ),
+            )
+            for each in (victim, dataclasses.replace(victim, groups=None))
+        )
+    assert np.abs(expected[1]).max() > 1e-5
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
