@@ -37,7 +37,7 @@ AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Train = Callable[..., Params]
-REVISION = 1  # of A and the keys it gets; see `shadow.records`
+REVISION = 2  # of A and the keys it gets; see `shadow.records`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
