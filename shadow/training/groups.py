@@ -57,14 +57,29 @@ def gradient(
     """
     converted, pull = jax.vjp(groups.convert, params)
 
-    def add(total: Any, group: Cut) -> tuple[Any, None]:
+    def of_group(group: Cut) -> Any:
         def loss(weights: Any) -> Array:
             each = losses(groups.apply(weights, group.images), group.labels)
             return (group.weights * each).sum()
 
-        return jax.tree.map(jnp.add, total, jax.grad(loss)(converted)), None
+        return jax.grad(loss)(converted)
 
-    start = jax.tree.map(jnp.zeros_like, converted)
+    return pull(total(of_group, converted, examples))[0]
+
+
+def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
+    """The sum of a tree of arrays over groups, one group at a time.
+
+    Args:
+      of_group: a group -> a tree of arrays.
+      like: a tree of arrays of the same shapes.
+      examples: from `cut`.
+    """
+
+    def add(before: Any, group: Cut) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, before, of_group(group)), None
+
+    start = jax.tree.map(jnp.zeros_like, like)
     # Reverse mode through training keeps nothing of a group but its sum.
     kept = jax.checkpoint(add, prevent_cse=False)
-    return pull(jax.lax.scan(kept, start, examples)[0])[0]
+    return jax.lax.scan(kept, start, examples)[0]

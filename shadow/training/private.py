@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 
 from dp import gradient
 from dp.gradient import PrivacyConfig
+from shadow import devices
+from shadow.training import groups as grouped
 from shadow.victims import Params, Victim
 
 AnyArray = Array | np.ndarray
@@ -43,6 +45,24 @@ class PrivateSteps:
     ) -> Params:
         """The sum of clipped gradients; `part` is 1 for those that take part, or 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
+        groups = self.victim.groups if devices.cache_bound() else None
+        if groups is None or len(images) <= groups.size:
+            return self._clipped_sum(params, images, labels, part)
+        weights = jnp.ones(len(images), images.dtype) if part is None else part
+
+        def of_group(group: grouped.Cut) -> Params:
+            return self._clipped_sum(params, *group)
+
+        examples = grouped.cut(groups, images, labels, weights)
+        return grouped.total(of_group, params, examples)
+
+    def _clipped_sum(
+        self,
+        params: Params,
+        images: Array,
+        labels: Array,
+        part: Float[Array, " examples"] | None,
+    ) -> Params:
         victim, clip_norm = self.victim, self.privacy.clip_norm
         assert clip_norm is not None
         tapped = victim.tapped
