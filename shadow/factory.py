@@ -266,6 +266,9 @@ def models_per_batch(algorithm: Algorithm, num_fixed: int) -> int:
     if not isinstance(algorithm, GradientDescent):
         return _UNKNOWN_WIDTH
     images = min(algorithm.training.batch_size or num_fixed, num_fixed)
+    groups = algorithm.victim.groups
+    if groups is not None and devices.cache_bound():
+        images = min(images, groups.size)
     of_one = 4 * images * _activation_units(algorithm.victim)
     if jax.default_backend() == "cpu":
         budget, most = 2 * devices.cache_bytes(), 64

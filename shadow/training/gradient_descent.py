@@ -30,6 +30,7 @@ from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
 from shadow.victims import Params, Slice, Victim
+from shadow.victims.groups import Groups
 
 OPTIMISERS = ("adam", "sgd")
 SHUFFLINGS = ("auto", "known", "unknown")
@@ -205,8 +206,14 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
     """
     optimise = optimiser(config)
     private = PrivateSteps(victim=victim, privacy=config.privacy, losses=cross_entropy)
-    by_groups = devices.cache_bound() and not config.privacy.on
-    groups = victim.groups if by_groups else None
+
+    def groups_for(num_fixed: int) -> Groups | None:
+        """The form for few examples at a time, where a step takes more than those."""
+        groups = victim.groups
+        if groups is None or config.privacy.on or not devices.cache_bound():
+            return None
+        count = min(config.batch_size or num_fixed, num_fixed)
+        return groups if count > groups.size else None
 
     def losses(params: Params, images: AnyArray, labels: AnyArray) -> Array:
         return cross_entropy(victim.apply(params, images), jnp.asarray(labels))
@@ -228,9 +235,12 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
         return update(state, jax.grad(loss)(state[0]))
 
     def mean_by_groups(
-        params: Params, examples: grouped.Cut, target: Target, has_target: Any
+        groups: Groups,
+        params: Params,
+        examples: grouped.Cut,
+        target: Target,
+        has_target: Any,
     ) -> Params:
-        assert groups is not None
         total = grouped.gradient(groups, cross_entropy, params, examples)
         of_target = jax.grad(target_loss)(params, target)
         count = examples.weights.sum() + has_target
@@ -244,6 +254,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
         """With groups, the fixed images are prepared ones."""
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
+        groups = groups_for(num_fixed)
         size = min(config.batch_size or 0, num_fixed + 1)
         batches = epoch_batches(key, num_fixed + 1, size)
 
@@ -254,7 +265,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
             if groups is not None:
                 weights = from_fixed.astype(images.dtype)
                 batch = grouped.cut(groups, images[rows], labels[rows], weights)
-                mean = mean_by_groups(state[0], batch, target, has_target)
+                mean = mean_by_groups(groups, state[0], batch, target, has_target)
                 return update(state, mean), None
             count = from_fixed.sum() + has_target
 
@@ -302,6 +313,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
             raise ValueError("Private training needs noise_key.")
 
         pieces: grouped.Cut | None = None
+        groups = groups_for(len(fixed[0]))
         if groups is not None:
             images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])
             fixed = images, labels
@@ -312,8 +324,9 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
             if config.privacy.on:
                 keys = step_keys(key, noise_key, number)
                 return private_step(state, fixed, target, *keys), None
-            if config.batch_size is None and pieces is not None:
-                return update(state, mean_by_groups(state[0], pieces, target, 1)), None
+            if config.batch_size is None and groups is not None and pieces is not None:
+                mean = mean_by_groups(groups, state[0], pieces, target, 1)
+                return update(state, mean), None
             if config.batch_size is None:
                 return full_batch_epoch(state, fixed, target), None
             order = jax.random.fold_in(key, number)

@@ -31,6 +31,7 @@ Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
 
 ARCHITECTURES = ("mlp", "cnn", "affine")
+_ROWS = 1000  # examples of a dense network at once, where there are more
 _SMALLEST_FOR_CNN = 10
 
 
@@ -217,7 +218,10 @@ def build(
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply
-    return dataclasses.replace(victim, first=FirstLayer(first, after))
+    groups = Groups(
+        size=_ROWS, prepare=jnp.asarray, convert=lambda p: p, apply=victim.apply
+    )
+    return dataclasses.replace(victim, first=FirstLayer(first, after), groups=groups)
 
 
 def _tapped(
