@@ -21,6 +21,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -199,7 +200,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="turns of each timing")
     parser.add_argument("--kills", type=int, default=4)
     arguments = parser.parse_args()
-    line: dict[str, object] = disturbed(arguments.blocks, arguments.kills)
+    with contextlib.redirect_stdout(sys.stderr):  # Ray speaks of what it lost
+        line: dict[str, object] = disturbed(arguments.blocks, arguments.kills)
     rates: dict[str, list[float]] = {}
     kinds: dict[str, Callable[[int], float]] = {
         "ray": lambda count: by_ray(count, arguments.blocks),

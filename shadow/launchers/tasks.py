@@ -11,10 +11,12 @@ that runs out of memory, and doesn't say which block that was.
 """
 
 import collections
+import contextlib
 import dataclasses
 import importlib
 import os
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -73,7 +75,13 @@ class RayTasks:
           ImportError: Ray isn't installed; names the extra.
           RuntimeError: blocks that can't be made; says which and why.
         """
-        ray = module()
+        # What Ray has to say of lost workers goes to stderr; stdout is the caller's.
+        with contextlib.redirect_stdout(sys.stderr):
+            self._run(module(), prepare, progress, on_block)
+
+    def _run(
+        self, ray: Any, prepare: Prepare, progress: bool, on_block: Callable[[], None]
+    ) -> None:
         works = prepare()  # the stores are there before the first worker looks
         began = not ray.is_initialized()
         if began:
