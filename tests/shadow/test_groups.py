@@ -114,7 +114,7 @@ def test_the_size_of_groups_and_empty_images_dont_matter(size, key, rng):
     )
 
 
-@pytest.mark.parametrize(("activation", "batch_size"), [("elu", None), ("relu", 9)])
+@pytest.mark.parametrize(("activation", "batch_size"), [("elu", None), ("relu", 12)])
 def test_derivatives_of_training_are_those_of_the_plain_form(
     activation, batch_size, key, rng
 ):
@@ -150,3 +150,26 @@ def test_derivatives_of_training_are_those_of_the_plain_form(
     assert np.abs(expected[1]).max() > 1e-5
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-10)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1_300])
+def test_a_large_fixed_set_trains_by_groups_of_a_thousand(batch_size, key, rng):
+    victim = victims.build(
+        victims.VictimConfig(widths=(5,)), image_shape=(3, 3, 1), num_classes=4
+    )
+    config = training.TrainingConfig(epochs=3, batch_size=batch_size)
+    images = rng.random((2_301, 3, 3, 1))
+    labels = rng.integers(0, 4, 2_301).astype(np.int32)
+    with jax.enable_x64():
+        start = doubled(victim.init(key))
+
+        def theta(victim):
+            train = jax.jit(training.algorithm(victim, config))
+            fixed = (images[1:], labels[1:])
+            trained = train(start, fixed, (images[0], labels[0]), key)
+            return np.asarray(victim.flatten(trained))
+
+        found, expected = map(theta, (victim, dataclasses.replace(victim, groups=None)))
+        begun = np.asarray(victim.flatten(start))
+    assert np.abs(found - begun).max() > 0.01
+    np.testing.assert_allclose(found, expected, atol=1e-12)
