@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from informed import cli
-from informed.cli import commands
+from informed.cli import configuration
 from informed.runs import sweep
 from shadow import checks
 
@@ -113,7 +113,7 @@ def test_again_it_does_nothing_and_a_lost_point_is_made_again(finished, config, 
 )
 def test_bad_sweeps_are_refused_before_anything_runs(fields, message):
     values = {"title": "t", "base": "b"} | fields
-    digits = commands._values([f"--config={ROOT / 'configs' / 'digits.py'}"])[0]
+    digits = configuration.values([f"--config={ROOT / 'configs' / 'digits.py'}"])[0]
     with pytest.raises(ValueError, match=message):
         sweep.points(checks.build(sweep.SweepConfig, values, "sweep"), digits)
 

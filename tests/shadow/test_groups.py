@@ -114,7 +114,13 @@ def test_the_size_of_groups_and_empty_images_dont_matter(size, key, rng):
     )
 
 
-@pytest.mark.parametrize(("activation", "batch_size"), [("elu", None), ("relu", 12)])
+@pytest.mark.parametrize(
+    ("activation", "batch_size"),
+    [
+        pytest.param("elu", None, marks=pytest.mark.slow),
+        pytest.param("relu", 12),
+    ],
+)
 def test_derivatives_of_training_are_those_of_the_plain_form(
     activation, batch_size, key, rng
 ):

@@ -94,6 +94,7 @@ def on_ray(cluster):
     return RayTasks(memory=1 << 28)
 
 
+@pytest.mark.slow
 def test_ray_makes_the_same_bytes_though_a_worker_is_killed(
     tmp_path, on_ray, undisturbed
 ):
