@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from shadow import devices, files
-from shadow.store import ShadowModels, ShadowStore
+from shadow.models import ShadowModels
+from shadow.store import ShadowStore
 from shadow.views import View
 
 

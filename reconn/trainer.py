@@ -33,9 +33,10 @@ from reconn.placement import Placement
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
 from shadow import checks, files, records, views
+from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
-from shadow.store import ShadowModels, ShadowStore
+from shadow.store import ShadowStore
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
 

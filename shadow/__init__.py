@@ -10,6 +10,7 @@ records    what made the things in a folder, and whether they may be gone on wit
 
 from shadow.data import Examples, Split, load, register_source, split, split_by_indices
 from shadow.factory import Factory
+from shadow.models import ShadowModels
 from shadow.records import (
     ConfigurationMismatchError,
     NotMadeError,
@@ -17,7 +18,7 @@ from shadow.records import (
     accepting_other_versions,
 )
 from shadow.release import Release, publish
-from shadow.store import CorruptBlockError, ShadowModels, ShadowStore
+from shadow.store import CorruptBlockError, ShadowStore
 from shadow.training import (
     Algorithm,
     GradientDescent,

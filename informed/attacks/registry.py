@@ -27,7 +27,8 @@ from informed.attacks.reconn import ReconnAttack
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import checks
-from shadow.store import ShadowModels, ShadowStore
+from shadow.models import ShadowModels
+from shadow.store import ShadowStore
 from shadow.views import EVERYTHING, View
 
 PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")

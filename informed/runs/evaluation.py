@@ -15,8 +15,9 @@ from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import STAGES, Paths, Stage
 from shadow import data, files, places, records, victims
+from shadow.models import ShadowModels
 from shadow.records import Record
-from shadow.store import ShadowModels, ShadowStore
+from shadow.store import ShadowStore
 
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10

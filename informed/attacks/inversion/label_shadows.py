@@ -3,7 +3,7 @@
 import numpy as np
 
 from reconn import features, kernel
-from shadow.store import ShadowModels
+from shadow.models import ShadowModels
 from shadow.views import EVERYTHING
 
 _OF_STARTS = kernel.KernelConfig(scale=16.0)  # smooth, for outliers

@@ -15,7 +15,7 @@ from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Coordinates
 from informed.attacks.inversion.label_shadows import LabelShadows
 from informed.attacks.inversion.retraining import Retraining
-from shadow.store import ShadowModels
+from shadow.models import ShadowModels
 
 
 @dataclasses.dataclass(frozen=True)

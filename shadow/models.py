@@ -1,0 +1,52 @@
+"""Shadow models in memory: weights and the targets they were trained on."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float32, Int32
+
+from shadow import checks
+from shadow.data import Examples
+from shadow.manifests import digest
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ShadowModels:
+    """Trained models and the targets they were trained on, in memory.
+
+    Raises: ValueError: arrays that don't have one row per model.
+    """
+
+    weights: Float32[np.ndarray, "models params"]
+    images: Float32[np.ndarray, "models height width channels"]
+    labels: Int32[np.ndarray, " models"]
+
+    def __post_init__(self) -> None:
+        if not len(self.weights) == len(self.images) == len(self.labels):
+            raise ValueError(
+                f"Expected one row per model in weights, images and labels, got"
+                f" {len(self.weights)}, {len(self.images)} and {len(self.labels)}."
+            )
+
+    @classmethod
+    def of(cls, weights: np.ndarray, targets: Examples) -> "ShadowModels":
+        """Models, and the examples they were trained on, in the same order."""
+        return cls(weights=weights, images=targets.images, labels=targets.labels)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return tuple(self.images.shape[1:])
+
+    def blocks(self) -> "Iterator[ShadowModels]":
+        """Everything as one block; what `ShadowStore.blocks` does piece by piece."""
+        yield self
+
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        arrays = (self.weights, self.images, self.labels)
+        return checks.fingerprint([digest(values) for values in arrays])
