@@ -23,6 +23,7 @@ import numpy as np
 import informed
 import shadow
 from benchmarks import resumed
+from informed.attacks.inversion.config import ENGINES
 from shadow import devices
 
 
@@ -34,6 +35,10 @@ def main() -> None:
     parser.add_argument("--architecture", default="mlp")
     parser.add_argument("--learning_rate", type=float, default=0.2)
     parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--activation", default="elu")
+    parser.add_argument("--optimiser", default="sgd")
+    parser.add_argument("--batch_size", type=int, default=None, help="known order")
+    parser.add_argument("--engine", default="auto", choices=ENGINES)
     parser.add_argument("--targets", type=int, default=10)
     parser.add_argument("--public", type=int, default=6000, help="images, at most")
     parser.add_argument("--neighbours", type=int, default=600, help="a label")
@@ -51,7 +56,9 @@ def main() -> None:
         seed=arguments.seed,
     )
     victim = shadow.build_victim(
-        shadow.VictimConfig(architecture=arguments.architecture),
+        shadow.VictimConfig(
+            architecture=arguments.architecture, activation=arguments.activation
+        ),
         image_shape=pool.image_shape,
         num_classes=pool.num_classes,
     )
@@ -59,7 +66,10 @@ def main() -> None:
         algorithm=shadow.GradientDescent(
             victim=victim,
             training=shadow.TrainingConfig(
-                learning_rate=arguments.learning_rate, epochs=arguments.epochs
+                optimiser=arguments.optimiser,
+                learning_rate=arguments.learning_rate,
+                batch_size=arguments.batch_size,
+                epochs=arguments.epochs,
             ),
         ),
         fixed=split.fixed,
@@ -81,6 +91,9 @@ def main() -> None:
             {
                 "seconds_per_target": round(seconds, 2),
                 "trainings_per_target": round(seconds / one_training),
+                "median_trainings": float(
+                    np.median([line["trainings"] for line in done])
+                ),
                 "median_mse": float(f"{np.median(errors):.2g}"),
                 "largest_mse": float(f"{errors.max():.2g}"),
                 "exact_fraction": float(exact.mean()),
@@ -113,7 +126,10 @@ def _measure(
     release = shadow.publish(factory.train(left))
     knowledge = informed.Knowledge.informed(factory, public=split.shadow)
     attack = informed.TrainingInversion(
-        config=informed.InversionConfig(neighbours=arguments.neighbours), progress=True
+        config=informed.InversionConfig(
+            neighbours=arguments.neighbours, engine=arguments.engine
+        ),
+        progress=True,
     )
     start = time.perf_counter()
     found = attack.each(release, knowledge, key=jax.random.key(arguments.seed + 1))
@@ -123,6 +139,7 @@ def _measure(
             "mse": float(informed.mse(image[None], each.images)[0]),
             "label_right": bool(np.asarray(each.labels)[0] == label),
             "certified": bool(np.asarray(each.certified)[0]),
+            "trainings": int(np.asarray(each.trainings)[0]),
         }
         done.append(line)
         resumed.append(arguments.out, line)

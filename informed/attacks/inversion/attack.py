@@ -103,8 +103,7 @@ class TrainingInversion:
             else:
                 labels = knowledge.labels[i : i + 1]
             guess = None if guesses is None else guesses[i][None]
-            starts = solver.starts.of(published.theta, labels[:, None], guess)
-            best = _first_explained(solver.solve(published, start) for start in starts)
+            best = _first_explained(solver.attempts(published, labels[:, None], guess))
             runs, before = solver.runs.runs, runs
             yield dataclasses.replace(
                 _reconstruction(best),
@@ -140,8 +139,7 @@ class TrainingInversion:
         results = []
         for i, row in enumerate(labels):
             published = Published.of(release, i)
-            starts = solver.starts.of(published.theta, row[None], None)
-            best = _first_explained(solver.solve(published, s) for s in starts)
+            best = _first_explained(solver.attempts(published, row[None], None))
             results.append(_reconstruction(best))
         return results
 

@@ -3,9 +3,11 @@
 import dataclasses
 
 from informed.attacks.inversion import coordinates
+from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-REVISION = 1  # of the attack; see `shadow.records`
+REVISION = 2  # of the attack; see `shadow.records`
+ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",
     "label_components",
@@ -23,6 +25,10 @@ class InversionConfig:
     """How hard to try.
 
     Attributes:
+      engine: "derivatives" (`gauss_newton`), "clouds" of runs (`clouds`), or "auto":
+        clouds where training bends so much that derivatives lead nowhere, otherwise
+        derivatives, and clouds where they have failed and pixels are at most 1,000.
+      clouds: how clouds are cast.
       coordinates: "components" or "pixels".
       stages: numbers of components of the stages before the last; the last stage has
         all of them. Those that are not fewer than the pixels are left out.
@@ -48,6 +54,8 @@ class InversionConfig:
       exact_mse: and `expected_mse` at most a quarter of this.
     """
 
+    engine: str = "auto"
+    clouds: CloudConfig = dataclasses.field(default_factory=CloudConfig)
     coordinates: str = "components"
     stages: tuple[int, ...] = (16, 60, 300)
     steps: int = 8
@@ -65,6 +73,7 @@ class InversionConfig:
     exact_mse: float = 1e-6
 
     def __post_init__(self) -> None:
+        checks.choice("engine", self.engine, ENGINES)
         checks.choice("coordinates", self.coordinates, coordinates.KINDS)
         for field in _COUNTS:
             checks.at_least(field, getattr(self, field), 1)

@@ -78,6 +78,23 @@ class Space:
         """The coordinates of images (unknown, ...)."""
         return (self._whole.of(images) - self._centre).ravel()
 
+    def of_each(self, images: np.ndarray) -> np.ndarray:
+        """The same for several values of all points, (values, unknown, ...)."""
+        apart = self._whole.of(images) - self._centre
+        return apart.reshape(len(images), -1)
+
+    def completed(
+        self, slopes: Float[np.ndarray, "unknowns outputs"]
+    ) -> Float[np.ndarray, "unknowns outputs"]:
+        """Slopes that are known where black pixels stay black, for every direction.
+
+        A direction of u that lights one moves the others alone.
+        """
+        size = len(self._whole)
+        of_basis = self._whole.mean + self._without.basis
+        onto = self._whole.of(of_basis.reshape(-1, *self._whole.image_shape))
+        return (onto @ slopes.reshape(-1, size, slopes.shape[1])).reshape(slopes.shape)
+
     def kept(self, components: int) -> np.ndarray:
         """The directions of the first components of every point."""
         size, unknown = len(self._whole), len(self.labels)

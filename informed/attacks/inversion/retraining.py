@@ -17,11 +17,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from informed.threat import Knowledge, require_told
+from shadow.factory import models_per_batch
 from shadow.parallel import Runs
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
 
+_MANY = 4  # batches, beyond which larger ones are worth compiling
 Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 
@@ -68,6 +70,7 @@ class Retraining:
         self.start = None if start is None else np.asarray(start, self.dtype)
         self._told_key = knowledge.training_key
         self._width = width
+        self._crowd = models_per_batch(self.algorithm, len(self.fixed))
         self._draw_keys = jax.random.split(key, draws if self.random else 1)
         self.runs = 0
 
@@ -90,16 +93,22 @@ class Retraining:
         """Of the runs that theta is the mean of."""
         return np.arange(len(self._draw_keys) if self.averaged else 1)
 
-    def _runner(self, algorithm: Any) -> Runs:
-        width = self._width
-        if algorithm.capabilities.batched:
-            width = -(-width // jax.local_device_count())
+    def _runner(self, algorithm: Any, width: int | None = None) -> Runs:
+        if width is None:
+            width = self._width
+            if algorithm.capabilities.batched:
+                width = -(-width // jax.local_device_count())
         data = self.fixed.images, self.fixed.labels
         return Runs(algorithm, data, self.draw, width=width, dtype=self.dtype)
 
     @functools.cached_property
     def _quiet(self) -> Runs:
         return self._runner(self.algorithm.quiet())
+
+    @functools.cached_property
+    def _many(self) -> Runs:
+        """For many points at once, as fast as the factory."""
+        return self._runner(self.algorithm.quiet(), self._crowd)
 
     @functools.cached_property
     def _noisy(self) -> Runs:
@@ -114,7 +123,9 @@ class Retraining:
         numbers = self.draw_numbers
         count = len(numbers)
         self.runs += count * len(images)
-        found = self._quiet(
+        batched = self.algorithm.capabilities.batched
+        many = batched and count * len(images) > _MANY * self._width
+        found = (self._many if many else self._quiet)(
             np.repeat(images, count, axis=0),
             np.repeat(labels, count, axis=0),
             np.tile(numbers, len(images)),

@@ -6,14 +6,15 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion import coordinates, gauss_newton, levels
+from informed.attacks.inversion import clouds, coordinates, gauss_newton, levels
 from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Space
@@ -39,6 +40,9 @@ _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
 _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
+_BENT, _BENT_RADIUS = 0.3, 0.1  # second differences over first, at this radius
+_BENT_MOVES, _BENT_LABELS = 4, 3
+_MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Solver:
             config, self.runs, self.coordinates, images, labels, start_key
         )
         self._levels = levels.above_zero(images) if config.levels else None
+        self._range = float(images.min()), float(images.max())
         self._dark = self.runs.never_lit()
         self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -104,10 +109,26 @@ class Solver:
     def rank_labels(self, published: Published) -> tuple[np.ndarray, float]:
         """Labels worth trying, best first.
 
-        By the residual of the map linearised at the mean image of each class.
+        By the residual of the map linearised at the mean image of each class; where it
+        bends, by the nearest theta of a public image of each class.
 
         Returns: labels; residual of the second over that of the first.
         """
+        costs = self._distances(published) if self.bent else self._linear(published)
+        order = np.argsort(costs)
+        quotients = np.asarray(costs)[order] / costs[order[0]]
+        # Starts from theta itself are in an order of their own.
+        worth = self.bent | (quotients <= self.config.label_factor)
+        margin = float(quotients[1]) if len(order) > 1 else np.inf
+        return order[worth][: self.config.labels_tried], margin
+
+    def _distances(self, published: Published) -> list[float]:
+        """Squared, from theta to the nearest shadow model of each class."""
+        classes = range(self.runs.num_classes)
+        return [self.starts.nearest(published.theta, label) for label in classes]
+
+    def _linear(self, published: Published) -> list[float]:
+        """Residuals of the map linearised at the mean image of each class."""
         informative = ~self.runs.weights_of(self._dark)
         costs = []
         for label in range(self.runs.num_classes):
@@ -118,12 +139,8 @@ class Solver:
             along = rotation.T @ (matrix @ residual)
             whole = residual @ residual
             damped = np.maximum(spectrum, 0) + _RANKING_DAMPING * whole
-            costs.append(whole - np.sum(along**2 / damped))
-        order = np.argsort(costs)
-        quotients = np.array(costs)[order] / costs[order[0]]
-        worth = order[quotients <= self.config.label_factor]
-        margin = float(quotients[1]) if len(order) > 1 else np.inf
-        return worth[: self.config.labels_tried], margin
+            costs.append(float(whole - np.sum(along**2 / damped)))
+        return costs
 
     def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
         """Theta and its Jacobian in the first components at a class's mean image."""
@@ -160,6 +177,59 @@ class Solver:
 
     # The solution
 
+    def attempts(
+        self,
+        published: Published,
+        labels: np.ndarray,
+        guess: np.ndarray | None,
+    ) -> Iterator[Candidate]:
+        """Candidates from one start after the other, the most promising first.
+
+        Args:
+          published: the release.
+          labels: (candidates, unknown), worth trying.
+          guess: (unknown, height, width, channels), or None.
+        """
+        theta = published.theta
+        if self.runs.random:
+            for start in self.starts.of(theta, labels, guess):
+                yield self._most_probable(published, start)
+            return
+        unknowns = labels.shape[1] * len(self.coordinates)
+        by_clouds = self.bent
+        if not by_clouds:
+            for start in self.starts.of(theta, labels, guess):
+                yield self._by_derivatives(published, start)
+        if self.config.engine == "derivatives":
+            return
+        if by_clouds or unknowns <= _MOST_UNKNOWNS:
+            starts = self.starts.near(theta, labels, guess)
+            for start in starts if by_clouds else itertools.islice(starts, 1):
+                yield self._by_clouds(published, start)
+
+    @functools.cached_property
+    def bent(self) -> bool:
+        """Whether theta bends or jumps too much for derivatives to lead far.
+
+        Second differences of whole trainings against first ones, at mean images: a few
+        per cent for smooth training, most of a whole for ReLU and for chaos.
+        """
+        if self.config.engine != "auto":
+            return self.config.engine == "clouds"
+        rng = np.random.default_rng(0)
+        moves = _BENT_RADIUS * rng.standard_normal((_BENT_MOVES, len(self.coordinates)))
+        quotients = []
+        for label in range(min(_BENT_LABELS, self.runs.num_classes)):
+            u = self.coordinates.of(self.starts.mean_image(label)[None])[0]
+            images = self.coordinates.images(
+                u + np.concatenate([0 * moves[:1], moves, -moves])
+            )
+            thetas = self.runs.thetas(images[:, None], np.full((len(images), 1), label))
+            up, down = np.split(thetas[1:], 2)
+            second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
+            quotients.append(second / np.linalg.norm(up - down, axis=1))
+        return not float(np.median(quotients)) < _BENT  # NaN: training diverged
+
     def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
         if published.deviations is not None or not self._dark.any():
@@ -174,20 +244,25 @@ class Solver:
         blank = np.zeros((1, 1, *self.coordinates.image_shape))
         return self.runs.thetas(blank, np.zeros((1, 1), np.int64))[0]
 
-    def solve(self, published: Published, start: Start) -> Candidate:
-        """Stage after stage; where A is random, the maximum a posteriori."""
-        if self.runs.random:
-            return self._most_probable(published, start)
-        labels = start.labels
+    def _begun(
+        self, published: Published, start: Start
+    ) -> tuple[Space, np.ndarray, noises.Independent, bool]:
+        """Coordinates, u of the start, noise there, and whether dark pixels are lit."""
         black, lit = self._black_or_lit(published)
-        flat = start.images.reshape(len(labels), -1).astype(np.float64)
+        flat = start.images.reshape(len(start.labels), -1).astype(np.float64)
         begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
-        space = self._space(labels, black)
-        noise = self._noise(published, begin.reshape(start.images.shape), labels)
+        images = begin.reshape(start.images.shape)
+        space = self._space(start.labels, black)
+        noise = self._noise(published, images, start.labels)
+        return space, space.of(images), noise, bool(lit.any())
+
+    def _by_derivatives(self, published: Published, start: Start) -> Candidate:
+        """Gauss-Newton, stage after stage."""
+        labels = start.labels
+        space, u, noise, lit = self._begun(published, start)
         exact = published.deviations is None
         enough = _FLOOR_FACTOR * len(published.theta) if exact else 0.0
-        u = space.of(begin.reshape(start.images.shape))
-        known = None if lit.any() else self._known(noise, start)
+        known = None if lit else self._known(noise, start)
         give_up, times = _PATIENT if start.patient else _QUICK
         slopes: gauss_newton.Slopes | None = None
         size = len(self.coordinates)
@@ -210,6 +285,45 @@ class Solver:
             )
         assert slopes is not None
         return self._candidate(published, space, u, noise, slopes)
+
+    def _by_clouds(self, published: Published, start: Start) -> Candidate:
+        """Clouds of runs; see `clouds`."""
+        space, u, noise, _ = self._begun(published, start)
+        count, params = self._levels, len(published.theta)
+
+        def runs(us: np.ndarray) -> np.ndarray:
+            labels = np.tile(start.labels, (len(us), 1))
+            return self.runs.thetas(space.images(us), labels)
+
+        def allowed(us: np.ndarray) -> np.ndarray:
+            return space.of_each(np.clip(space.images(us), *self._range))
+
+        def likely(us: np.ndarray) -> np.ndarray:
+            assert count is not None
+            return space.of_each(levels.nearest(space.images(us), count))
+
+        def explained(residual: np.ndarray) -> bool:
+            squared = np.sum(noise.whiten(residual) ** 2)
+            return bool(squared <= self.config.noise_factor * params)
+
+        found = clouds.minimise(
+            runs,
+            published.theta,
+            u,
+            config=self.config.clouds,
+            rng=np.random.default_rng(0),
+            allowed=allowed,
+            likely=None if count is None else likely,
+            explained=explained,
+        )
+        slopes = noise.whiten(space.completed(found.slopes)).T
+        return self._candidate(
+            published,
+            space,
+            found.u,
+            noise,
+            gauss_newton.Slopes(Linearised(slopes, np.eye(len(u)))),
+        )
 
     def _most_probable(self, published: Published, start: Start) -> Candidate:
         """The maximum a posteriori in as many components as the draws can tell apart.

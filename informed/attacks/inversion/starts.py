@@ -79,6 +79,23 @@ class Starts:
                 images = [self._member(int(label), number) for label in row]
                 yield self._start(row, images, number)
 
+    def near(
+        self, theta: np.ndarray, labels: np.ndarray, guess: np.ndarray | None
+    ) -> Iterator[Start]:
+        """The guess; then what is read out of theta, without the mean images.
+
+        Args: as for `of`.
+        """
+        starts = self.of(theta, labels, guess)
+        means = 0 if guess is None else len(labels)
+        for number, start in enumerate(starts):
+            if number != means or labels.shape[1] > 1:
+                yield start
+
+    def nearest(self, theta: np.ndarray, label: int) -> float:
+        """Squared distance from theta to the nearest shadow model of a class."""
+        return float(self._shadows(label).nearest(theta, 1)[0][0])
+
     def _start(self, labels: np.ndarray, images: list, number: int) -> Start:
         """A start; the first one is hurried."""
         stacked = np.stack(images)
