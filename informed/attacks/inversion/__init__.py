@@ -7,12 +7,14 @@ solver        one release from one start: stages, weighting, certificate
 retraining    A as the adversary runs it, with its derivatives
 coordinates   pixels, or scaled principal components
 gauss_newton  least squares with a very expensive Jacobian
+clouds        least squares by runs alone, for kinks
 levels        digital images take few values
 noise         what of theta no reconstruction can explain
 label_shadows a few shadow models of one label, where outliers start from
 """
 
 from informed.attacks.inversion.attack import TrainingInversion
+from informed.attacks.inversion.clouds import CloudConfig
 from informed.attacks.inversion.config import InversionConfig
 
-__all__ = ["InversionConfig", "TrainingInversion"]
+__all__ = ["CloudConfig", "InversionConfig", "TrainingInversion"]

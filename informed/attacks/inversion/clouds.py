@@ -187,17 +187,21 @@ def minimise(
             failures, radius = failures + 1, config.failed * radius
             continue
         cloud, values = cloud[there], values[there]
-        fit = regress(cloud - u, values - value, slopes)
+        centre = value if np.isfinite(value).all() else values.mean(axis=0)
+        fit = regress(cloud - u, values - centre, slopes)
         slopes = fit.slopes
-        moved = step(fit, value + fit.intercept - aim, radius)
+        moved = step(fit, centre + fit.intercept - aim, radius)
         tried = allowed(u + FACTORS[:, None] * moved)
         if likely is not None:
             tried = np.concatenate([tried, likely(tried)])
         points = np.concatenate([u[None], tried, cloud])
         outputs = np.concatenate([value[None], runs(tried), values])
         away = _squares((outputs - aim) / fit.deviations)
-        within = np.mean(_squares((values - value) / fit.deviations))
+        within = np.mean(_squares((values - centre) / fit.deviations))
         best = int(np.argmin(away))
+        if not within:  # the cloud is smaller than the rounding of its points
+            u, value = points[best], outputs[best]
+            break
         error = config.reach * radius * np.sqrt(away[best] / within)
         failures = 0 if best else failures + 1
         if not best:

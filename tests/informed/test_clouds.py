@@ -1,0 +1,199 @@
+"""Clouds of runs: against closed forms, and planted answers behind kinks and jumps."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import informed
+import shadow
+from informed.attacks.inversion import (
+    CloudConfig,
+    InversionConfig,
+    TrainingInversion,
+    clouds,
+)
+from informed.attacks.inversion.solver import Solver
+from informed.threat import Knowledge
+
+KEY = jax.random.key(0)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+@settings(max_examples=25, deadline=None)
+def test_a_linear_function_is_seen_through(seed, unknowns):
+    """Whatever was believed before; noise only where there is some."""
+    rng = np.random.default_rng(seed)
+    moves = rng.normal(size=(40, unknowns))
+    slopes = rng.normal(size=(unknowns, 3))
+    changes = 0.5 + moves @ slopes
+    changes[:, 2] += 0.1 * rng.normal(size=40)
+    fit = clouds.regress(moves, changes, rng.normal(size=(unknowns, 3)))
+    np.testing.assert_allclose(fit.slopes[:, :2], slopes[:, :2], atol=1e-5)
+    np.testing.assert_allclose(fit.intercept[:2], 0.5, atol=1e-5)
+    assert fit.misfit[:2].max() < 1e-8
+    assert 0.1 / 2 < np.sqrt(fit.misfit[2]) < 0.1 * 2
+
+
+def test_few_points_correct_known_slopes_and_do_not_forget_them(rng):
+    """Against the least change that explains the points, which Broyden would take."""
+    known, moves = rng.normal(size=(30, 4)), rng.normal(size=(8, 30))
+    truth = known + 0.1 * rng.normal(size=(30, 4))
+    fit = clouds.regress(moves, moves @ truth, known)
+    before, after = np.linalg.norm(known - truth), np.linalg.norm(fit.slopes - truth)
+    assert after < before
+    apart = moves - moves.mean(axis=0)
+    across = np.eye(30) - np.linalg.pinv(apart) @ apart
+    np.testing.assert_allclose(across @ fit.slopes, across @ known, atol=1e-9)
+
+
+def test_the_step_in_closed_form(rng):
+    """Weighted least squares with a penalty, as a longer least-squares problem."""
+    fit = clouds.Fit(
+        slopes=rng.normal(size=(5, 20)),
+        intercept=np.zeros(20),
+        misfit=rng.uniform(0.1, 2, size=20),
+    )
+    residual, radius = rng.normal(size=20), 0.3
+    rows = np.concatenate([(fit.slopes / fit.deviations).T, np.eye(5) / (3 * radius)])
+    right = np.concatenate([-residual / fit.deviations, np.zeros(5)])
+    expected = np.linalg.lstsq(rows, right, rcond=None)[0]
+    np.testing.assert_allclose(clouds.step(fit, residual, radius), expected, rtol=1e-8)
+
+
+def kinked(rng, unknowns, outputs=60):
+    """Folds and small jumps everywhere; (function, a point, its value)."""
+    first = rng.normal(size=(unknowns, 40))
+    second = rng.normal(size=(40, outputs))
+    jumps = rng.normal(size=(40, outputs))
+
+    def function(us):
+        inner = us @ first
+        steps = np.floor(20 * inner) / 20 - inner
+        return np.maximum(inner, 0.1 * inner) @ second + 0.1 * steps @ jumps
+
+    truth = 0.5 * rng.normal(size=unknowns)
+    return function, truth, function(truth[None])[0]
+
+
+@pytest.mark.parametrize("unknowns", [4, 12])
+def test_a_planted_point_behind_kinks_and_jumps(unknowns, rng):
+    """Derivatives of its pieces point elsewhere; clouds come near in all directions."""
+    function, truth, aim = kinked(rng, unknowns)
+    found = clouds.minimise(
+        function, aim, np.zeros(unknowns), config=CloudConfig(points=48), rng=rng
+    )
+    assert np.linalg.norm(truth) > 0.5
+    assert np.linalg.norm(found.u - truth) < 0.02
+    np.testing.assert_allclose(found.value, function(found.u[None])[0], atol=1e-9)
+
+
+def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
+    function, truth, _ = kinked(rng, 6)
+    truth = np.round(truth, 1)
+    run = []
+
+    def recorded(us):
+        run.append(us)
+        return function(us)
+
+    aim = function(truth[None])[0]
+    found = clouds.minimise(
+        recorded,
+        aim,
+        np.zeros(6),
+        config=CloudConfig(points=48),
+        rng=rng,
+        allowed=lambda us: np.clip(us, -1, 1),
+        likely=lambda us: np.clip(np.round(us, 1), -1, 1),
+        explained=lambda residual: not residual.any(),
+    )
+    np.testing.assert_array_equal(np.round(found.u, 9), truth)
+    assert np.abs(np.concatenate(run)).max() <= 1
+
+
+def test_runs_that_diverge_are_left_out(rng):
+    function, truth, aim = kinked(rng, 4)
+
+    def broken(us):
+        values = function(us)
+        values[us[:, 0] > truth[0] + 0.4] = np.nan
+        return values
+
+    found = clouds.minimise(
+        broken, aim, np.zeros(4), config=CloudConfig(points=48), rng=rng
+    )
+    assert np.linalg.norm(found.u - truth) < 0.05
+    lost = clouds.minimise(
+        lambda us: np.full((len(us), 3), np.nan),
+        np.zeros(3),
+        np.zeros(4),
+        config=CloudConfig(),
+        rng=rng,
+    )
+    np.testing.assert_array_equal(lost.u, 0)
+
+
+@pytest.fixture(scope="module")
+def parts(digits):
+    return shadow.split(digits, num_fixed=60, num_shadow=600, num_test=3, seed=0)
+
+
+def make(parts, activation, **fields):
+    config = shadow.VictimConfig(widths=(8,), activation=activation)
+    return shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10),
+            training=shadow.TrainingConfig(**fields),
+        ),
+        fixed=parts.fixed,
+        key=jax.random.key(7),
+        role="released",
+        width=8,
+    )
+
+
+def test_relu_is_inverted_exactly_and_the_attack_knows(parts):
+    """Without labels, where derivatives alone lead nowhere."""
+    factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 2))
+    release = shadow.publish(factory.train(targets))
+    told = Knowledge.informed(factory, public=parts.shadow)
+    config = InversionConfig(clouds=CloudConfig(points=64, rounds=30), starts=2)
+    found = TrainingInversion(config=config)(release, told, key=KEY)
+    exact = informed.mse(targets.images, found.images) <= 1e-6
+    assert exact.any()
+    np.testing.assert_array_equal(found.certified, exact)
+    np.testing.assert_array_equal(found.labels[exact], targets.labels[exact])
+    assert (found.label_margins >= 1).all()
+
+
+def test_another_fixed_set_explains_nothing(parts):
+    factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
+    told = Knowledge.informed(factory, public=parts.shadow)
+    told = dataclasses.replace(
+        told, fixed=parts.shadow.take(slice(0, 60)), labels=targets.labels
+    )
+    config = InversionConfig(clouds=CloudConfig(rounds=3), starts=1, neighbours=20)
+    release = shadow.publish(factory.train(targets))
+    found = TrainingInversion(config=config)(release, told, key=KEY)
+    assert not found.certified.any()
+
+
+@pytest.mark.parametrize(
+    ("activation", "bent"), [("elu", False), ("tanh", False), ("relu", True)]
+)
+def test_kinks_are_measured(activation, bent, parts):
+    factory = make(parts, activation, epochs=40)
+    told = Knowledge.informed(factory, public=parts.shadow)
+    assert Solver(InversionConfig(), told, KEY).bent is bent
+
+
+@pytest.mark.parametrize(
+    "fields", [{"points": 7}, {"radius": 0.0}, {"shrink": 2.0}, {"grow": 0.5}], ids=str
+)
+def test_wrong_settings_are_refused_by_name(fields):
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        CloudConfig(**fields)
