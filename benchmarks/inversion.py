@@ -12,6 +12,7 @@ that was cut off goes on there.
 """
 
 import argparse
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 import informed
 import shadow
 from benchmarks import resumed
+from benchmarks.inversion_table import matched
 from informed.attacks.inversion.config import ENGINES
 from shadow import devices
 
@@ -40,6 +42,9 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, default=None, help="known order")
     parser.add_argument("--engine", default="auto", choices=ENGINES)
     parser.add_argument("--targets", type=int, default=10)
+    parser.add_argument(
+        "--unknown", type=int, default=1, help="targets missing at once; labels told"
+    )
     parser.add_argument("--public", type=int, default=6000, help="images, at most")
     parser.add_argument("--neighbours", type=int, default=600, help="a label")
     parser.add_argument("--seed", type=int, default=0)
@@ -81,7 +86,7 @@ def main() -> None:
     start = time.perf_counter()
     factory.train(full)
     one_training = (time.perf_counter() - start) / len(full)
-    done = _measure(arguments, factory, split)
+    done = (_together if arguments.unknown > 1 else _measure)(arguments, factory, split)
     errors = np.array([line["mse"] for line in done])
     certified = np.array([line["certified"] for line in done])
     exact = errors <= informed.InversionConfig().exact_mse
@@ -144,6 +149,49 @@ def _measure(
         done.append(line)
         resumed.append(arguments.out, line)
         start = time.perf_counter()
+    return done
+
+
+def _together(
+    arguments: argparse.Namespace, factory: shadow.Factory, split: shadow.Split
+) -> list[dict[str, Any]]:
+    """One line per target; those of a release are unknown together."""
+    fields = vars(arguments)
+    settings = {name: fields[name] for name in sorted(fields) if name != "out"}
+    done = resumed.lines(arguments.out, settings)
+    knowledge = informed.Knowledge.informed(factory, public=split.shadow)
+    attack = informed.TrainingInversion(
+        config=informed.InversionConfig(engine=arguments.engine)
+    )
+    count = arguments.unknown
+    for begin in range(len(done), arguments.targets - count + 1, count):
+        points = split.test.take(slice(begin, begin + count))
+        known = split.fixed
+        larger = dataclasses.replace(
+            factory,
+            fixed=dataclasses.replace(
+                known,
+                images=np.concatenate([known.images, points.images[:-1]]),
+                labels=np.concatenate([known.labels, points.labels[:-1]]),
+            ),
+        )
+        release = shadow.publish(larger.train(points.take(slice(-1, None))))
+        start = time.perf_counter()
+        found = attack.several(
+            release, knowledge, points.labels[None], key=jax.random.key(1)
+        )[0]
+        seconds = (time.perf_counter() - start) / count
+        errors = matched(points.images, found.images)
+        for error, certified in zip(errors, np.asarray(found.certified), strict=True):
+            line = {
+                "seconds": seconds,
+                "mse": float(error),
+                "label_right": True,  # it is told
+                "certified": bool(certified),
+                "trainings": 0,  # not counted for several
+            }
+            done.append(line)
+            resumed.append(arguments.out, line)
     return done
 
 

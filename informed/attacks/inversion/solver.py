@@ -207,28 +207,32 @@ class Solver:
             for start in starts if by_clouds else itertools.islice(starts, 1):
                 yield self._by_clouds(published, start)
 
-    @functools.cached_property
+    @property
     def bent(self) -> bool:
-        """Whether theta bends or jumps too much for derivatives to lead far.
-
-        Second differences of whole trainings against first ones, at mean images: a few
-        per cent for smooth training, most of a whole for ReLU and for chaos.
-        """
+        """Whether clouds come first."""
         if self.config.engine != "auto":
             return self.config.engine == "clouds"
+        return not self.bending < _BENT  # NaN: training diverged
+
+    @functools.cached_property
+    def bending(self) -> float:
+        """How far theta is from changing linearly with the target.
+
+        Second differences of whole trainings over first ones, at mean images: a few per
+        cent for smooth training, most of a whole for ReLU and for chaos.
+        """
         rng = np.random.default_rng(0)
         moves = _BENT_RADIUS * rng.standard_normal((_BENT_MOVES, len(self.coordinates)))
         quotients = []
         for label in range(min(_BENT_LABELS, self.runs.num_classes)):
             u = self.coordinates.of(self.starts.mean_image(label)[None])[0]
-            images = self.coordinates.images(
-                u + np.concatenate([0 * moves[:1], moves, -moves])
-            )
-            thetas = self.runs.thetas(images[:, None], np.full((len(images), 1), label))
+            around = u + np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
+            images = self.coordinates.images(around)[:, None]
+            thetas = self.runs.thetas(images, np.full((len(images), 1), label))
             up, down = np.split(thetas[1:], 2)
             second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
             quotients.append(second / np.linalg.norm(up - down, axis=1))
-        return not float(np.median(quotients)) < _BENT  # NaN: training diverged
+        return float(np.median(quotients))
 
     def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""

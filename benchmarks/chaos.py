@@ -1,0 +1,169 @@
+"""How fast differences grow in training, and whether the training can be inverted.
+
+    python -m benchmarks.chaos --targets=4 --out=runs/chaos.jsonl
+
+Digits and their negatives (bright images), fixed set 100, 100 epochs, full batches and
+batches of 25 in known order, learning rates from stable to chaotic. Before anything is
+attacked, the adversary measures on public images of the target's label how a small
+difference of the image grows in theta: `exponent` is the finite-time Lyapunov exponent,
+ln(|difference after all epochs| / |after the first|) per epoch; `quotient` is the
+growth in units of the image; `bend` is second over first differences of theta at a
+tenth of a standard deviation. Then the target is inverted, its label told; exact: an
+MSE of at most 1e-6. One JSON line at the end: how well each of the three predicts, by
+AUC, which targets are exact. Each run is kept as soon as it is done.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+import informed
+import shadow
+from benchmarks import resumed
+from informed.attacks.inversion import CloudConfig
+from informed.attacks.inversion.solver import Solver
+from shadow import devices
+
+RATES = (0.05, 0.1, 0.2, 0.4)
+BATCHES = (None, 25)
+SHADES = ("digits", "negatives")
+EPOCHS = 100
+PAIRS = 24
+SMALL = 1e-4  # a pixel, of the differences
+PREDICTORS = ("exponent", "quotient", "bend")
+# Shorter than the default: a run that is not inverted by then seldom is.
+CONFIG = informed.InversionConfig(
+    starts=2, neighbours=150, clouds=CloudConfig(points=96, rounds=30)
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--targets", type=int, default=4, help="a setting")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=None, help="a file of JSON lines")
+    arguments = parser.parse_args()
+    devices.one_a_core()
+    settings = {"seed": arguments.seed, "targets": arguments.targets}
+    done = resumed.lines(arguments.out, settings)
+    there = {(line["setting"], line["target"]) for line in done}
+    for shade, batch, rate in itertools.product(SHADES, BATCHES, RATES):
+        name = f"{shade}, batch {batch or 'full'}, learning rate {rate}"
+        left = [i for i in range(arguments.targets) if (name, i) not in there]
+        for line in _measured(arguments, shade, batch, rate, left):
+            line = {"setting": name, **line}
+            done.append(line)
+            resumed.append(arguments.out, line)
+            print(json.dumps(line), flush=True)
+    print(json.dumps(summary(done)))
+
+
+def summary(done: list[dict[str, Any]]) -> dict[str, Any]:
+    """The last line."""
+    failed = [not line["exact"] for line in done]
+    both = len(set(failed)) == 2
+    aucs = {
+        f"auc_of_{name}": (
+            round(float(roc_auc_score(failed, [line[name] for line in done])), 3)
+            if both
+            else None
+        )
+        for name in PREDICTORS
+    }
+    return {"runs": len(done), "exact": len(done) - sum(failed), **aucs}
+
+
+def _measured(
+    arguments: argparse.Namespace,
+    shade: str,
+    batch: int | None,
+    rate: float,
+    left: list[int],
+) -> Iterator[dict[str, Any]]:
+    """A line for each of these targets of one setting."""
+    if not left:
+        return
+    pool = shadow.load("digits")
+    if shade == "negatives":
+        pool = dataclasses.replace(pool, images=1 - pool.images)
+    split = shadow.split(
+        pool,
+        num_fixed=100,
+        num_shadow=1500,
+        num_test=arguments.targets,
+        seed=arguments.seed,
+    )
+    factory = _factory(split, rate, batch, EPOCHS, arguments.seed)
+    first = _factory(split, rate, batch, 1, arguments.seed)
+    weights = factory.train(split.test)
+    told = informed.Knowledge.informed(factory, public=split.shadow)
+    bend = Solver(CONFIG, told, jax.random.key(2)).bending
+    for i in left:
+        label = split.test.labels[i : i + 1]
+        public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
+        last, begun, moved = _growth(factory, first, public)
+        found = informed.TrainingInversion(config=CONFIG)(
+            shadow.publish(weights[i : i + 1]),
+            dataclasses.replace(told, labels=label),
+            key=jax.random.key(1),
+        )
+        error = float(informed.mse(split.test.images[i : i + 1], found.images)[0])
+        yield {
+            "target": i,
+            "exponent": float(np.log(last / begun) / (EPOCHS - 1)),
+            "quotient": float(np.log10(last / moved)),
+            "bend": bend,
+            "mse": error,
+            "exact": error <= CONFIG.exact_mse,
+            "certified": bool(np.asarray(found.certified)[0]),
+            "trainings": int(np.asarray(found.trainings)[0]),
+        }
+
+
+def _factory(
+    split: shadow.Split, rate: float, batch: int | None, epochs: int, seed: int
+) -> shadow.Factory:
+    victim = shadow.build_victim(
+        shadow.VictimConfig(), image_shape=split.fixed.image_shape, num_classes=10
+    )
+    training = shadow.TrainingConfig(
+        learning_rate=rate, batch_size=batch, epochs=epochs
+    )
+    return shadow.Factory(
+        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        fixed=split.fixed,
+        key=jax.random.key(seed),
+        role="released",
+    )
+
+
+def _growth(
+    factory: shadow.Factory, first: shadow.Factory, public: shadow.Examples
+) -> tuple[float, float, float]:
+    """Medians over pairs: difference of theta at the end, after an epoch; of images."""
+    rng = np.random.default_rng(0)
+    rows = rng.choice(len(public), PAIRS)
+    base = public.take(rows)
+    images = base.images + SMALL * rng.standard_normal(base.images.shape)
+    near = dataclasses.replace(base, images=images.astype(np.float32))
+    last = np.linalg.norm(factory.train(near) - factory.train(base), axis=1)
+    begun = np.linalg.norm(first.train(near) - first.train(base), axis=1)
+    apart = (near.images - base.images).reshape(PAIRS, -1)
+    return (
+        float(np.median(last)),
+        float(np.median(begun)),
+        float(np.median(np.linalg.norm(apart, axis=1))),
+    )
+
+
+if __name__ == "__main__":
+    main()
