@@ -154,6 +154,7 @@ def _growth(
     rows = rng.choice(len(public), PAIRS)
     base = public.take(rows)
     images = base.images + SMALL * rng.standard_normal(base.images.shape)
+    images = np.clip(images, 0, 1)
     near = dataclasses.replace(base, images=images.astype(np.float32))
     last = np.linalg.norm(factory.train(near) - factory.train(base), axis=1)
     begun = np.linalg.norm(first.train(near) - first.train(base), axis=1)

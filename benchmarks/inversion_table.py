@@ -27,6 +27,7 @@ import informed
 import reconn
 import shadow
 from benchmarks import resumed, tensor_float
+from benchmarks.trainings import RECIPES, Recipe, train_by
 from shadow import devices
 from shadow.training import algorithm
 
@@ -48,6 +49,11 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "width=100": {"widths": (100,)},
     "widths=10,10": {"widths": (10, 10)},
     "weight_decay=0.001": {"weight_decay": 0.001},
+    "adam, learning_rate=0.003, relu": {
+        "optimiser": "adam",
+        "learning_rate": 0.003,
+        "activation": "relu",
+    },
     "adam, learning_rate=0.001": {"optimiser": "adam", "learning_rate": 0.001},
     "batch=64, order known": {"batch_size": 64},
     "batch=64, order known, learning_rate=0.05": {"batch_size": 64, **SLOW},
@@ -109,6 +115,8 @@ class Bench:
         """(name, measurement) of every row."""
         for name, fields in TRAININGS.items():
             yield f"training: {name}", lambda fields=fields: self.training(fields)
+        for name, recipe in RECIPES.items():
+            yield f"own: {name}", lambda recipe=recipe: self.own(recipe)
         for form in FORMATS:
             yield f"releases: {form}", lambda form=form: self.release(form)
         yield "releases: summed in another order", lambda: self.release("reordered")
@@ -159,6 +167,17 @@ class Bench:
         if self.arguments.reconn:
             row |= self.learned(factory, release)
         return row
+
+    def own(self, recipe: Recipe) -> dict[str, Any]:
+        """Training as users write it (`trainings`), on a fixed set of 100."""
+        factory = shadow.Factory(
+            algorithm=shadow.JaxFunction(train=train_by(recipe)),
+            fixed=self.split.fixed.take(slice(0, 100)),
+            key=jax.random.key(0),
+            role="released",
+        )
+        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        return self.attack(shadow.publish(factory.train(self.split.test)), told)
 
     def release(self, form: str) -> dict[str, Any]:
         """Weights in fewer bits, or rounded differently in training."""
