@@ -73,6 +73,13 @@ class Knowledge:
                     f"Expected {{}} of {expected} parameters, those of this victim, got"
                     f" {params}.",
                 )
+        start = self.initialisation
+        if start is not None and np.ndim(start) == 2 and len(start) != len(release):
+            raise checks.FieldError(
+                "initialisation",
+                f"Expected one {{}} for all, or one per release, {len(release)}, got"
+                f" {len(start)}.",
+            )
         if self.labels is not None and len(self.labels) != len(release):
             raise checks.FieldError(
                 "labels",

@@ -10,6 +10,11 @@ null_space  directions in which D_- has no extent
 retrained   small families: training from every seed
 """
 
-from informed.attacks.seeds.recovery import NOT_FOUND, RecoveredSeeds, recover
+from informed.attacks.seeds.recovery import (
+    NOT_FOUND,
+    RecoveredSeeds,
+    makes_its_own_start,
+    recover,
+)
 
-__all__ = ["NOT_FOUND", "RecoveredSeeds", "recover"]
+__all__ = ["NOT_FOUND", "RecoveredSeeds", "makes_its_own_start", "recover"]

@@ -100,6 +100,12 @@ def recover(
     return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
 
 
+def makes_its_own_start(knowledge: Knowledge) -> bool:
+    """Whether A draws theta_0 itself, from its own key, as functions of users do."""
+    assert knowledge.algorithm is not None
+    return knowledge.algorithm.initialise(jax.random.key(0)) is None
+
+
 def _by_other_ways(seeds: np.ndarray, way: str, searched: int) -> RecoveredSeeds:
     return RecoveredSeeds(
         seeds=seeds,
