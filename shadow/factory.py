@@ -106,22 +106,32 @@ class Factory:
 
     @functools.cached_property
     def _runs(self) -> Runs:
+        assert self.width is not None  # chosen when made
+        data = self.fixed.images, self.fixed.labels
+        return Runs(self.algorithm, data, self._draw, width=self.width)
+
+    def _draw(self, number: Any) -> Draw:
+        """All randomness of a model."""
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
         private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
+        own = jax.random.fold_in(private, number)
+        init_key, own_key, noise_key = jax.random.split(own, 3)
+        return Draw(
+            start=algorithm.initialise(init_key) if shared is None else shared,
+            key=algorithm.own_key(own_key) if known is None else known,
+            noise_key=noise_key,
+        )
 
-        def draw(number: Any) -> Draw:
-            own = jax.random.fold_in(private, number)
-            init_key, own_key, noise_key = jax.random.split(own, 3)
-            return Draw(
-                start=algorithm.initialise(init_key) if shared is None else shared,
-                key=algorithm.own_key(own_key) if known is None else known,
-                noise_key=noise_key,
-            )
+    def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
+        """Theta_0 of some models, by their numbers: what the developer keeps secret.
 
-        assert self.width is not None  # chosen when made
-        data = self.fixed.images, self.fixed.labels
-        return Runs(algorithm, data, draw, width=self.width)
+        Raises: ValueError: A makes its own.
+        """
+        draws = [self._draw(np.int32(number)).start for number in ids]
+        if not draws or draws[0] is None:
+            raise ValueError("This algorithm draws theta_0 itself; there is none here.")
+        return np.stack([np.asarray(start) for start in draws])
 
     def blocks_at_once(self, store: ShadowStore) -> int:
         """How many blocks of a store are trained at once, at least one."""

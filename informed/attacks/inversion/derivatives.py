@@ -8,7 +8,7 @@ pushes, pulls     single products with the Jacobian and its transpose, for large
 """
 
 import functools
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +61,7 @@ class Differentiated(Retraining):
         super()._make_programs()
         _ = self._data, self._columns, self._pull, self._span
 
-    def at(self, release: int) -> Self:
+    def at(self, release: int) -> "Retraining":
         """See `Retraining.at`."""
         other = super().at(release)
         if other is not self and self._span is not None:

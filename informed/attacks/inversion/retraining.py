@@ -10,7 +10,7 @@ do: `derivatives` where it is a function of JAX, `repeats` where it can only be 
 
 import copy
 import functools
-from typing import Any, Self
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +76,7 @@ class Retraining:
         self._draw_keys = jax.random.split(key, draws if self.random else 1)
         self.runs = 0
 
-    def at(self, release: int) -> Self:
+    def at(self, release: int) -> "Retraining":
         """The same programs from theta_0 of another release."""
         if self.starts is None or len(self.starts) == 1:
             return self

@@ -18,6 +18,7 @@ Source: ours.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 
@@ -27,6 +28,7 @@ from jaxtyping import Array, Float, Int
 
 from informed.attacks.seeds import laws, null_space, retrained, search, still
 from informed.attacks.seeds.laws import Law
+from informed.attacks.seeds.search import Screen
 from informed.attacks.seeds.still import Still
 from informed.threat import Knowledge
 from shadow.release import Release
@@ -80,16 +82,10 @@ def recover(
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
     assert family is not None
-    thetas = release.weights.astype(np.float64)
-    deviations = np.zeros_like(thetas)
-    if release.deviations is not None:
-        deviations = np.asarray(release.deviations, np.float64)
-    own_key, rest_key = jax.random.split(key)
-    stays = still.find(knowledge, family, own_key)
-    if stays is not None:
-        tells = Telling.of(stays, family, thetas, deviations, rest_key)
-        if tells is not None:
-            return tells.search(progress=progress)
+    tells = telling(release, knowledge, key=key)
+    if tells is not None:
+        return tells.search(progress=progress)
+    thetas, rest_key = release.weights.astype(np.float64), jax.random.fold_in(key, 2)
     test = null_space.of(knowledge, family)
     if test is not None and len(family) <= MOST_DRAWN:
         seeds = test.search(family, thetas, progress=progress)
@@ -98,6 +94,27 @@ def recover(
         seeds = retrained.search(knowledge, family, thetas, rest_key, progress=progress)
         return _by_other_ways(seeds, "training", len(family))
     return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
+
+
+def telling(
+    release: Release, knowledge: Knowledge, *, key: Array
+) -> "Telling | None":
+    """The weights by which seeds are searched; None where none stays as it was.
+
+    Args, Raises: as for `recover`.
+    """
+    knowledge.require(release, "fixed", "algorithm", "seeds")
+    family = knowledge.seeds
+    assert family is not None
+    thetas = release.weights.astype(np.float64)
+    deviations = np.zeros_like(thetas)
+    if release.deviations is not None:
+        deviations = np.asarray(release.deviations, np.float64)
+    own_key, rest_key = jax.random.split(key)
+    stays = still.find(knowledge, family, own_key)
+    if stays is None:
+        return None
+    return Telling.of(stays, family, thetas, deviations, rest_key)
 
 
 def makes_its_own_start(knowledge: Knowledge) -> bool:
@@ -190,21 +207,28 @@ class Telling:
             first=one,
         )
 
+    @functools.cached_property
+    def _screens(self) -> list[Screen]:
+        """Of each pass."""
+        return [
+            search.screen(
+                self.family,
+                self.still.elements[list(picked)].tolist(),
+                self.laws,
+                self.first,
+            )
+            for picked in self.passes
+        ]
+
     def sweeps(
         self, wanted: np.ndarray, number: int, start: int, *, progress: bool = False
     ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """Pass `number` over the seeds from `start` on, for some releases."""
         picked = self.passes[number]
-        screen = search.screen(
-            self.family,
-            self.still.elements[list(picked)].tolist(),
-            self.laws,
-            self.first,
-        )
         values = self.values[np.ix_(wanted, picked)]
         margins = self.tolerances[np.ix_(wanted, picked)]
         return search.sweep(
-            screen,
+            self._screens[number],
             values - margins,
             values + margins,
             start,
@@ -232,7 +256,7 @@ class Telling:
                 searched += end - begin
                 begin = end
                 for row, seed in hits:
-                    share = self.agreement(wanted[row], seed)
+                    share = self.agreement(int(wanted[row]), seed)
                     if share > agreement[wanted[row]]:
                         seeds[wanted[row]], agreement[wanted[row]] = seed, share
                 if (seeds[wanted] != NOT_FOUND).all():

@@ -56,6 +56,23 @@ class Screen:
         """`draw`, compiled."""
         return jax.jit(self.draw)
 
+    @functools.cached_property
+    def program(self) -> Callable[..., Array]:
+        """(first seeds (devices,), bounds) -> which seeds hit some release, (n,)."""
+
+        def hits(start: Array, low: Array, high: Array) -> Array:
+            seeds = start[0] + jnp.arange(self.chunk, dtype=jnp.uint32)
+            values = self.draw(seeds)[: self.first]
+            found = jnp.zeros(self.chunk, bool)
+            for release in range(_AT_ONCE):
+                inside = jnp.ones(self.chunk, bool)
+                for i, value in enumerate(values):
+                    inside &= (value >= low[i, release]) & (value <= high[i, release])
+                found |= inside
+            return found
+
+        return sharded(hits, (BY_ROW, EVERYWHERE, EVERYWHERE), BY_ROW)
+
 
 def screen(
     family: SeedFamily, elements: Sequence[int], known: Sequence[Law], first: int = 1
@@ -115,7 +132,7 @@ def sweep(
         ]
         devices = jax.local_device_count()
         step = screen.chunk * devices
-        program = _program(screen)
+        program = screen.program
         offsets = np.arange(devices, dtype=np.uint32) * np.uint32(screen.chunk)
     bar = tqdm(
         total=stop - start,
@@ -154,27 +171,6 @@ def sweep(
 def _padded(group: range) -> np.ndarray:
     """As many releases as a program takes; the last one again and again."""
     return np.minimum(np.arange(_AT_ONCE) + group.start, group.stop - 1)
-
-
-def _program(screen: Screen) -> Any:
-    """(first seeds (devices,), bounds) -> which seeds hit some release, (n,) bool."""
-
-    def hits(first: Array, low: Array, high: Array) -> Array:
-        seeds = first[0] + jnp.arange(screen.chunk, dtype=jnp.uint32)
-        values = screen.draw(seeds)[: screen.first]
-        found = jnp.zeros(screen.chunk, bool)
-        for release in range(_AT_ONCE):
-            inside = [
-                (value >= low[i, release]) & (value <= high[i, release])
-                for i, value in enumerate(values)
-            ]
-            all_inside = inside[0]
-            for each in inside[1:]:
-                all_inside &= each
-            found |= all_inside
-        return found
-
-    return sharded(hits, (BY_ROW, EVERYWHERE, EVERYWHERE), BY_ROW)
 
 
 def _whose(
