@@ -13,8 +13,8 @@ seeds_recovered: models whose theta_0 is that of the seed that was found
 exact, certified: targets at an MSE of 0; reconstructions that the attack certifies
 stationary_mse_median, stationary_exact, stationary_labels_right: of the digits
 
-With --out every piece is kept, and a run that was cut off goes on there. --only=seeds or
---only=stationary leaves the other half out.
+With --out every piece is kept, and a run that was cut off goes on there. --only=seeds
+or --only=stationary leaves the other half out.
 """
 
 import argparse
@@ -133,9 +133,7 @@ def search(
     before = of_kind(done, "sweep")
     at = before[-1]["next"] if before else told.seeds.start
     if at < told.seeds.stop:
-        tells = recovery.telling(
-            release, told, key=jax.random.key(arguments.seed + 1)
-        )
+        tells = recovery.telling(release, told, key=jax.random.key(arguments.seed + 1))
         if tells is None:
             raise SystemExit("No weight of these models stays where it was.")
         wanted = np.arange(len(release))

@@ -39,8 +39,8 @@ class Knowledge:
         order of mini-batches, or of everything in a function of the user's.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
-      seeds: the family of seeds that theta_0 was drawn from, where the code is known and
-        the seed is not; it can be searched (`attacks.seeds`).
+      seeds: the family of seeds that theta_0 was drawn from, where the code is known
+        and the seed is not; it can be searched (`attacks.seeds`).
     """
 
     fixed: Examples | None = None

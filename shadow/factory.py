@@ -110,18 +110,23 @@ class Factory:
         data = self.fixed.images, self.fixed.labels
         return Runs(self.algorithm, data, self._draw, width=self.width)
 
-    def _draw(self, number: Any) -> Draw:
-        """All randomness of a model."""
+    @functools.cached_property
+    def _draw(self) -> Callable[[Any], Draw]:
+        """All randomness of a model, by its number; traced where A is batched."""
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
         private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
-        own = jax.random.fold_in(private, number)
-        init_key, own_key, noise_key = jax.random.split(own, 3)
-        return Draw(
-            start=algorithm.initialise(init_key) if shared is None else shared,
-            key=algorithm.own_key(own_key) if known is None else known,
-            noise_key=noise_key,
-        )
+
+        def draw(number: Any) -> Draw:
+            own = jax.random.fold_in(private, number)
+            init_key, own_key, noise_key = jax.random.split(own, 3)
+            return Draw(
+                start=algorithm.initialise(init_key) if shared is None else shared,
+                key=algorithm.own_key(own_key) if known is None else known,
+                noise_key=noise_key,
+            )
+
+        return draw
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
         """Theta_0 of some models, by their numbers: what the developer keeps secret.

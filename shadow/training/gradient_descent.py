@@ -56,8 +56,8 @@ class TrainingConfig:
         through D_- + z in a new random order; its last batch may be smaller.
       weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
       initialisation: "shared", known to the adversary, or "random", one per model, or
-        "seeded": one per model, as `jax.random.key(seed)` draws it from a secret integer
-        of 32 bits, which is what training scripts do.
+        "seeded": one per model, as `jax.random.key(seed)` draws it from a secret
+        integer of 32 bits, which is what training scripts do.
       shuffling: "known": one order of mini-batches for all models, which is public;
         "unknown": a new one per model, which nobody is told. No effect on full batches.
         With privacy it decides who knows which examples take part in which step:

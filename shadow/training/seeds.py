@@ -68,9 +68,11 @@ class SeedFamily:
 
         return jax.jit(theta)
 
-    def own_key(self, seed: int) -> Any:
-        """What an A that makes its own theta_0 takes: a JAX key, or the seed."""
-        return jax.random.key(np.uint32(seed)) if self.generator == "threefry" else seed
+    def own_key(self, seed: Any) -> Any:
+        """What an A that makes its own theta_0 takes: a JAX key, or an int."""
+        if self.generator == "threefry":
+            return jax.random.key(jnp.uint32(seed))
+        return int(seed)
 
 
 def _array(leaf: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Seeds: generators against the libraries themselves, planted seeds, and their absence."""
+"""Seeds: generators against the libraries themselves; planted seeds; none at all."""
 
 import dataclasses
 
@@ -250,7 +250,8 @@ def bright(parts, *, noise):
 @pytest.mark.parametrize("fields", [{}, {"weight_decay": 0.01}, {"batch_size": 32}])
 def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
     few = dataclasses.replace(
-        bright(parts, noise=0.05), fixed=bright(parts, noise=0.05).fixed.take(np.r_[:40])
+        bright(parts, noise=0.05),
+        fixed=bright(parts, noise=0.05).fixed.take(np.r_[:40]),
     )
     _, release, told, _ = world(few, secrets=[4000, 123], stop=5000, **fields)
     found = seeds.recover(release, told, key=KEY)
@@ -343,7 +344,7 @@ def test_a_secret_random_state_of_scikit_learn(parts):
 
 def test_an_unknown_initialisation_is_no_defence(parts):
     """Neither seed nor label are told; every pixel comes out, certified."""
-    factory, release, told, targets = world(parts, secrets=[31_000, 5], stop=40_000)
+    _, release, told, targets = world(parts, secrets=[31_000, 5], stop=40_000)
     assert told.initialisation is None
     attack = informed.TrainingInversion(config=InversionConfig(stages=(16,)))
     found = attack(release, told, key=KEY)
@@ -449,7 +450,9 @@ def test_what_recovery_needs_and_is_not_told_is_named(parts):
         less = dataclasses.replace(told, **{field: None})
         with pytest.raises(ValueError, match=f"told {field}; this adversary isn't"):
             seeds.recover(release, less, key=KEY)
-    wrong = dataclasses.replace(told.seeds, draw=lambda key: jax.random.normal(key, (9,)))
+    wrong = dataclasses.replace(
+        told.seeds, draw=lambda key: jax.random.normal(key, (9,))
+    )
     with pytest.raises(ValueError, match=r"seeds.draw gives 9 weights"):
         seeds.recover(release, dataclasses.replace(told, seeds=wrong), key=KEY)
 

@@ -23,7 +23,7 @@ found by damped Gauss-Newton (`gauss_newton`) through the whole training run
   regression on a few hundred public images that were trained on.
 
 Where theta_0 isn't told but the family of seeds it was drawn from is, the seed of each
-release is searched first (`informed.attacks.seeds`), and the rest is as if it were told.
+release is searched first (`informed.attacks.seeds`); the rest is as if it were told.
 
 The certificate: at a true target the residual is the rounding noise of A, which the
 adversary measures by training again with z changed in its last digits. So they know
@@ -138,11 +138,13 @@ class TrainingInversion:
             return untold
         if seeds.makes_its_own_start(knowledge):
             keys = [family.own_key(int(seed)) for seed in found.seeds]
-            told = functools.cache(
-                lambda i: Solver(
-                    self.config, dataclasses.replace(knowledge, training_key=keys[i]), key
-                )
-            )
+
+            @functools.lru_cache(maxsize=1)
+            def with_key(release: int) -> Solver:
+                told = dataclasses.replace(knowledge, training_key=keys[release])
+                return Solver(self.config, told, key)
+
+            told: Callable[[int], Solver] = with_key
         else:
             starts = np.stack([family.theta(max(int(s), 0)) for s in found.seeds])
             known = dataclasses.replace(knowledge, initialisation=starts)

@@ -85,8 +85,9 @@ class NullSpace:
     def _starts(self, family: SeedFamily) -> Callable[[np.ndarray], np.ndarray]:
         """C Q^T W_0 of some seeds, (seeds, k, units)."""
         if family.generator != "threefry":
-            return lambda seeds: self.factor * np.stack(
-                [self._along(family.theta(int(seed))) for seed in seeds]
+            return lambda seeds: (
+                self.factor
+                * np.stack([self._along(family.theta(int(seed))) for seed in seeds])
             )
         directions = jnp.asarray(self.directions, jnp.float32)
 

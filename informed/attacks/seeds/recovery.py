@@ -1,7 +1,7 @@
 """The seed of each release, and with it theta_0.
 
-THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which library,
-which code), not the seed. White-box release.
+THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
+library, which code), not the seed. White-box release.
 
 Three ways, the first that applies:
 
@@ -96,9 +96,7 @@ def recover(
     return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
 
 
-def telling(
-    release: Release, knowledge: Knowledge, *, key: Array
-) -> "Telling | None":
+def telling(release: Release, knowledge: Knowledge, *, key: Array) -> "Telling | None":
     """The weights by which seeds are searched; None where none stays as it was.
 
     Args, Raises: as for `recover`.
@@ -169,7 +167,9 @@ class Telling:
         tolerances /= stays.factor
         hit = _hit(stays, tolerances)
         # Even if all agree, could that be chance?
-        if _log_chance(len(family), len(elements), len(elements), hit) > np.log(_CHANCE):
+        if _log_chance(len(family), len(elements), len(elements), hit) > np.log(
+            _CHANCE
+        ):
             return None
         known: list[Law] = []
         usable = np.arange(len(elements))
@@ -225,8 +225,8 @@ class Telling:
     ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
         """Pass `number` over the seeds from `start` on, for some releases."""
         picked = self.passes[number]
-        values = self.values[np.ix_(wanted, picked)]
-        margins = self.tolerances[np.ix_(wanted, picked)]
+        values = self.values[np.ix_(wanted, np.array(picked))]
+        margins = self.tolerances[np.ix_(wanted, np.array(picked))]
         return search.sweep(
             self._screens[number],
             values - margins,
@@ -237,7 +237,7 @@ class Telling:
         )
 
     def agreement(self, release: int, seed: int) -> float:
-        """Share of the still weights that are those of a seed; 0 where chance is one."""
+        """Share of the still weights that a seed has; 0 where chance explains it."""
         start = self.family.theta(seed)[self.still.elements]
         agree = np.abs(start - self.values[release]) <= self.tolerances[release]
         hit = _hit(self.still, self.tolerances[release : release + 1])

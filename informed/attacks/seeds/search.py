@@ -1,4 +1,4 @@
-"""A pass over all seeds of a family: those whose theta_0 has a few weights of the release.
+"""A pass over all seeds: those whose theta_0 has a few weights of the release.
 
 One program draws one or two weights of many seeds and compares them with what the
 releases say, all releases at once. All devices work (`shadow.devices.one_a_core`). The

@@ -82,7 +82,7 @@ def own_runs(
 
 
 def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
-    """The weights that stay, by training `_STARTS` + `_PUBLIC` models; None: none do."""
+    """The weights that stay, by training a few models; None: none do."""
     fixed, public = knowledge.fixed, knowledge.public
     assert fixed is not None
     seed_key, run_key = jax.random.split(key)
@@ -94,13 +94,15 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
     images = np.concatenate([np.repeat(fixed.images[:1], len(seeds), 0), shown.images])
     labels = np.concatenate([np.repeat(fixed.labels[:1], len(seeds), 0), shown.labels])
     numbers = np.concatenate([np.arange(len(seeds)), np.zeros(len(shown), np.int64)])
+    starts = np.stack([family.theta(int(seed)) for seed in seeds]).astype(np.float64)
+    assert knowledge.algorithm is not None
+    params = knowledge.algorithm.layout(fixed)[-1].stop
+    if starts.shape[1] != params:
+        raise ValueError(
+            f"seeds.draw gives {starts.shape[1]} weights; theta has {params}."
+        )
     runs = own_runs(knowledge, family, seeds, run_key)
     thetas = runs(images[:, None], labels[:, None], numbers).astype(np.float64)
-    starts = np.stack([family.theta(int(seed)) for seed in seeds]).astype(np.float64)
-    if starts.shape[1] != thetas.shape[1]:
-        raise ValueError(
-            f"seeds.draw gives {starts.shape[1]} weights; theta has {thetas.shape[1]}."
-        )
     first, others = thetas[: len(seeds)], thetas[len(seeds) :]
     factor = _common_factor(first, starts)
     if factor is None:

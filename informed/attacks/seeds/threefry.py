@@ -18,7 +18,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.extend import random as extended
 from jaxtyping import Array, Float, UInt32
 
@@ -117,4 +116,4 @@ def whole(draw: Callable[[Array], Any], seed: Any) -> Float[Array, " params"]:
 
 def partitionable() -> bool:
     """Whether JAX draws elements independently of the size of their array."""
-    return bool(np.asarray(jax.config.jax_threefry_partitionable))
+    return bool(getattr(jax.config, "jax_threefry_partitionable", False))

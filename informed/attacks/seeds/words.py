@@ -1,8 +1,8 @@
 """Random words of generators that other libraries use, many seeds at once, compiled.
 
 mt19937: PyTorch's on CPUs (`torch.manual_seed`, which takes 32 bits of the seed),
-NumPy's RandomState, and by way of it scikit-learn. Seeding is a recurrence of 623 steps;
-word i of the first 227 needs those up to step i + 397.
+NumPy's RandomState, and by way of it scikit-learn. Seeding is a recurrence of 623
+steps; word i of the first 227 needs those up to step i + 397.
 pcg64: NumPy's default_rng. The seed is hashed into 256 bits of state and increment;
 after that the generator can be moved on by any number of words at once.
 

@@ -67,7 +67,7 @@ class StationaryAttack:
       progress: show a bar.
     """
 
-    config: StationaryConfig = StationaryConfig()
+    config: StationaryConfig = dataclasses.field(default_factory=StationaryConfig)
     progress: bool = False
 
     def __call__(
@@ -183,9 +183,9 @@ class StationaryAttack:
                 for each in tried
             ]
             best = min(answers, key=lambda answer: answer.cost)
-        left = known + gradients.target(
-            theta, best.image[None], np.array([best.label])
-        )[0]
+        left = (
+            known + gradients.target(theta, best.image[None], np.array([best.label]))[0]
+        )
         return Reconstruction(
             images=best.image[None].astype(np.float32),
             labels=np.array([best.label]),
@@ -276,9 +276,7 @@ class Prior:
     def space(self, label: int) -> Space:
         """Images of a label, around their mean."""
         nothing = np.zeros(self.around.basis.shape[1], bool)
-        return Space(
-            self.around, np.array([label]), self.means[label][None], nothing
-        )
+        return Space(self.around, np.array([label]), self.means[label][None], nothing)
 
     def on_levels(self, image: np.ndarray) -> np.ndarray:
         """The image moved onto levels if it lies near them.

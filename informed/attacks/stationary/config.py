@@ -21,7 +21,7 @@ class StationaryConfig:
       most_params: of a victim whose Hessian is computed; it takes 16 bytes x params^2.
     """
 
-    models: int = 30
+    models: int = 16
     labels_tried: int = 3
     steps: int = 20
     levels: bool = True

@@ -9,7 +9,6 @@ training began from.
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
