@@ -20,7 +20,7 @@ from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.release import Release, publish
-from shadow.training import Algorithm
+from shadow.training import Algorithm, GradientDescent, SeedFamily
 from shadow.victims import Victim
 from shadow.views import EVERYTHING, View
 
@@ -34,19 +34,22 @@ class Knowledge:
     Attributes:
       fixed: D_-, all training points but the target.
       algorithm: the training algorithm A.
-      initialisation: (params,), theta_0.
+      initialisation: (params,), theta_0; or (releases, params), one a release.
       training_key: what A draws its own randomness from, as it takes it: the key of the
         order of mini-batches, or of everything in a function of the user's.
       public: side knowledge aux, labelled images disjoint from D_- and the targets.
       labels: (releases,), the targets' labels.
+      seeds: the family of seeds that theta_0 was drawn from, where the code is known
+        and the seed is not; it can be searched (`attacks.seeds`).
     """
 
     fixed: Examples | None = None
     algorithm: Algorithm | None = None
-    initialisation: Float[np.ndarray, " params"] | None = None
+    initialisation: Float[np.ndarray, "*releases params"] | None = None
     training_key: Any = None
     public: Examples | None = None
     labels: Int[np.ndarray, " releases"] | None = None
+    seeds: SeedFamily | None = None
 
     def require(self, release: Release, *needed: str) -> None:
         """Whether what an attack needs is told, and fits what is seen.
@@ -70,6 +73,13 @@ class Knowledge:
                     f"Expected {{}} of {expected} parameters, those of this victim, got"
                     f" {params}.",
                 )
+        start = self.initialisation
+        if start is not None and np.ndim(start) == 2 and len(start) != len(release):
+            raise checks.FieldError(
+                "initialisation",
+                f"Expected one {{}} for all, or one per release, {len(release)}, got"
+                f" {len(start)}.",
+            )
         if self.labels is not None and len(self.labels) != len(release):
             raise checks.FieldError(
                 "labels",
@@ -82,14 +92,20 @@ class Knowledge:
         """All that Definition 1 grants against the models of a factory.
 
         The initialisation and A's own randomness are told where they are public, and
-        are None where they aren't.
+        are None where they aren't. How a seed becomes theta_0 is A's code, so it is
+        told; the seed isn't.
         """
+        algorithm, seeds = factory.algorithm, None
+        if isinstance(algorithm, GradientDescent):
+            drawn = algorithm.training.initialisation == "seeded"
+            seeds = algorithm.seeds if drawn else None
         return cls(
             fixed=factory.fixed,
             algorithm=factory.algorithm,
             initialisation=factory.initialisation,
             training_key=factory.public_key,
             public=public,
+            seeds=seeds,
         )
 
 

@@ -24,6 +24,7 @@ from shadow.training import (
     GradientDescent,
     JaxFunction,
     PythonFunction,
+    SeedFamily,
     TrainingConfig,
 )
 from shadow.victims import (
@@ -49,6 +50,7 @@ __all__ = [
     "NotMadeError",
     "PythonFunction",
     "Release",
+    "SeedFamily",
     "ShadowModels",
     "ShadowStore",
     "Split",

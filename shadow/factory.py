@@ -106,6 +106,13 @@ class Factory:
 
     @functools.cached_property
     def _runs(self) -> Runs:
+        assert self.width is not None  # chosen when made
+        data = self.fixed.images, self.fixed.labels
+        return Runs(self.algorithm, data, self._draw, width=self.width)
+
+    @functools.cached_property
+    def _draw(self) -> Callable[[Any], Draw]:
+        """All randomness of a model, by its number; traced where A is batched."""
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
         private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
@@ -119,9 +126,17 @@ class Factory:
                 noise_key=noise_key,
             )
 
-        assert self.width is not None  # chosen when made
-        data = self.fixed.images, self.fixed.labels
-        return Runs(algorithm, data, draw, width=self.width)
+        return draw
+
+    def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
+        """Theta_0 of some models, by their numbers: what the developer keeps secret.
+
+        Raises: ValueError: A makes its own.
+        """
+        draws = [self._draw(np.int32(number)).start for number in ids]
+        if not draws or draws[0] is None:
+            raise ValueError("This algorithm draws theta_0 itself; there is none here.")
+        return np.stack([np.asarray(start) for start in draws])
 
     def blocks_at_once(self, store: ShadowStore) -> int:
         """How many blocks of a store are trained at once, at least one."""

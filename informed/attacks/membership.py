@@ -46,16 +46,18 @@ class RetrainingMembership:
         knowledge.require(release)
         _require_pairs(release, candidates)
         runs = Retraining(knowledge, width=_WIDTH, draws=self.draws, key=key)
-        distances = [
-            np.sum(
-                (
-                    runs.thetas(each.images[:, None], each.labels[:, None])
-                    - release.weights
-                )
-                ** 2,
-                axis=1,
+
+        def thetas(each: Examples) -> np.ndarray:
+            images, labels = each.images[:, None], each.labels[:, None]
+            if runs.starts is None or len(runs.starts) == 1:
+                return runs.thetas(images, labels)
+            rows = [slice(i, i + 1) for i in range(len(images))]
+            return np.concatenate(
+                [runs.at(r.start).thetas(images[r], labels[r]) for r in rows]
             )
-            for each in candidates
+
+        distances = [
+            np.sum((thetas(each) - release.weights) ** 2, axis=1) for each in candidates
         ]
         return (distances[1] < distances[0]).astype(np.int64)
 

@@ -24,6 +24,8 @@ from informed.attacks.kkt import KktAttack, KktConfig
 from informed.attacks.mean_image import MeanImage, MeanImageConfig
 from informed.attacks.membership import RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
+from informed.attacks.stationary import StationaryAttack, StationaryConfig
+from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import checks
@@ -193,7 +195,7 @@ for _row in (
         ),
         sees="weights",
         knows=("fixed", "algorithm"),
-        uses=("initialisation", "training_key", "public", "labels"),
+        uses=("initialisation", "training_key", "public", "labels", "seeds"),
         gives=(
             "images",
             "labels",
@@ -214,6 +216,20 @@ for _row in (
         sees="weights",
         knows=("fixed", "algorithm"),
         gives=("images", "labels", "residuals"),
+    ),
+    Row(
+        name="stationary",
+        about="the gradient that is left where training converged; no seed needed",
+        protocol="reconstruction",
+        config=StationaryConfig,
+        make=lambda config, material: StationaryAttack(
+            config=config, progress=material.progress
+        ),
+        sees="weights",
+        knows=("fixed", "algorithm"),
+        uses=("initialisation", "training_key", "public", "labels"),
+        gives=("images", "labels", "residuals", "expected_mse"),
+        revision=STATIONARY_REVISION,
     ),
     Row(
         name="membership",

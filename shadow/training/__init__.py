@@ -6,11 +6,13 @@ gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privac
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise
 max_margin        homogeneous networks until near a KKT point
+seeds             families of seeds that initialisations are drawn from
 """
 
 from shadow.training.algorithm import Algorithm, Capabilities, Draw
 from shadow.training.foreign import JaxFunction, PythonFunction
 from shadow.training.gradient_descent import (
+    INITIALISATIONS,
     OPTIMISERS,
     REVISION,
     SHUFFLINGS,
@@ -27,8 +29,10 @@ from shadow.training.gradient_descent import (
     step_keys,
     steps_taken,
 )
+from shadow.training.seeds import SeedFamily
 
 __all__ = [
+    "INITIALISATIONS",
     "OPTIMISERS",
     "REVISION",
     "SHUFFLINGS",
@@ -39,6 +43,7 @@ __all__ = [
     "GradientDescent",
     "JaxFunction",
     "PythonFunction",
+    "SeedFamily",
     "Target",
     "TrainingConfig",
     "algorithm",

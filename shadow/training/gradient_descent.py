@@ -29,11 +29,13 @@ from shadow.training import groups as grouped
 from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
+from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim
 from shadow.victims.groups import Groups
 
 OPTIMISERS = ("adam", "sgd")
 SHUFFLINGS = ("auto", "known", "unknown")
+INITIALISATIONS = ("random", "seeded", "shared")
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
@@ -53,7 +55,9 @@ class TrainingConfig:
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
         through D_- + z in a new random order; its last batch may be smaller.
       weight_decay: adds weight_decay * theta to the gradient (an L2 penalty).
-      initialisation: "shared", known to the adversary, or "random", one per model.
+      initialisation: "shared", known to the adversary, or "random", one per model, or
+        "seeded": one per model, as `jax.random.key(seed)` draws it from a secret
+        integer of 32 bits, which is what training scripts do.
       shuffling: "known": one order of mini-batches for all models, which is public;
         "unknown": a new one per model, which nobody is told. No effect on full batches.
         With privacy it decides who knows which examples take part in which step:
@@ -75,7 +79,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         checks.choice("optimiser", self.optimiser, OPTIMISERS)
-        checks.choice("initialisation", self.initialisation, ("shared", "random"))
+        checks.choice("initialisation", self.initialisation, INITIALISATIONS)
         checks.choice("shuffling", self.shuffling, SHUFFLINGS)
         checks.at_least("epochs", self.epochs, 0)
         checks.at_least("weight_decay", self.weight_decay, 0)
@@ -159,7 +163,14 @@ class GradientDescent:
 
     def initialise(self, key: Array) -> Array:
         """Theta_0 (params,)."""
+        if self.training.initialisation == "seeded":
+            key = jax.random.key(jax.random.bits(key, dtype=jnp.uint32))
         return self.victim.flatten(self.victim.init(key))
+
+    @property
+    def seeds(self) -> SeedFamily:
+        """The family of seeds that theta_0 is drawn from, if it is "seeded"."""
+        return SeedFamily(draw=self.victim.init)
 
     def own_key(self, key: Array) -> Array:
         """The key itself."""

@@ -25,6 +25,7 @@ QUICK = {
     "reconn": {"epochs": 3, "widths": (50,), "batch_size": 32},
     "inversion": {"stages": (16,)},
     "kkt": {"candidates": 6, "steps": 60, "span": False},
+    "stationary": {"models": 2, "steps": 3, "labels_tried": 1},
     "bilevel": {"steps": 60},
     "model_inversion": {"count": 6, "steps": 60},
 }

@@ -22,6 +22,9 @@ found by damped Gauss-Newton (`gauss_newton`) through the whole training run
   leads nowhere, as for outliers, the next starts are read out of theta by a kernel
   regression on a few hundred public images that were trained on.
 
+Where theta_0 isn't told but the family of seeds it was drawn from is, the seed of each
+release is searched first (`informed.attacks.seeds`); the rest is as if it were told.
+
 The certificate: at a true target the residual is the rounding noise of A, which the
 adversary measures by training again with z changed in its last digits. So they know
 *without the target* whether the reconstruction is exact.
@@ -35,12 +38,15 @@ Source: ours. The key draws the randomness of A that isn't told, and further sta
 """
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
+import jax
 import numpy as np
 from jaxtyping import Array, Int
 from tqdm import tqdm
 
+from informed.attacks import seeds
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Candidate, Published, Solver
 from informed.threat import Attack, Knowledge, Reconstruction
@@ -69,8 +75,9 @@ class TrainingInversion:
         Args:
           release: trained models.
           knowledge: needs fixed and algorithm. An initialisation or order of
-            mini-batches that isn't told is drawn `draws` times. Uses public and labels
-            where they are told.
+            mini-batches that isn't told is drawn `draws` times, unless seeds are told
+            and that of the release is found. Uses public and labels where they are
+            told.
         Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
           certified; expected_mse.
         Raises: ValueError: a fact that it needs is None, weights of another victim, or
@@ -89,7 +96,8 @@ class TrainingInversion:
         guesses = None
         if self.guess is not None:
             guesses = self.guess(release, knowledge, key=key).images
-        solver, runs = Solver(self.config, knowledge, key), 0
+        solver_of = self._solvers(release, knowledge, key)
+        solver, runs = solver_of(0), 0
         for i in tqdm(
             range(len(release.weights)),
             desc="inversion",
@@ -97,6 +105,8 @@ class TrainingInversion:
             disable=None if self.progress else True,
         ):
             published, margins = Published.of(release, i), None
+            last, solver = solver, solver_of(i)
+            runs = runs if solver is last else 0
             if knowledge.labels is None:
                 labels, margin = solver.rank_labels(published)
                 margins = np.array([margin])
@@ -110,6 +120,35 @@ class TrainingInversion:
                 label_margins=margins,
                 trainings=np.array([runs - before]),
             )
+
+    def _solvers(
+        self, release: Release, knowledge: Knowledge, key: Array
+    ) -> Callable[[int], Solver]:
+        """The solver of each release; one for all, unless theta_0 differs."""
+        if not _seed_is_missing(knowledge):
+            return _by_start(self.config, knowledge, key)
+        family = knowledge.seeds
+        assert family is not None
+        found = seeds.recover(
+            release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
+        )
+        untold = _by_start(self.config, knowledge, key)
+        if not found.found.any():
+            return untold
+        if seeds.makes_its_own_start(knowledge):
+            keys = [family.own_key(int(seed)) for seed in found.seeds]
+
+            @functools.lru_cache(maxsize=1)
+            def with_key(release: int) -> Solver:
+                told = dataclasses.replace(knowledge, training_key=keys[release])
+                return Solver(self.config, told, key)
+
+            told: Callable[[int], Solver] = with_key
+        else:
+            starts = np.stack([family.theta(max(int(s), 0)) for s in found.seeds])
+            known = dataclasses.replace(knowledge, initialisation=starts)
+            told = _by_start(self.config, known, key)
+        return lambda i: told(i) if found.found[i] else untold(i)
 
     def several(
         self,
@@ -129,19 +168,49 @@ class TrainingInversion:
         Returns: one per release; rows are the unknown points. Points of one label may
           come in any order.
         """
-        dataclasses.replace(knowledge, labels=None).require(release)
+        knowledge = dataclasses.replace(knowledge, labels=None)
+        knowledge.require(release)
         if len(labels) != len(release):
             raise ValueError(
                 f"Expected one row of labels per release, {len(release)}, got"
                 f" {len(labels)}."
             )
-        solver = Solver(self.config, knowledge, key)
+        solver_of = self._solvers(release, knowledge, key)
         results = []
         for i, row in enumerate(labels):
+            solver = solver_of(i)
             published = Published.of(release, i)
             best = _first_explained(solver.attempts(published, row[None], None))
             results.append(_reconstruction(best))
         return results
+
+
+def _seed_is_missing(knowledge: Knowledge) -> bool:
+    """Whether there is a family of seeds, and what they decide isn't told."""
+    if knowledge.seeds is None:
+        return False
+    if seeds.makes_its_own_start(knowledge):
+        return knowledge.training_key is None
+    return knowledge.initialisation is None
+
+
+def _by_start(
+    config: InversionConfig, knowledge: Knowledge, key: Array
+) -> Callable[[int], Solver]:
+    """One solver for all releases, or, where each has its theta_0, one for each."""
+
+    @functools.cache
+    def first() -> Solver:
+        return Solver(config, knowledge, key)
+
+    @functools.lru_cache(maxsize=1)
+    def own(release: int) -> Solver:
+        runs = first().runs.at(release)
+        return Solver(config, knowledge, key, runs)
+
+    start = knowledge.initialisation
+    shared = start is None or np.ndim(start) == 1
+    return lambda release: first() if shared else own(release)
 
 
 def _reconstruction(best: Candidate) -> Reconstruction:

@@ -52,24 +52,39 @@ class Differentiated(Retraining):
         images = np.asarray(self.fixed.images, self.dtype)
         return everywhere((images, self.fixed.labels))
 
-    def _theta(self, data: tuple, images: Array, labels: Array) -> Array:
+    @property
+    def _inputs(self) -> tuple:
+        """What programs take besides the unknown points: D_-, and numbers of runs."""
+        return self._data, jnp.asarray(self.draw_numbers, jnp.int32)
+
+    def _make_programs(self) -> None:
+        super()._make_programs()
+        _ = self._data, self._columns, self._pull, self._span
+
+    def at(self, release: int) -> "Retraining":
+        """See `Retraining.at`."""
+        other = super().at(release)
+        if other is not self and self._span is not None:
+            other.__dict__["_span"] = self._span.starting(jnp.asarray(other.start))
+        return other
+
+    def _theta(self, inputs: tuple, images: Array, labels: Array) -> Array:
         """Traced; the mean over draws of what isn't told."""
+        data, numbers = inputs
         quiet = self.algorithm.quiet()
 
         def one(number: Array) -> Array:
             return jnp.asarray(quiet(data, images, labels, self.draw(number)))
 
-        if self.averaged:
-            return jax.vmap(one)(jnp.asarray(self.draw_numbers)).mean(axis=0)
-        return one(jnp.int32(0))
+        return jax.vmap(one)(numbers).mean(axis=0) if self.averaged else one(numbers[0])
 
     @functools.cached_property
     def _columns(self) -> Any:
         def columns(
-            data: tuple, images: Array, labels: Array, tangents: Array
+            inputs: tuple, images: Array, labels: Array, tangents: Array
         ) -> tuple[Array, Array]:
             def theta(z: Array) -> Array:
-                return self._theta(data, z, labels)
+                return self._theta(inputs, z, labels)
 
             return jax.vmap(
                 lambda t: jax.jvp(theta, (images,), (t,)), out_axes=(None, 0)
@@ -79,9 +94,9 @@ class Differentiated(Retraining):
 
     @functools.cached_property
     def _pull(self) -> Any:
-        def pull(data: tuple, images: Array, labels: Array, slope: Array) -> Array:
+        def pull(inputs: tuple, images: Array, labels: Array, slope: Array) -> Array:
             def theta(z: Array) -> Array:
-                return self._theta(data, z, labels)
+                return self._theta(inputs, z, labels)
 
             return jax.vjp(theta, images)[1](slope)[0]
 
@@ -115,7 +130,7 @@ class Differentiated(Retraining):
         cast = self._cast(images, labels)
         found = []
         for block in in_blocks(tangents, self._block, self.dtype):
-            part = self._columns(self._data, *cast, block)[1]
+            part = self._columns(self._inputs, *cast, block)[1]
             found.append(np.asarray(part, np.float64))
         return np.concatenate(found)[: len(tangents)].T
 
@@ -124,7 +139,7 @@ class Differentiated(Retraining):
     ) -> Unknowns:
         """See `Retraining.pulls`."""
         cast = self._cast(images, labels)
-        pulled = self._pull(self._data, *cast, jnp.asarray(slope, self.dtype))
+        pulled = self._pull(self._inputs, *cast, jnp.asarray(slope, self.dtype))
         return np.asarray(pulled, np.float64)
 
     def pushes(
@@ -134,7 +149,7 @@ class Differentiated(Retraining):
         block = np.zeros((self._devices, *tangent.shape))
         block[0] = tangent
         cast = self._cast(images, labels)
-        pushed = self._columns(self._data, *cast, jnp.asarray(block, self.dtype))[1]
+        pushed = self._columns(self._inputs, *cast, jnp.asarray(block, self.dtype))[1]
         return np.asarray(pushed[0], np.float64)
 
     def _cast(self, images: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ Derivatives are those of the whole training run; who gives them depends on what 
 do: `derivatives` where it is a function of JAX, `repeats` where it can only be run.
 """
 
+import copy
 import functools
 from typing import Any
 
@@ -36,6 +37,8 @@ class Retraining:
       num_params, num_classes: length of theta; of the labels to choose from.
       random: whether theta scatters when nothing the adversary knows changes.
       runs: trainings so far.
+      starts: theta_0 where it is told, (1, params), or (releases, params);
+      release: whose theta_0 the runs begin at.
     """
 
     def __init__(
@@ -67,20 +70,46 @@ class Retraining:
         # float64 where JAX has it enabled, for an A that computes in it
         self.dtype = jnp.result_type(float) if can.batched else np.float32
         start = knowledge.initialisation
-        self.start = None if start is None else np.asarray(start, self.dtype)
+        # One theta_0 for all releases, or a row for each.
+        self.starts = None if start is None else np.atleast_2d(start).astype(self.dtype)
+        self.release = 0
         self._told_key = knowledge.training_key
         self._width = width
         self._crowd = models_per_batch(self.algorithm, len(self.fixed))
         self._draw_keys = jax.random.split(key, draws if self.random else 1)
         self.runs = 0
 
+    def at(self, release: int) -> "Retraining":
+        """The same programs from theta_0 of another release."""
+        if self.starts is None or len(self.starts) == 1:
+            return self
+        self._make_programs()
+        other = copy.copy(self)
+        other.release, other.runs = release, 0
+        return other
+
+    def _make_programs(self) -> None:
+        """What copies share."""
+        _ = self._quiet, self._noisy
+
+    @property
+    def start(self) -> Float[np.ndarray, " params"] | None:
+        """Theta_0, where it is known."""
+        return None if self.starts is None else self.starts[self.release]
+
     def draw(self, number: Any) -> Draw:
-        """The randomness of a run; what is told is the same for all."""
-        start_key, own_key, noise_key = jax.random.split(self._draw_keys[number], 3)
-        start: Any = self.start
-        if start is None:
+        """The randomness of a run, as `draw_numbers` counts them."""
+        draws = len(self._draw_keys)
+        key = self._draw_keys[number % draws]
+        start_key, own_key, noise_key = jax.random.split(key, 3)
+        start: Any
+        if self.starts is None:
             start = self.algorithm.initialise(start_key)
             start = None if start is None else start.astype(self.dtype)
+        elif len(self.starts) == 1:
+            start = self.starts[0]
+        else:
+            start = jnp.asarray(self.starts)[number // draws]
         key = self._told_key
         return Draw(
             start=start,
@@ -90,8 +119,9 @@ class Retraining:
 
     @property
     def draw_numbers(self) -> np.ndarray:
-        """Of the runs that theta is the mean of."""
-        return np.arange(len(self._draw_keys) if self.averaged else 1)
+        """Of the runs that theta is the mean of; each release has its own."""
+        count = len(self._draw_keys)
+        return self.release * count + np.arange(count if self.averaged else 1)
 
     def _runner(self, algorithm: Any, width: int | None = None) -> Runs:
         if width is None:
@@ -143,7 +173,7 @@ class Retraining:
         return self._noisy(
             np.tile(images, (count, 1, 1, 1, 1)),
             np.tile(labels, (count, 1)),
-            np.arange(count),
+            self.release * count + np.arange(count),
         ).astype(np.float64)
 
     def slopes(

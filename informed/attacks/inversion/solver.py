@@ -80,14 +80,19 @@ class Candidate:
 
 
 class Solver:
-    """Everything that the releases of one call share."""
+    """Everything that the releases of one call share, or those of one theta_0."""
 
     def __init__(
-        self, config: InversionConfig, knowledge: Knowledge, key: Array
+        self,
+        config: InversionConfig,
+        knowledge: Knowledge,
+        key: Array,
+        runs: Retraining | None = None,
     ) -> None:
+        """With the programs of another solver of the same knowledge, if there are."""
         draw_key, start_key = jax.random.split(key)
         self.config = config
-        self.runs = retraining_of(
+        self.runs = runs or retraining_of(
             knowledge, config, width=len(gauss_newton.DAMPINGS), key=draw_key
         )
         assert knowledge.fixed is not None

@@ -9,6 +9,7 @@ a fixed set of 1,000 and rank 100 the largest eigenvalue of the Jacobian's relat
 error is 0.2.
 """
 
+import copy
 from typing import Any
 
 import jax
@@ -53,7 +54,7 @@ class Span:
         victim, training = algorithm.victim, algorithm.training
         assert victim.first is not None
         first = victim.first
-        self._first, self._block = first, tangents
+        self._victim, self._first, self._block = victim, first, tangents
         self._w, rest = gram.split_first(first, victim.unflatten(start))
         assert victim.first_weights is not None
         self._rows = victim.first_weights.columns
@@ -99,6 +100,13 @@ class Span:
         self._columns = sharded(
             columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
         )
+
+    def starting(self, start: Array) -> "Span":
+        """The same programs from another theta_0."""
+        other = copy.copy(self)
+        other._w, rest = gram.split_first(self._first, self._victim.unflatten(start))
+        other._data = (*self._data[:-1], rest)
+        return other
 
     def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
         """See `Retraining.slopes`."""

@@ -1,0 +1,103 @@
+"""Which weight comes from which random word, found by looking.
+
+PyTorch, NumPy and scikit-learn draw uniform weights as low + (high - low) * word: an
+affine function of one word of the generator, or of its low 24 bits. A few seeds whose
+theta_0 and words are both known tell which. Other laws (normal weights) are not found;
+then theta_0 is drawn whole for every seed.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from informed.attacks.seeds import words
+
+SEEDS = 24  # that a law is fitted to
+_UNEXPLAINED = 1e-6  # of the deviation; float32 weights leave 1e-7
+_LOW = 2**24 - 1
+READINGS: dict[str, int] = {"whole": 2**32 - 1, "low": _LOW}
+KNOWN: dict[str, tuple[Callable, Callable]] = {
+    "mt19937": (words.mt19937, words.mt19937_words),
+    "pcg64": (words.pcg64, words.pcg64_words),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Law:
+    """Element of theta_0 = offset + slope * (word & mask), to float32 rounding.
+
+    Attributes:
+      element: of theta_0.
+      position: of the word.
+      mask: of its bits.
+      offset, slope: per unit of the word; the slope isn't 0.
+    """
+
+    element: int
+    position: int
+    mask: int
+    offset: float
+    slope: float
+
+    def bounds(
+        self, low: Float[np.ndarray, " n"], high: Float[np.ndarray, " n"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Words whose weights lie in [low, high], as uint32 (first, last).
+
+        Where none do, first is larger than last.
+        """
+        ends = np.stack([low, high]).astype(np.float64)
+        first, last = np.sort((ends - self.offset) / self.slope, axis=0)
+        first, last = np.ceil(first), np.floor(last)
+        none = (last < first) | (last < 0) | (first > self.mask)
+        first = np.where(none, 1, np.clip(first, 0, self.mask))
+        last = np.where(none, 0, np.clip(last, 0, self.mask))
+        return first.astype(np.uint32), last.astype(np.uint32)
+
+
+def find(
+    generator: str,
+    theta: Callable[[int], np.ndarray],
+    elements: Int[np.ndarray, " elements"],
+    seeds: Sequence[int],
+) -> list[Law]:
+    """Laws of those elements that have one, those of the first words first.
+
+    Args:
+      generator: "mt19937" or "pcg64".
+      theta: seed -> theta_0.
+      elements: which to look at.
+      seeds: that are drawn for this, at least 12; others than are searched will do.
+    """
+    seeds = [int(seed) for seed in seeds][:SEEDS]
+    values = np.stack([theta(seed)[elements] for seed in seeds]).astype(np.float64)
+    raw = np.stack([KNOWN[generator][1](seed) for seed in seeds])
+    spread = values.std(axis=0)
+    varied = np.flatnonzero(spread > 0)
+    found: dict[int, Law] = {}
+    for mask in READINGS.values():
+        read = (raw & np.uint32(mask)).astype(np.float64)
+        centred = read - read.mean(axis=0)
+        scaled = centred / np.maximum(centred.std(axis=0), 1e-300)
+        targets = (values - values.mean(axis=0))[:, varied] / spread[varied]
+        correlation = scaled.T @ targets / len(seeds)  # (words, elements)
+        best = np.abs(correlation).argmax(axis=0)
+        for column, position in enumerate(best):
+            across = correlation[position, column]
+            left = np.sqrt(max(0.0, 1 - across**2))
+            if left > np.sqrt(_UNEXPLAINED):
+                continue
+            element = int(elements[varied[column]])
+            slope, offset = np.polyfit(
+                read[:, position] / mask, values[:, varied[column]], 1
+            )
+            residual = values[:, varied[column]] - offset
+            residual -= slope * read[:, position] / mask
+            if np.abs(residual).max() > _UNEXPLAINED * abs(slope):
+                continue
+            found.setdefault(
+                element, Law(element, int(position), mask, offset, slope / mask)
+            )
+    return sorted(found.values(), key=lambda law: law.position)

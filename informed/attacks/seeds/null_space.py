@@ -1,0 +1,155 @@
+"""Seeds told by directions in which D_- has no extent.
+
+Gradient descent moves a dense first layer W by sums of x delta^T over the training
+points. Seen along directions Q that are orthogonal to all of D_-, only the target's
+terms are left, and they share its x:
+
+    Q^T W_T - c Q^T W_0 = (Q^T z) (sum of its delta)^T,
+
+a matrix of rank one, for the right seed alone (c is what weight decay leaves). There
+are such directions where D_- has fewer points than pixels, or pixels that are linear
+functions of others. A seed costs all of its W_0, so families are smaller here.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from tqdm import tqdm
+
+from informed.threat import Knowledge
+from shadow.training import GradientDescent, TrainingConfig
+from shadow.training.seeds import SeedFamily
+
+_DIRECTIONS = 8  # random ones of the null space
+_NULL = 1e-6  # of the largest singular value of D_-
+_ROUNDING = 1e-8  # squared and relative, beyond the rank of one
+_LEAST_FREEDOM = 4  # (directions - 1) (units - 1), or chance makes ranks of one
+_CHUNK = 1 << 12
+NOT_FOUND = -1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NullSpace:
+    """What the test of a seed needs.
+
+    Attributes:
+      directions: (pixels, k), orthonormal, orthogonal to D_-.
+      columns, shape: of the first layer's weights in theta.
+      factor: c.
+    """
+
+    directions: Float[np.ndarray, "pixels k"]
+    columns: slice
+    shape: tuple[int, ...]
+    factor: float
+
+    def search(
+        self,
+        family: SeedFamily,
+        thetas: Float[np.ndarray, "releases params"],
+        *,
+        progress: bool = False,
+    ) -> Int[np.ndarray, " releases"]:
+        """The seed of each release that leaves a matrix of rank one; else NOT_FOUND."""
+        seen = np.stack([self._along(theta) for theta in thetas])
+        starts = self._starts(family)
+        found = np.full(len(thetas), NOT_FOUND)
+        least = np.full(len(thetas), _ROUNDING)
+        with tqdm(
+            total=len(family),
+            desc="seeds, null space",
+            unit=" seeds",
+            unit_scale=True,
+            disable=None if progress else True,
+        ) as bar:
+            for start in range(family.start, family.stop, _CHUNK):
+                seeds = np.arange(start, min(start + _CHUNK, family.stop))
+                left = beyond_rank_one(seen, starts(seeds))
+                best = left.argmin(axis=1)
+                values = left[np.arange(len(thetas)), best]
+                found = np.where(values < least, seeds[best], found)
+                least = np.minimum(values, least)
+                bar.update(len(seeds))
+                if (found != NOT_FOUND).all():
+                    break
+        return found
+
+    def _along(self, theta: np.ndarray) -> Float[np.ndarray, "k units"]:
+        weights = np.asarray(theta[self.columns], np.float64).reshape(self.shape)
+        return np.asarray(self.directions.T @ weights)
+
+    def _starts(self, family: SeedFamily) -> Callable[[np.ndarray], np.ndarray]:
+        """C Q^T W_0 of some seeds, (seeds, k, units)."""
+        if family.generator != "threefry":
+            return lambda seeds: (
+                self.factor
+                * np.stack([self._along(family.theta(int(seed))) for seed in seeds])
+            )
+        directions = jnp.asarray(self.directions, jnp.float32)
+
+        @jax.jit
+        def along(seeds: Array) -> Array:
+            def one(seed: Array) -> Array:
+                weights = family.traced(seed)[self.columns].reshape(self.shape)
+                return jnp.matmul(directions.T, weights, precision="highest")
+
+            return jax.lax.map(one, seeds, batch_size=64)
+
+        def starts(seeds: np.ndarray) -> np.ndarray:
+            filled = np.resize(seeds, _CHUNK).astype(np.uint32)
+            return self.factor * np.asarray(along(filled), np.float64)[: len(seeds)]
+
+        return starts
+
+
+def beyond_rank_one(
+    seen: Float[np.ndarray, "releases k units"],
+    starts: Float[np.ndarray, "seeds k units"],
+) -> Float[np.ndarray, "releases seeds"]:
+    """Squared share of `starts` that `seen` - `starts` has beyond its largest part."""
+    left = []
+    sizes = np.sum(starts**2, axis=(1, 2))
+    for one in seen:
+        moved = one - starts
+        gram = moved @ moved.swapaxes(1, 2)
+        spectrum = np.linalg.eigvalsh(gram)
+        left.append(np.maximum(spectrum[:, :-1], 0).sum(axis=1) / sizes)
+    return np.stack(left)
+
+
+def of(knowledge: Knowledge, family: SeedFamily) -> NullSpace | None:
+    """The test, where there is one: SGD, a dense first layer, and a null space."""
+    algorithm, fixed = knowledge.algorithm, knowledge.fixed
+    assert fixed is not None
+    if not isinstance(algorithm, GradientDescent):
+        return None
+    training, first = algorithm.training, algorithm.victim.first_weights
+    if first is None or training.optimiser != "sgd" or training.privacy.on:
+        return None
+    flat = fixed.images.reshape(len(fixed), -1).astype(np.float64)
+    spectrum, vectors = np.linalg.eigh(flat.T @ flat)
+    null = vectors[:, spectrum <= _NULL**2 * spectrum[-1]]
+    count = min(_DIRECTIONS, null.shape[1])
+    if (count - 1) * (first.shape[1] - 1) < _LEAST_FREEDOM:
+        return None
+    mixed = np.random.default_rng(0).standard_normal((null.shape[1], count))
+    return NullSpace(
+        directions=null @ np.linalg.qr(mixed)[0],
+        columns=first.columns,
+        shape=first.shape,
+        factor=decayed(training, len(fixed) + 1),
+    )
+
+
+def decayed(training: TrainingConfig, num_examples: int) -> float:
+    """What weight decay leaves of a weight without gradients, under "sgd"."""
+    size = min(training.batch_size or num_examples, num_examples)
+    weight, velocity = 1.0, 0.0
+    for _ in range(training.epochs * -(-num_examples // size)):
+        velocity = training.momentum * velocity + training.weight_decay * weight
+        weight -= training.learning_rate * velocity
+    return weight

@@ -1,0 +1,282 @@
+"""The seed of each release, and with it theta_0.
+
+THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
+library, which code), not the seed. White-box release.
+
+Three ways, the first that applies:
+
+still weights   weights that training leaves where they were are compared with those of
+                every seed: a few elements each, so all 32 bits can be searched
+null space      theta's first layer moves by one rank, the target's, in directions in
+                which D_- has no extent: whole initialisations, so fewer seeds
+training        small families: train from every seed, and take what comes nearest
+
+A seed is reported where chance doesn't explain the agreement. That is no certificate of
+a reconstruction: the inversion that starts there has its own.
+
+Source: ours.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from informed.attacks.seeds import laws, null_space, retrained, search, still
+from informed.attacks.seeds.laws import Law
+from informed.attacks.seeds.search import Screen
+from informed.attacks.seeds.still import Still
+from informed.threat import Knowledge
+from shadow.release import Release
+from shadow.training.seeds import BITS, SeedFamily
+
+NOT_FOUND = -1
+_CHANCE = 1e-9  # that any wrong seed of the family agrees as well
+_PASSES = 3  # with other weights, for targets that light one of the first
+_CANDIDATES = 1e5  # a release and pass, that the first elements leave; at most
+_ELEMENTS = 4  # compared before all are
+MOST_DRAWN, MOST_TRAINED = 1 << 26, 1 << 17  # seeds, by the slower ways
+WAYS = ("still weights", "null space", "training", "none")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class RecoveredSeeds:
+    """What is found.
+
+    Attributes:
+      seeds: (releases,), `NOT_FOUND` where none explains the release.
+      agreement: (releases,), share of the still weights that are those of the seed; by
+        the other ways 1 where a seed was found.
+      way: of `WAYS`, by which they were looked for.
+      searched: seeds that were tried; fewer than there are if all were found early.
+    """
+
+    seeds: Int[np.ndarray, " releases"]
+    agreement: Float[np.ndarray, " releases"]
+    way: str
+    searched: int
+
+    @property
+    def found(self) -> np.ndarray:
+        """(releases,) bool."""
+        return self.seeds != NOT_FOUND
+
+
+def recover(
+    release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
+) -> RecoveredSeeds:
+    """The seed of every release.
+
+    Args:
+      release: weights.
+      knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
+      key: of the adversary's own models.
+      progress: show a bar.
+    Raises: FieldError: a fact that it needs is None, or not all weights are released.
+      ValueError: `seeds.draw` makes another number of weights.
+    """
+    knowledge.require(release, "fixed", "algorithm", "seeds")
+    family = knowledge.seeds
+    assert family is not None
+    tells = telling(release, knowledge, key=key)
+    if tells is not None:
+        return tells.search(progress=progress)
+    thetas, rest_key = release.weights.astype(np.float64), jax.random.fold_in(key, 2)
+    test = null_space.of(knowledge, family)
+    if test is not None and len(family) <= MOST_DRAWN:
+        seeds = test.search(family, thetas, progress=progress)
+        return _by_other_ways(seeds, "null space", len(family))
+    if len(family) <= MOST_TRAINED:
+        seeds = retrained.search(knowledge, family, thetas, rest_key, progress=progress)
+        return _by_other_ways(seeds, "training", len(family))
+    return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
+
+
+def telling(release: Release, knowledge: Knowledge, *, key: Array) -> "Telling | None":
+    """The weights by which seeds are searched; None where none stays as it was.
+
+    Args, Raises: as for `recover`.
+    """
+    knowledge.require(release, "fixed", "algorithm", "seeds")
+    family = knowledge.seeds
+    assert family is not None
+    thetas = release.weights.astype(np.float64)
+    deviations = np.zeros_like(thetas)
+    if release.deviations is not None:
+        deviations = np.asarray(release.deviations, np.float64)
+    own_key, rest_key = jax.random.split(key)
+    stays = still.find(knowledge, family, own_key)
+    if stays is None:
+        return None
+    return Telling.of(stays, family, thetas, deviations, rest_key)
+
+
+def makes_its_own_start(knowledge: Knowledge) -> bool:
+    """Whether A draws theta_0 itself, from its own key, as functions of users do."""
+    assert knowledge.algorithm is not None
+    return knowledge.algorithm.initialise(jax.random.key(0)) is None
+
+
+def _by_other_ways(seeds: np.ndarray, way: str, searched: int) -> RecoveredSeeds:
+    return RecoveredSeeds(
+        seeds=seeds,
+        agreement=(seeds != NOT_FOUND).astype(np.float64),
+        way=way,
+        searched=searched,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Telling:
+    """Still weights of some releases, and what is needed to search by them.
+
+    Attributes:
+      still: the weights.
+      family: of seeds.
+      laws: of some of them.
+      values: (releases, still), theta / factor there: theta_0, if the target is dark.
+      tolerances: of the same shape.
+      passes: which elements each pass compares, positions in `still.elements`;
+      first: and how many of them for every seed.
+    """
+
+    still: Still
+    family: SeedFamily
+    laws: list[Law]
+    values: Float[np.ndarray, "releases still"]
+    tolerances: Float[np.ndarray, "releases still"]
+    passes: tuple[tuple[int, ...], ...]
+    first: int
+
+    @classmethod
+    def of(
+        cls,
+        stays: Still,
+        family: SeedFamily,
+        thetas: Float[np.ndarray, "releases params"],
+        deviations: Float[np.ndarray, "releases params"],
+        key: Array,
+    ) -> "Telling | None":
+        """None where no seed could be told from another by these weights."""
+        elements = stays.elements
+        tolerances = stays.tolerance + 4 * deviations[:, elements]
+        tolerances /= stays.factor
+        hit = _hit(stays, tolerances)
+        # Even if all agree, could that be chance?
+        if _log_chance(len(family), len(elements), len(elements), hit) > np.log(
+            _CHANCE
+        ):
+            return None
+        known: list[Law] = []
+        usable = np.arange(len(elements))
+        if family.generator in laws.KNOWN:
+            rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+            known = laws.find(
+                family.generator,
+                family.theta,
+                elements,
+                rng.integers(0, 2**BITS, laws.SEEDS).tolist(),
+            )
+            of_laws = {law.element: law.position for law in known}
+            usable = np.array(
+                [i for i, e in enumerate(elements) if int(e) in of_laws], np.int64
+            )
+            usable = usable[np.argsort([of_laws[int(elements[i])] for i in usable])]
+        elif family.generator == "other":
+            usable = usable[:0]
+        if not len(usable):
+            return None
+        count = min(_ELEMENTS, len(usable))
+        enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
+        one = next(enough, count)
+        passes = []
+        for number in range(_PASSES):
+            begin = number * max(1, (len(usable) - count) // _PASSES)
+            passes.append(tuple(int(i) for i in usable[begin : begin + count]))
+        return cls(
+            still=stays,
+            family=family,
+            laws=known,
+            values=thetas[:, elements] / stays.factor,
+            tolerances=tolerances,
+            passes=tuple(p for p in dict.fromkeys(passes) if len(p) == count),
+            first=one,
+        )
+
+    @functools.cached_property
+    def _screens(self) -> list[Screen]:
+        """Of each pass."""
+        return [
+            search.screen(
+                self.family,
+                self.still.elements[list(picked)].tolist(),
+                self.laws,
+                self.first,
+            )
+            for picked in self.passes
+        ]
+
+    def sweeps(
+        self, wanted: np.ndarray, number: int, start: int, *, progress: bool = False
+    ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Pass `number` over the seeds from `start` on, for some releases."""
+        picked = self.passes[number]
+        values = self.values[np.ix_(wanted, np.array(picked))]
+        margins = self.tolerances[np.ix_(wanted, np.array(picked))]
+        return search.sweep(
+            self._screens[number],
+            values - margins,
+            values + margins,
+            start,
+            self.family.stop,
+            progress=progress,
+        )
+
+    def agreement(self, release: int, seed: int) -> float:
+        """Share of the still weights that a seed has; 0 where chance explains it."""
+        start = self.family.theta(seed)[self.still.elements]
+        agree = np.abs(start - self.values[release]) <= self.tolerances[release]
+        hit = _hit(self.still, self.tolerances[release : release + 1])
+        chance = _log_chance(len(self.family), len(agree), int(agree.sum()), hit)
+        return float(agree.mean()) if chance <= np.log(_CHANCE) else 0.0
+
+    def search(self, *, progress: bool = False) -> RecoveredSeeds:
+        """Pass after pass, until every release has its seed."""
+        count = len(self.values)
+        seeds, agreement = np.full(count, NOT_FOUND), np.zeros(count)
+        searched = 0
+        for number in range(len(self.passes)):
+            wanted = np.flatnonzero(seeds == NOT_FOUND)
+            begin = self.family.start
+            for end, hits in self.sweeps(wanted, number, begin, progress=progress):
+                searched += end - begin
+                begin = end
+                for row, seed in hits:
+                    share = self.agreement(int(wanted[row]), seed)
+                    if share > agreement[wanted[row]]:
+                        seeds[wanted[row]], agreement[wanted[row]] = seed, share
+                if (seeds[wanted] != NOT_FOUND).all():
+                    break
+            if (seeds != NOT_FOUND).all():
+                break
+        return RecoveredSeeds(
+            seeds=seeds, agreement=agreement, way="still weights", searched=searched
+        )
+
+
+def _hit(stays: Still, tolerances: np.ndarray) -> float:
+    """How often a weight of a wrong seed agrees, at most: density times width."""
+    return float(min(1.0, 2 * tolerances.max() / max(stays.spread, 1e-300)))
+
+
+def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
+    """Log of a bound on the chance that any of `seeds` wrong ones agrees so often."""
+    if not agreeing or hit >= 1:
+        return np.inf
+    ways = math.lgamma(weights + 1)
+    ways -= math.lgamma(agreeing + 1) + math.lgamma(weights - agreeing + 1)
+    return math.log(seeds) + ways + agreeing * math.log(hit)

@@ -1,0 +1,76 @@
+"""Seeds told by training from each of them: the last resort, for small families.
+
+From the right theta_0, D_- with any other point for the target ends within one point's
+influence of the release; from a wrong one as far away as two models trained from
+different initialisations are.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+from tqdm import tqdm
+
+from informed.threat import Knowledge
+from shadow.parallel import Runs
+from shadow.training.algorithm import Draw
+from shadow.training.seeds import SeedFamily
+
+_CHUNK = 256
+_CLOSER = 0.5  # times as far as the next seed, at most
+NOT_FOUND = -1
+
+
+def search(
+    knowledge: Knowledge,
+    family: SeedFamily,
+    thetas: Float[np.ndarray, "releases params"],
+    key: Array,
+    *,
+    progress: bool = False,
+) -> Int[np.ndarray, " releases"]:
+    """The seed of each release whose model lies much nearer than all others."""
+    algorithm, fixed = knowledge.algorithm, knowledge.fixed
+    assert algorithm is not None
+    assert fixed is not None
+    makes_its_own = algorithm.initialise(key) is None
+    if not makes_its_own and family.generator != "threefry":
+        return np.full(len(thetas), NOT_FOUND)  # theta_0 can't be drawn in the program
+
+    def draw(number: Any) -> Draw:
+        own_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
+        if makes_its_own:
+            return Draw(key=family.own_key(number), noise_key=noise_key)
+        told = knowledge.training_key
+        return Draw(
+            start=family.traced(number.astype(np.uint32)),
+            key=algorithm.own_key(own_key) if told is None else told,
+            noise_key=noise_key,
+        )
+
+    runs = Runs(algorithm, (fixed.images, fixed.labels), draw, width=16)
+    order = np.full((len(thetas), 2), np.inf)  # the two least distances
+    found = np.full(len(thetas), NOT_FOUND)
+    with tqdm(
+        total=len(family),
+        desc="seeds, training",
+        unit=" seeds",
+        disable=None if progress else True,
+    ) as bar:
+        for start in range(family.start, family.stop, _CHUNK):
+            seeds = np.arange(start, min(start + _CHUNK, family.stop))
+            images = np.repeat(fixed.images[:1, None], len(seeds), axis=0)
+            labels = np.repeat(fixed.labels[:1, None], len(seeds), axis=0)
+            trained = runs(images, labels, seeds)
+            for i, theta in enumerate(thetas):
+                distances = np.linalg.norm(trained - theta, axis=1)
+                for j in np.argsort(distances)[:2]:
+                    if distances[j] < order[i, 0]:
+                        order[i] = distances[j], order[i, 0]
+                        found[i] = seeds[j]
+                    elif distances[j] < order[i, 1]:
+                        order[i, 1] = distances[j]
+            bar.update(len(seeds))
+    clear = order[:, 0] <= _CLOSER * order[:, 1]
+    return np.where(clear, found, NOT_FOUND)

@@ -1,0 +1,252 @@
+"""A pass over all seeds: those whose theta_0 has a few weights of the release.
+
+One program draws one or two weights of many seeds and compares them with what the
+releases say, all releases at once. All devices work (`shadow.devices.one_a_core`). The
+pass is a generator: whoever takes its pieces can stop at a hit, keep what is found, and
+go on later from where a piece ended.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+from tqdm import tqdm
+
+from informed.attacks.seeds import laws, threefry
+from informed.attacks.seeds.laws import Law
+from shadow.parallel import BY_ROW, EVERYWHERE, sharded
+from shadow.training.seeds import SeedFamily
+
+_CHUNK = 1 << 20  # seeds at once on one device
+_WHOLE_BYTES = 1 << 27  # of initialisations that are drawn whole, at once on one device
+_AT_ONCE = 32  # releases that a program compares with
+_CHECKED = 3  # seeds on which a way to draw single elements is compared with the whole
+_LAST_DIGITS = 1e-6  # of a weight: another compilation of its law
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Screen:
+    """How a few elements of theta_0 are drawn for many seeds.
+
+    Attributes:
+      elements: of theta_0.
+      draw: seeds (n,) -> (values (n,), one array an element); traced.
+      bounds: (lowest, highest weights (elements, n)) -> the same of `values`.
+      first: how many of the elements are drawn for every seed; the others only for
+        seeds that have these.
+      chunk: seeds at once on one device.
+      wide: whether `draw` needs 64-bit integers.
+    """
+
+    elements: tuple[int, ...]
+    draw: Callable[[Array], tuple[Array, ...]]
+    bounds: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    first: int = 1
+    chunk: int = _CHUNK
+    wide: bool = False
+
+    @functools.cached_property
+    def compiled(self) -> Callable[[np.ndarray], tuple[Array, ...]]:
+        """`draw`, compiled."""
+        return jax.jit(self.draw)
+
+    @functools.cached_property
+    def program(self) -> Callable[..., Array]:
+        """(first seeds (devices,), bounds) -> which seeds hit some release, (n,)."""
+
+        def hits(start: Array, low: Array, high: Array) -> Array:
+            seeds = start[0] + jnp.arange(self.chunk, dtype=jnp.uint32)
+            values = self.draw(seeds)[: self.first]
+            found = jnp.zeros(self.chunk, bool)
+            for release in range(_AT_ONCE):
+                inside = jnp.ones(self.chunk, bool)
+                for i, value in enumerate(values):
+                    inside &= (value >= low[i, release]) & (value <= high[i, release])
+                found |= inside
+            return found
+
+        return sharded(hits, (BY_ROW, EVERYWHERE, EVERYWHERE), BY_ROW)
+
+
+def screen(
+    family: SeedFamily, elements: Sequence[int], known: Sequence[Law], first: int = 1
+) -> Screen:
+    """The fastest way to draw these elements.
+
+    Args:
+      family: of seeds.
+      elements: of theta_0.
+      known: laws of some elements; used if all of these are among them.
+      first: see `Screen`.
+    """
+    made = _screen(family, elements, known)
+    return dataclasses.replace(made, first=first)
+
+
+def _screen(
+    family: SeedFamily, elements: Sequence[int], known: Sequence[Law]
+) -> Screen:
+    wanted = tuple(int(element) for element in elements)
+    by_element = {law.element: law for law in known}
+    if family.generator in laws.KNOWN and all(e in by_element for e in wanted):
+        return _of_words(family.generator, [by_element[e] for e in wanted])
+    if family.generator == "threefry":
+        alone = _alone(family, wanted)
+        return alone if alone is not None else _whole(family, wanted)
+    raise ValueError(
+        f"Expected laws of the elements {wanted} under {family.generator!r}, or seeds"
+        " of 'threefry'."
+    )
+
+
+def sweep(
+    screen: Screen,
+    lowest: np.ndarray,
+    highest: np.ndarray,
+    start: int,
+    stop: int,
+    *,
+    progress: bool = False,
+) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """Seeds whose elements lie between bounds, piece by piece.
+
+    Args:
+      screen: draws the elements.
+      lowest, highest: (releases, elements), of theta_0 of each release.
+      start, stop: the seeds, start, ..., stop - 1.
+      progress: show a bar with seeds/s and the time left.
+    Yields: (the first seed that is not yet searched, pairs (release, seed)).
+    """
+    context = jax.enable_x64(True) if screen.wide else contextlib.nullcontext()
+    with context:
+        low, high = screen.bounds(lowest.T, highest.T)  # (elements, releases)
+        groups = [
+            range(first, min(first + _AT_ONCE, len(lowest)))
+            for first in range(0, len(lowest), _AT_ONCE)
+        ]
+        devices = jax.local_device_count()
+        step = screen.chunk * devices
+        program = screen.program
+        offsets = np.arange(devices, dtype=np.uint32) * np.uint32(screen.chunk)
+    bar = tqdm(
+        total=stop - start,
+        desc="seeds",
+        unit=" seeds",
+        unit_scale=True,
+        smoothing=0.05,
+        disable=None if progress else True,
+    )
+
+    def begun(at: int) -> tuple[int, list[Any]]:
+        """What is found in a piece, as soon as it is computed."""
+        first = offsets + np.uint32(at)
+        with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
+            return at, [
+                program(first, low[:, _padded(group)], high[:, _padded(group)])
+                for group in groups
+            ]
+
+    with bar:
+        starts = range(start, stop, step)
+        ahead = begun(start) if starts else None
+        for number, _ in enumerate(starts):
+            assert ahead is not None
+            at, masks = ahead
+            ahead = begun(starts[number + 1]) if number + 1 < len(starts) else None
+            end, hits = min(at + step, stop), []
+            for group, mask in zip(groups, masks, strict=True):
+                seeds = at + np.flatnonzero(np.asarray(mask).ravel())
+                seeds = seeds[seeds < end]
+                hits += _whose(screen, low, high, group, seeds)
+            bar.update(end - at)
+            yield end, hits
+
+
+def _padded(group: range) -> np.ndarray:
+    """As many releases as a program takes; the last one again and again."""
+    return np.minimum(np.arange(_AT_ONCE) + group.start, group.stop - 1)
+
+
+def _whose(
+    screen: Screen,
+    low: np.ndarray,
+    high: np.ndarray,
+    group: range,
+    seeds: Int[np.ndarray, " n"],
+) -> list[tuple[int, int]]:
+    """Which releases some seeds hit with all elements."""
+    if not len(seeds):
+        return []
+    with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
+        filled = np.resize(seeds, max(256, 1 << (len(seeds) - 1).bit_length()))
+        values = screen.compiled(filled.astype(np.uint32))
+        drawn = np.stack([np.asarray(value) for value in values])[:, : len(seeds)]
+    found = []
+    for release in group:
+        inside = (drawn >= low[:, release, None]) & (drawn <= high[:, release, None])
+        found += [(release, int(seed)) for seed in seeds[inside.all(axis=0)]]
+    return found
+
+
+# Ways to draw
+
+
+def _of_words(generator: str, known: Sequence[Law]) -> Screen:
+    """By the words of a generator and their laws; compared as words."""
+    words = [laws.KNOWN[generator][0](law.position) for law in known]
+
+    def draw(seeds: Array) -> tuple[Array, ...]:
+        return tuple(
+            word(seeds) & jnp.uint32(law.mask)
+            for word, law in zip(words, known, strict=True)
+        )
+
+    def bounds(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pairs = [law.bounds(*ends) for law, *ends in zip(known, low, high, strict=True)]
+        return np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
+
+    return Screen(
+        elements=tuple(law.element for law in known),
+        draw=draw,
+        bounds=bounds,
+        chunk=1 << 16,
+        wide=generator == "pcg64",
+    )
+
+
+def _floats(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return low.astype(np.float32), high.astype(np.float32)
+
+
+def _alone(family: SeedFamily, elements: tuple[int, ...]) -> Screen | None:
+    """Element by element; None where theta_0 isn't drawn so."""
+    if not threefry.partitionable():
+        return None
+    drawn = [threefry.element(family.draw, number) for number in elements]
+
+    def draw(seeds: Array) -> tuple[Array, ...]:
+        return tuple(each(seeds) for each in drawn)
+
+    seeds = np.linspace(family.start, family.stop - 1, _CHECKED).astype(np.uint32)
+    values = np.stack([np.asarray(each) for each in jax.jit(draw)(seeds)])
+    whole = np.stack([family.theta(int(seed))[list(elements)] for seed in seeds])
+    close = np.abs(values - whole.T) <= _LAST_DIGITS * np.abs(whole).max()
+    return Screen(elements, draw, _floats) if close.all() else None
+
+
+def _whole(family: SeedFamily, elements: tuple[int, ...]) -> Screen:
+    """All of theta_0 for every seed: slow, but always right."""
+    size = len(family.theta(family.start))
+    chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
+
+    def draw(seeds: Array) -> tuple[Array, ...]:
+        thetas = jax.vmap(lambda seed: threefry.whole(family.draw, seed))(seeds)
+        return tuple(thetas[:, number] for number in elements)
+
+    return Screen(elements, draw, _floats, chunk=chunk)

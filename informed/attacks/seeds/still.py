@@ -1,0 +1,152 @@
+"""Weights that training leaves at a multiple of their initial value.
+
+The weights of an input that is zero in all of D_-, such as a border pixel or a word
+that nobody uses, never get a gradient: under SGD, momentum and Adam they end where they
+began, to the last bit; under weight decay times a known factor. No knowledge of the
+architecture is needed to find them: the adversary trains from a few initialisations of
+their own, with a copy of a point of D_- for the target, and looks which weights end at
+the same multiple of theta_0 from each. A target that lights such a pixel moves that
+pixel's weights alone; public images tell which are seldom lit.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from informed.threat import Knowledge
+from shadow.parallel import Runs
+from shadow.training.algorithm import Draw
+from shadow.training.seeds import SeedFamily
+
+_STARTS = 3  # initialisations of the adversary's own
+_PUBLIC = 12  # targets that show which weights are seldom moved
+_SAME = 1e-4  # relative scatter of theta / theta_0 between initialisations
+_OF_RATIO = 1e-3  # from the common factor
+_ULP = 2.0**-23
+_ULPS, _DEVIATIONS = 4, 4  # allowed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Still:
+    """Weights of which theta = factor * theta_0.
+
+    Attributes:
+      elements: (still,), of theta; those that public targets move least come first,
+        otherwise in the order of theta.
+      factor: > 0, what weight decay leaves.
+      tolerance: largest difference of theta from factor * theta_0 that rounding makes.
+      spread: standard deviation of theta_0 there.
+    """
+
+    elements: Int[np.ndarray, " still"]
+    factor: float
+    tolerance: float
+    spread: float
+
+
+def own_runs(
+    knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
+) -> Runs:
+    """A of the adversary's own, run number i from the i-th of some seeds.
+
+    What else is random and not told is drawn by `key`, noise included.
+    """
+    algorithm, fixed = knowledge.algorithm, knowledge.fixed
+    assert algorithm is not None
+    assert fixed is not None
+    makes_its_own = algorithm.initialise(key) is None
+    table: Any = seeds.astype(np.uint32)
+    if algorithm.capabilities.batched:
+        table = jnp.asarray(table)
+    starts = None
+    if not makes_its_own:
+        starts = jnp.asarray(np.stack([family.theta(int(seed)) for seed in seeds]))
+
+    def draw(number: Any) -> Draw:
+        own_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
+        if makes_its_own:
+            return Draw(key=family.own_key(table[number]), noise_key=noise_key)
+        told = knowledge.training_key
+        assert starts is not None
+        return Draw(
+            start=starts[number],
+            key=algorithm.own_key(own_key) if told is None else told,
+            noise_key=noise_key,
+        )
+
+    return Runs(algorithm, (fixed.images, fixed.labels), draw, width=len(seeds))
+
+
+def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
+    """The weights that stay, by training a few models; None: none do."""
+    fixed, public = knowledge.fixed, knowledge.public
+    assert fixed is not None
+    seed_key, run_key = jax.random.split(key)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(seed_key)))
+    seeds = rng.choice(len(family), min(_STARTS, len(family)), replace=False)
+    seeds = seeds + family.start
+    shown = public if public is not None else fixed
+    shown = shown.take(np.arange(min(_PUBLIC, len(shown))))
+    images = np.concatenate([np.repeat(fixed.images[:1], len(seeds), 0), shown.images])
+    labels = np.concatenate([np.repeat(fixed.labels[:1], len(seeds), 0), shown.labels])
+    numbers = np.concatenate([np.arange(len(seeds)), np.zeros(len(shown), np.int64)])
+    starts = np.stack([family.theta(int(seed)) for seed in seeds]).astype(np.float64)
+    assert knowledge.algorithm is not None
+    params = knowledge.algorithm.layout(fixed)[-1].stop
+    if starts.shape[1] != params:
+        raise ValueError(
+            f"seeds.draw gives {starts.shape[1]} weights; theta has {params}."
+        )
+    runs = own_runs(knowledge, family, seeds, run_key)
+    thetas = runs(images[:, None], labels[:, None], numbers).astype(np.float64)
+    first, others = thetas[: len(seeds)], thetas[len(seeds) :]
+    factor = _common_factor(first, starts)
+    if factor is None:
+        return None
+    off = np.abs(first - factor * starts)
+    scale = np.abs(starts).max()
+    varied = np.ptp(starts, axis=0) > 0
+    still = np.flatnonzero(varied & (off.max(axis=0) <= _SAME * scale))
+    if not len(still):
+        return None
+    scale = np.abs(starts[:, still]).max()
+    # Not those that merely come near, by the rounding of the ones that come nearest.
+    rounding = max(np.median(off[:, still]), _ULP * scale)
+    still = still[off[:, still].max(axis=0) <= 2 * _DEVIATIONS * rounding]
+    tolerance = _DEVIATIONS * off[:, still].max() + _ULPS * _ULP * scale
+    moved = np.abs(others[:, still] - factor * starts[0, still]) > tolerance
+    order = np.argsort(moved.mean(axis=0), kind="stable")
+    return Still(
+        elements=still[order],
+        factor=factor,
+        tolerance=float(tolerance),
+        spread=float(starts[:, still].std()),
+    )
+
+
+def _common_factor(
+    thetas: Float[np.ndarray, "starts params"],
+    starts: Float[np.ndarray, "starts params"],
+) -> float | None:
+    """The multiple of theta_0 at which several weights end, whatever theta_0 is.
+
+    From a single initialisation the only one that can be told is 1.
+    """
+    scale = np.abs(starts).max()
+    if len(starts) < 2:
+        same = np.abs(thetas - starts) <= _ULPS * _ULP * scale
+        return 1.0 if (same & (starts != 0)).any() else None
+    large = (np.abs(starts) > 1e-2 * scale).all(axis=0) & (np.ptp(starts, axis=0) > 0)
+    ratios = thetas[:, large] / starts[:, large]
+    middle = np.median(ratios, axis=0)
+    scatter = np.ptp(ratios, axis=0)
+    same = (middle > 0) & (scatter <= _SAME * np.abs(middle))
+    if not same.any():
+        return None
+    factor = np.median(middle[same])
+    near = np.abs(middle[same] - factor) <= _OF_RATIO * factor
+    return float(np.mean(middle[same][near]))

@@ -1,0 +1,119 @@
+"""Single elements of initialisations that JAX draws, many seeds at once.
+
+JAX's generator is threefry, a function of a key and a counter. With the partitionable
+form (JAX's default) the random word of element i of an array depends on the key and on
+i alone, so one weight of a network costs one word, not an array of words. The user's
+own `draw` is traced under a generator that gives every element of an array the word of
+the one that is asked for; XLA then computes that element alone. Splitting and folding
+in are threefry's own, so keys may be derived as Haiku, Flax, Equinox or a script do.
+
+Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
+Checked: tests/informed/test_seeds.py (`jax.random` itself).
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import random as extended
+from jaxtyping import Array, Float, UInt32
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
+    """Threefry-2x32 with 20 rounds of the counter (high, low), unrolled.
+
+    JAX's own form for CPUs is a loop, which can't be joined with what comes after it.
+    """
+    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
+    x, y = high + keys[0], low + keys[1]
+    for step in range(5):
+        for rotation in _ROTATIONS[step % 2]:
+            x = x + y
+            y = (y << rotation) | (y >> (32 - rotation))
+            y = x ^ y
+        x = x + keys[(step + 1) % 3]
+        y = y + keys[(step + 2) % 3] + jnp.uint32(step + 1)
+    return x, y
+
+
+def _child(key: UInt32[Array, "2"], data: Any) -> UInt32[Array, "2"]:
+    zero = jnp.uint32(0)
+    return jnp.stack(block((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32)))
+
+
+def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
+    # One by one: those that nobody uses are not computed.
+    children = [_child(key, i) for i in range(math.prod(shape))]
+    return jnp.stack(children).reshape(*shape, 2)
+
+
+@functools.cache
+def _alone(element: int) -> Any:
+    """A generator whose arrays repeat the word of one element everywhere."""
+
+    def random_bits(
+        key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
+    ) -> Array:
+        size = math.prod(shape)
+        counter = jnp.uint32(element % max(size, 1))
+        high, low = block((key[0], key[1]), jnp.uint32(0), counter)
+        if bit_width == 64:
+            word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
+        else:
+            word = (high ^ low).astype(f"uint{bit_width}")
+        return jnp.broadcast_to(word, shape)
+
+    return extended.define_prng_impl(
+        key_shape=(2,),
+        seed=extended.threefry_prng_impl.seed,
+        split=_split,
+        random_bits=random_bits,
+        fold_in=_child,
+        name=f"threefry_alone_{element}",
+        tag=f"alone{element}",
+    )
+
+
+def element(
+    draw: Callable[[Array], Any], number: int
+) -> Callable[[UInt32[Array, " seeds"]], Float[Array, " seeds"]]:
+    """One element of theta_0 as a function of many seeds, to be put under `jit`.
+
+    Args:
+      draw: key -> theta_0, any tree of arrays, each drawn in its own shape element by
+        element. Check the result against `whole`: orthogonal matrices, for instance,
+        are drawn otherwise.
+      number: of the element, counting through the leaves in their order.
+    Raises: ValueError: theta_0 has fewer elements.
+    """
+    shapes = jax.tree.leaves(jax.eval_shape(draw, jax.random.key(0)))
+    leaf, inside = 0, number
+    while leaf < len(shapes) and inside >= shapes[leaf].size:
+        inside -= shapes[leaf].size
+        leaf += 1
+    if leaf == len(shapes) or number < 0:
+        size = sum(shape.size for shape in shapes)
+        raise ValueError(f"Expected an element of {size}, got number {number}.")
+
+    def one(seed: UInt32[Array, ""]) -> Float[Array, ""]:
+        key = jax.random.key(seed, impl=_alone(inside))
+        return jnp.ravel(jax.tree.leaves(draw(key))[leaf])[inside]
+
+    return jax.vmap(one)
+
+
+def whole(draw: Callable[[Array], Any], seed: Any) -> Float[Array, " params"]:
+    """Theta_0 of one seed, as JAX draws it."""
+    leaves = jax.tree.leaves(draw(jax.random.key(seed)))
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
+
+
+def partitionable() -> bool:
+    """Whether JAX draws elements independently of the size of their array."""
+    return bool(getattr(jax.config, "jax_threefry_partitionable", False))

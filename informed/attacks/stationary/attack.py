@@ -1,0 +1,318 @@
+"""Reading the target out of a network near a stationary point; no seed is needed.
+
+THREAT: knows D_- and A; neither the initialisation nor the order of mini-batches.
+White-box release.
+
+Where training has converged, the gradient of the whole penalised loss is zero, so that
+of the target is minus that of all the rest, which the adversary can compute: Theorem 1
+of Balle et al. 2022 for networks. In a dense first layer it *is* the target (closed
+form). What isn't converged hides it: in directions of small curvature first. How much,
+as a function of curvature, is learned from a few models of the adversary's own, and
+weighted by it, with a Gaussian prior on images, the most probable target is found by
+Gauss-Newton, for the most likely labels:
+
+    min_z sum_i (v_i . (g + grad loss(z)))^2 / f(lambda_i) + |u(z)|^2
+
+Source: ours. The key draws the adversary's own models.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+from jaxtyping import Array
+from tqdm import tqdm
+
+from informed.attacks.inversion import coordinates, gauss_newton, levels
+from informed.attacks.inversion.coordinates import Space
+from informed.attacks.inversion.gauss_newton import Linearised
+from informed.attacks.stationary.config import StationaryConfig
+from informed.attacks.stationary.gradients import Gradients
+from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.threat import Knowledge, Reconstruction
+from shadow import checks
+from shadow.data import Examples
+from shadow.parallel import Runs
+from shadow.release import Release
+from shadow.training import GradientDescent
+from shadow.training.algorithm import Draw
+
+_GIVE_UP = 1.01  # a step that divides the cost by less is the last
+_NEAR_LEVELS = 0.15  # of a level, the errors of an answer that is moved onto levels
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """For one label.
+
+    Attributes:
+      image: (height, width, channels).
+      label: it is for.
+      cost: minus twice the log posterior, to within a constant.
+      expected_mse: mean posterior variance of the pixels.
+    """
+
+    image: np.ndarray
+    label: int
+    cost: float
+    expected_mse: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StationaryAttack:
+    """The attack; see the module's docstring.
+
+    Attributes:
+      config: how hard to try.
+      progress: show a bar.
+    """
+
+    config: StationaryConfig = dataclasses.field(default_factory=StationaryConfig)
+    progress: bool = False
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release; needs fixed and algorithm.
+
+        Uses public images for the prior and the own models' targets, labels, an
+        initialisation and an order of mini-batches where they are told.
+
+        Returns: images, not cut to [0, 1]; labels; residuals, the squared norm of the
+          whole gradient at the answer, zero at a stationary point; expected_mse.
+        Raises: FieldError: A isn't gradient descent on a victim with a dense first
+          layer, is private, or the victim is too large.
+        """
+        knowledge.require(release, "fixed", "algorithm")
+        algorithm, fixed = knowledge.algorithm, knowledge.fixed
+        assert fixed is not None
+        if not isinstance(algorithm, GradientDescent) or algorithm.victim.first is None:
+            raise checks.FieldError(
+                "algorithm",
+                "Expected {} to be gradient descent on a victim with a dense first"
+                " layer: the target is read out of its gradient there.",
+            )
+        if algorithm.training.privacy.on:
+            raise checks.FieldError(
+                "algorithm",
+                "Expected {} without privacy: clipped gradients with noise have no"
+                " stationary point.",
+            )
+        params = algorithm.victim.num_params
+        if self.config.models and params > self.config.most_params:
+            raise checks.FieldError(
+                "algorithm",
+                f"Expected {{}} of at most {self.config.most_params} parameters, got"
+                f" {params}: its Hessian is computed. Raise most_params, or set"
+                " models=0 for the closed form.",
+            )
+        with jax.enable_x64(True):
+            gradients = Gradients(algorithm, fixed)
+            prior = Prior.of(fixed, knowledge.public, self.config.levels)
+            spread = None
+            if self.config.models:
+                spread = self._learned(algorithm, gradients, knowledge, key)
+            parts = [
+                self._one(
+                    theta,
+                    None if knowledge.labels is None else int(knowledge.labels[i]),
+                    gradients,
+                    prior,
+                    spread,
+                )
+                for i, theta in enumerate(
+                    tqdm(
+                        release.weights.astype(np.float64),
+                        desc="stationary",
+                        unit=" targets",
+                        disable=None if self.progress else True,
+                    )
+                )
+            ]
+        return Reconstruction.joined(parts)
+
+    def _learned(
+        self,
+        algorithm: GradientDescent,
+        gradients: Gradients,
+        knowledge: Knowledge,
+        key: Array,
+    ) -> Spread:
+        """From models of the adversary's own."""
+        shown = knowledge.public if knowledge.public is not None else knowledge.fixed
+        assert shown is not None
+        assert knowledge.fixed is not None
+        order = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        shown = shown.take(order.permutation(len(shown))[: self.config.models])
+        with jax.enable_x64(False):  # as the developer trains
+            thetas = own_models(algorithm, knowledge, shown, key)
+        curvatures, left = [], []
+        for theta, image, label in zip(
+            thetas.astype(np.float64), shown.images, shown.labels, strict=True
+        ):
+            whole = gradients.known(theta)
+            target = gradients.target(
+                theta, image[None].astype(np.float64), np.array([label])
+            )
+            values, vectors = eigenbasis(gradients.hessian(theta))
+            curvatures.append(values)
+            left.append(vectors.T @ (whole + target[0]))
+        return Spread.learned(np.stack(curvatures), np.stack(left))
+
+    def _one(
+        self,
+        theta: np.ndarray,
+        label: int | None,
+        gradients: Gradients,
+        prior: "Prior",
+        spread: Spread | None,
+    ) -> Reconstruction:
+        """One release."""
+        known = gradients.known(theta)
+        x, scores = gradients.closed_form(-known)
+        order = np.argsort(-scores)[: self.config.labels_tried]
+        tried = order if label is None else np.array([label])
+        if spread is None:
+            image = x.reshape(prior.image_shape)
+            best = Answer(prior.on_levels(image), int(tried[0]), 0.0, np.inf)
+        else:
+            values, vectors = eigenbasis(gradients.hessian(theta))
+            rotation = vectors.T / np.sqrt(spread(values))[:, None]
+            answers = [
+                self._most_probable(theta, known, int(each), gradients, prior, rotation)
+                for each in tried
+            ]
+            best = min(answers, key=lambda answer: answer.cost)
+        left = (
+            known + gradients.target(theta, best.image[None], np.array([best.label]))[0]
+        )
+        return Reconstruction(
+            images=best.image[None].astype(np.float32),
+            labels=np.array([best.label]),
+            residuals=np.array([left @ left]),
+            expected_mse=np.array([best.expected_mse]),
+        )
+
+    def _most_probable(
+        self,
+        theta: np.ndarray,
+        known: np.ndarray,
+        label: int,
+        gradients: Gradients,
+        prior: "Prior",
+        rotation: np.ndarray,
+    ) -> Answer:
+        """The maximum a posteriori for a label."""
+        space = prior.space(label)
+
+        def residuals(us: np.ndarray) -> np.ndarray:
+            images = space.images(us)[:, 0]
+            found = gradients.target(theta, images, np.full(len(us), label))
+            return (known + found) @ rotation.T
+
+        def linearise(u: np.ndarray) -> Linearised:
+            slopes = gradients.slopes(theta, space.images(u)[0], label)
+            return Linearised(
+                rotation @ (slopes @ space.basis.T), np.eye(len(space.basis))
+            )
+
+        start = gauss_newton.evaluate(residuals, np.zeros((1, len(space.basis))), 1.0)
+        here, slopes = gauss_newton.minimise(
+            residuals,
+            linearise,
+            start[0],
+            steps=self.config.steps,
+            enough=0.0,
+            give_up=_GIVE_UP,
+            prior=1.0,
+        )
+        image = prior.on_levels(space.images(here.u)[0])
+        variances = space.variances(slopes)
+        return Answer(image, label, here.cost, float(variances.mean()))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Prior:
+    """A Gaussian of images around the mean of each label, all with one covariance.
+
+    Attributes:
+      around: principal components of what the mean of the label doesn't explain.
+      means: (classes, ...), of the images of each label, of all where it has none.
+      levels: on which all pixels lie, or None.
+    """
+
+    around: coordinates.Coordinates
+    means: np.ndarray
+    levels: int | None
+
+    @classmethod
+    def of(cls, fixed: Examples, public: Examples | None, on_levels: bool) -> "Prior":
+        """From all images that the adversary knows."""
+        images, labels = fixed.images, fixed.labels
+        if public is not None:
+            images = np.concatenate([images, public.images])
+            labels = np.concatenate([labels, public.labels])
+        present = [labels == label for label in range(fixed.num_classes)]
+        whole = images.mean(axis=0, dtype=np.float64)
+        means = np.stack(
+            [
+                images[members].mean(axis=0, dtype=np.float64)
+                if members.any()
+                else whole
+                for members in present
+            ]
+        )
+        return cls(
+            coordinates.principal_components(images - means[labels]),
+            means,
+            levels.above_zero(images) if on_levels else None,
+        )
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return self.around.image_shape
+
+    def space(self, label: int) -> Space:
+        """Images of a label, around their mean."""
+        nothing = np.zeros(self.around.basis.shape[1], bool)
+        return Space(self.around, np.array([label]), self.means[label][None], nothing)
+
+    def on_levels(self, image: np.ndarray) -> np.ndarray:
+        """The image moved onto levels if it lies near them.
+
+        By chance the distances from the nearest level are 0.29 of one, in the root mean
+        square. Where they are half of that, a normal error of the same size reaches
+        half a level in one pixel of a thousand.
+        """
+        if self.levels is None:
+            return image
+        on_levels = levels.nearest(image, self.levels)
+        apart = (image - on_levels) * self.levels
+        near = np.sqrt(np.mean(apart**2)) <= _NEAR_LEVELS
+        return on_levels if near else image
+
+
+def own_models(
+    algorithm: GradientDescent, knowledge: Knowledge, targets: Examples, key: Array
+) -> np.ndarray:
+    """Theta of models that the adversary trains, one a target.
+
+    What is told of the randomness of A is used; the rest is drawn.
+    """
+    fixed, start = knowledge.fixed, knowledge.initialisation
+    assert fixed is not None
+
+    def draw(number: Array) -> Draw:
+        start_key, own_key = jax.random.split(jax.random.fold_in(key, number))
+        shared = start is not None and np.ndim(start) == 1
+        told = knowledge.training_key
+        return Draw(
+            start=start if shared else algorithm.initialise(start_key),
+            key=own_key if told is None else told,
+        )
+
+    runs = Runs(algorithm, (fixed.images, fixed.labels), draw, width=16)
+    return runs(
+        targets.images[:, None], targets.labels[:, None], np.arange(len(targets))
+    )

@@ -1,0 +1,117 @@
+"""Gradients of the penalised loss at a released theta, in float64.
+
+    g(theta) = sum over D_- of grad loss + (n + 1) decay theta
+
+At a stationary point of training on D_- + z this is minus grad loss(z; theta), whatever
+training began from.
+"""
+
+import functools
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from shadow.data import Examples
+from shadow.training import GradientDescent, cross_entropy
+
+_ROWS = 64  # Hessian-vector products at once
+
+
+class Gradients:
+    """Of one algorithm and D_-; compiled once for all theta.
+
+    Everything takes and gives float64, and is to be called under `jax.enable_x64`.
+    """
+
+    def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:
+        self._victim = algorithm.victim
+        self._images = np.asarray(fixed.images, np.float64)
+        self._labels = np.asarray(fixed.labels, np.int32)
+        self._penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        self.layout = {part.name: part for part in algorithm.victim.layout}
+        self.first = algorithm.victim.first
+
+    def _loss(self, theta: Array, images: Array, labels: Array) -> Array:
+        params = self._victim.unflatten(theta)
+        return cross_entropy(self._victim.apply(params, images), labels).sum()
+
+    def _of_target(self, theta: Array, image: Array, label: Array) -> Array:
+        return jax.grad(self._loss)(theta, image[None], label[None])
+
+    @functools.cached_property
+    def _known(self) -> jax.stages.Wrapped:
+        def known(theta: Array, images: Array, labels: Array) -> Array:
+            penalty = self._penalty * theta
+            return jax.grad(self._loss)(theta, images, labels) + penalty
+
+        return jax.jit(known)
+
+    @functools.cached_property
+    def _rows(self) -> jax.stages.Wrapped:
+        def rows(theta: Array, images: Array, labels: Array, along: Array) -> Array:
+            def gradient(at: Array) -> Array:
+                return jax.grad(self._loss)(at, images, labels)
+
+            return jax.vmap(lambda v: jax.jvp(gradient, (theta,), (v,))[1])(along)
+
+        return jax.jit(rows)
+
+    @functools.cached_property
+    def _target(self) -> jax.stages.Wrapped:
+        return jax.jit(jax.vmap(self._of_target, in_axes=(None, 0, 0)))
+
+    @functools.cached_property
+    def _target_slopes(self) -> jax.stages.Wrapped:
+        return jax.jit(jax.jacfwd(self._of_target, argnums=1))
+
+    def known(self, theta: Float[np.ndarray, " params"]) -> np.ndarray:
+        """G(theta), (params,)."""
+        return np.asarray(self._known(theta, self._images, self._labels))
+
+    def target(
+        self, theta: np.ndarray, images: np.ndarray, labels: np.ndarray
+    ) -> Float[np.ndarray, "points params"]:
+        """Grad loss of each of several points."""
+        return np.asarray(self._target(theta, images, labels.astype(np.int32)))
+
+    def slopes(
+        self, theta: np.ndarray, image: np.ndarray, label: int
+    ) -> Float[np.ndarray, "params pixels"]:
+        """Derivatives of grad loss of a point in its pixels."""
+        found = self._target_slopes(theta, image, np.int32(label))
+        return np.asarray(found).reshape(len(theta), -1)
+
+    def hessian(self, theta: np.ndarray) -> Float[np.ndarray, "params params"]:
+        """Of the sum over D_-, and the penalty."""
+        count = len(theta)
+        found = np.empty((count, count))
+        for start in range(0, count, _ROWS):
+            rows = np.arange(start, start + _ROWS)
+            along = (np.arange(count) == rows[:, None]).astype(np.float64)
+            part = self._rows(theta, self._images, self._labels, along)
+            found[start : start + _ROWS] = np.asarray(part)[: count - start]
+        found = (found + found.T) / 2
+        found[np.diag_indices(count)] += self._penalty
+        return found
+
+    def closed_form(
+        self, gradient: Float[np.ndarray, " params"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A point read out of its gradient, where the first layer is dense.
+
+        dL/dW = x delta^T and dL/db = delta, so x is a mean of their quotients; the
+        output's bias gradient is softmax - one-hot.
+
+        Args:
+          gradient: of the loss of one point, to within a positive factor.
+        Returns: x (pixels,), the best in the sense of least squares; a score for each
+          label (classes,), the largest for the most likely.
+        """
+        assert self.first is not None
+        w, b = (self.layout[f"{self.first.name}/{part}"] for part in ("w", "b"))
+        delta = gradient[b.start : b.stop]
+        weights = gradient[w.start : w.stop].reshape(w.shape)
+        output = self.layout["output/b"]
+        x = weights @ delta / max(delta @ delta, np.finfo(float).tiny)
+        return x, -gradient[output.start : output.stop]

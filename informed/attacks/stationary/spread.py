@@ -1,0 +1,66 @@
+"""How much training leaves unconverged, as a function of curvature.
+
+At a release the whole gradient G = g + grad loss(z) would be zero if training had
+converged. In the eigenbasis of the Hessian, E[(v_i . G)^2] = f(lambda_i) is a smooth
+function: steep directions converge first. It is learned from models of the adversary's
+own, whose z is known.
+"""
+
+import dataclasses
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+
+_BIN = 60  # directions of all own models in one mean, at least
+_MOST_BINS = 60
+_FLOOR = 1e-24  # of the largest f
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spread:
+    """F, linear between some curvatures in logarithms, constant beyond.
+
+    Attributes:
+      curvatures: (k,), ascending, > 0.
+      squares: (k,), mean square of G per direction.
+    """
+
+    curvatures: Float[np.ndarray, " k"]
+    squares: Float[np.ndarray, " k"]
+
+    def __call__(
+        self, curvatures: Float[np.ndarray, " params"]
+    ) -> Float[np.ndarray, " params"]:
+        """F of some curvatures."""
+        at = np.log(np.maximum(curvatures, self.curvatures[0]))
+        logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
+        return np.exp(logs)
+
+    @classmethod
+    def learned(
+        cls,
+        curvatures: Float[np.ndarray, "models params"],
+        gradients: Float[np.ndarray, "models params"],
+    ) -> "Spread":
+        """From own models: eigenvalues, and G in the eigenbasis."""
+        flat = np.abs(curvatures).ravel()
+        flat = np.maximum(flat, 1e-12 * flat.max())
+        order = np.argsort(flat)
+        bins = max(1, min(_MOST_BINS, len(order) // _BIN))
+        parts = np.array_split(order, bins)
+        centres = np.array([np.exp(np.log(flat[part]).mean()) for part in parts])
+        squares = np.array([(gradients.ravel()[part] ** 2).mean() for part in parts])
+        squares = np.maximum(squares, _FLOOR * squares.max())
+        squares = np.maximum(squares, np.finfo(float).tiny)
+        centres, kept = np.unique(centres, return_index=True)
+        return cls(centres, squares[kept])
+
+
+def eigenbasis(
+    hessian: Float[np.ndarray, "params params"],
+) -> tuple[Float[np.ndarray, " params"], Float[np.ndarray, "params params"]]:
+    """Eigenvalues, and eigenvectors in columns."""
+    return scipy.linalg.eigh(
+        hessian, overwrite_a=True, check_finite=False, driver="evd"
+    )

@@ -1,0 +1,80 @@
+"""Families of seeds: how theta_0 is made from an integer, as training scripts do.
+
+    theta_0 = init(jax.random.key(seed))        torch.manual_seed(seed); Net()
+    MLPClassifier(random_state=seed)            numpy.random.default_rng(seed)
+
+Who knows the family and not the seed can try them all (`informed.attacks.seeds`).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from shadow import checks
+
+GENERATORS = ("threefry", "mt19937", "pcg64", "other")
+BITS = 32
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SeedFamily:
+    """Which seeds there are, and theta_0 of each.
+
+    Attributes:
+      draw: what makes theta_0, any tree of arrays, its leaves in the order of theta.
+        With "threefry" a function of a JAX key, traced, and called with
+        `jax.random.key(seed)`; otherwise a function of the seed, an int.
+      generator: "threefry", JAX's; "mt19937": PyTorch's on CPUs, NumPy's RandomState,
+        scikit-learn's; "pcg64": NumPy's default_rng; "other": anything.
+      start, stop: the seeds are start, ..., stop - 1.
+    Raises: FieldError: an unknown generator, no seeds, or seeds of more than 32 bits
+      (PyTorch's generator on CPUs and JAX without float64 take no more of one).
+    """
+
+    draw: Callable[[Any], Any]
+    generator: str = "threefry"
+    start: int = 0
+    stop: int = 2**BITS
+
+    def __post_init__(self) -> None:
+        checks.choice("generator", self.generator, GENERATORS)
+        checks.at_least("start", self.start, 0)
+        checks.at_least("stop", self.stop, self.start + 1)
+        checks.require("stop", self.stop, self.stop <= 2**BITS, f"<= 2**{BITS}")
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def theta(self, seed: int) -> Float[np.ndarray, " params"]:
+        """Theta_0 of a seed."""
+        if self.generator == "threefry":
+            return np.asarray(self.traced(np.uint32(seed)))
+        leaves = jax.tree.leaves(self.draw(int(seed)))
+        return np.concatenate([np.ravel(_array(leaf)) for leaf in leaves])
+
+    @functools.cached_property
+    def traced(self) -> Callable[[Any], Float[Array, " params"]]:
+        """Theta_0 of a seed, compiled; of "threefry" alone."""
+
+        def theta(seed: Array) -> Array:
+            leaves = jax.tree.leaves(self.draw(jax.random.key(seed)))
+            return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
+
+        return jax.jit(theta)
+
+    def own_key(self, seed: Any) -> Any:
+        """What an A that makes its own theta_0 takes: a JAX key, or an int."""
+        if self.generator == "threefry":
+            return jax.random.key(jnp.uint32(seed))
+        return int(seed)
+
+
+def _array(leaf: Any) -> np.ndarray:
+    """A leaf as an array, also if it is a tensor that tracks gradients."""
+    return np.asarray(leaf.detach() if hasattr(leaf, "detach") else leaf)

@@ -1,0 +1,467 @@
+"""Seeds: generators against the libraries themselves; planted seeds; none at all."""
+
+import dataclasses
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import informed
+import shadow
+from informed.attacks import seeds
+from informed.attacks.inversion import InversionConfig
+from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.seeds import laws, null_space, search, still, threefry, words
+from informed.threat import Knowledge
+from shadow import SeedFamily, checks, publish
+
+KEY = jax.random.key(0)
+SEEDS = np.array([0, 1, 77, 2**31 + 5, 2**32 - 1], np.uint32)
+
+
+# Generators
+
+
+class Net(nn.Module):
+    @nn.compact
+    def __call__(self, images):
+        hidden = nn.elu(nn.Dense(6)(images.reshape(len(images), -1)))
+        return nn.Dense(10)(hidden)
+
+
+def haiku_init(key):
+    victim = shadow.build_victim(
+        shadow.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
+    )
+    return victim.init(key)
+
+
+def flax_init(key):
+    victim = shadow.from_flax(Net(), image_shape=(8, 8, 1), num_classes=10)
+    return victim.init(key)
+
+
+def script_init(key):
+    first, second, third = jax.random.split(jax.random.fold_in(key, 9), 3)
+    return [
+        jax.random.normal(first, (5, 4)) * 0.1,
+        jax.random.uniform(second, (7,), minval=-1, maxval=3),
+        jax.random.truncated_normal(third, -1, 1, (3, 3, 2)),
+    ]
+
+
+@pytest.mark.parametrize("draw", [haiku_init, flax_init, script_init])
+def test_single_elements_are_those_of_jax(draw):
+    leaves = [jax.tree.leaves(draw(jax.random.key(seed))) for seed in SEEDS]
+    whole = np.stack([np.concatenate([np.ravel(x) for x in row]) for row in leaves])
+    for number in (0, 11, whole.shape[1] - 1):
+        found = np.asarray(jax.jit(threefry.element(draw, number))(SEEDS))
+        np.testing.assert_allclose(found, whole[:, number], rtol=1e-6)
+    np.testing.assert_array_equal(threefry.whole(draw, SEEDS[2]), whole[2])
+    with pytest.raises(ValueError, match=f"element of {whole.shape[1]}"):
+        threefry.element(draw, whole.shape[1])
+
+
+@pytest.mark.parametrize("position", [0, 5, words.MT_WORDS - 1])
+def test_words_of_the_mersenne_twister(position):
+    found = np.asarray(jax.jit(words.mt19937(position))(SEEDS))
+    legacy = [np.random.RandomState(s).randint(0, 2**32, 300, "uint32") for s in SEEDS]
+    np.testing.assert_array_equal(found, np.stack(legacy)[:, position])
+
+
+def test_words_are_those_of_pytorch_which_takes_32_bits_of_a_seed():
+    torch = pytest.importorskip("torch")
+    found = np.asarray(jax.jit(words.mt19937(3))(SEEDS)) & 0xFFFFFF
+    for seed, word in zip(SEEDS.tolist(), found, strict=True):
+        for same in (seed, seed + 5 * 2**32):
+            torch.manual_seed(same)
+            assert torch.rand(4)[3].item() == word / 2**24
+
+
+@pytest.mark.parametrize("position", [0, 1, 6, words.PCG_WORDS - 1])
+def test_words_of_pcg64(position):
+    with jax.enable_x64(True):
+        found = np.asarray(jax.jit(words.pcg64(position))(SEEDS))
+    for seed, word in zip(SEEDS, found, strict=True):
+        raw = int(np.random.PCG64(int(seed)).random_raw(position // 2 + 1)[-1])
+        assert word == (raw & 0xFFFFFFFF if position % 2 else raw >> 32)
+    # What users draw from it:
+    uniform = np.random.default_rng(int(SEEDS[2])).uniform(size=4)[3]
+    if position == 6:
+        assert abs(found[2] / 2**32 - uniform) < 2**-32
+
+
+def torch_net(seed):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(seed)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 5), torch.nn.Linear(5, 3))
+    return [parameter.detach().numpy() for parameter in net.parameters()]
+
+
+def numpy_net(seed):
+    rng = np.random.default_rng(seed)
+    return [rng.uniform(-0.3, 0.3, (64, 5)).astype(np.float32), np.zeros(5)]
+
+
+def legacy_net(seed):
+    rng = np.random.RandomState(seed)
+    return [rng.uniform(-0.3, 0.3, (64, 5)), rng.uniform(-0.3, 0.3, 5)]
+
+
+@pytest.mark.parametrize(
+    ("draw", "generator"),
+    [(torch_net, "mt19937"), (legacy_net, "mt19937"), (numpy_net, "pcg64")],
+)
+def test_a_planted_seed_of_other_libraries_is_found(draw, generator):
+    family = SeedFamily(draw=draw, generator=generator)
+    elements = np.arange(100)
+    found = laws.find(generator, family.theta, elements, range(1000, 1024))
+    assert len(found) >= 60
+    secret, other = 3_456_789_012, 3_456_800_000
+    values = np.stack([family.theta(s) for s in (secret, other)]).astype(np.float64)
+    wanted = [law.element for law in found[:3]]
+    hits = [
+        pair
+        for _, pairs in search.sweep(
+            search.screen(family, wanted, found),
+            values[:, wanted] - 1e-7,
+            values[:, wanted] + 1e-7,
+            secret - 70_000,
+            secret + 70_000,
+        )
+        for pair in pairs
+    ]
+    assert hits == [(0, secret), (1, other)]
+
+
+def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
+    """An orthogonal matrix: no element can be had alone, so all of it is drawn."""
+
+    def draw(key):
+        return [jax.nn.initializers.orthogonal()(key, (6, 6))]
+
+    family = SeedFamily(draw=draw, stop=500)
+    screen = search.screen(family, [3, 4], [])
+    values = family.theta(321)[[3, 4]].astype(np.float64)[None]
+    pieces = search.sweep(screen, values - 1e-6, values + 1e-6, 0, 500)
+    assert [pair for _, pairs in pieces for pair in pairs] == [(0, 321)]
+
+
+# Recovery
+
+
+@pytest.fixture(scope="module")
+def parts(digits):
+    return shadow.split(digits, num_fixed=100, num_shadow=300, num_test=3, seed=0)
+
+
+def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
+    """What is released, and told: theta_0 of each model comes from a secret seed."""
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(8,)), image_shape=(8, 8, 1), num_classes=10
+    )
+    training = {"initialisation": "seeded", "epochs": 30} | fields
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(**training)
+        ),
+        fixed=parts.fixed,
+        key=jax.random.key(7),
+        role="released",
+        width=4,
+    )
+    told = Knowledge.informed(factory, public=parts.shadow)
+    family = dataclasses.replace(told.seeds, start=start, stop=stop)
+    told = dataclasses.replace(told, seeds=family)
+    runs = still.own_runs(told, family, np.array(secrets), jax.random.key(1))
+    targets = parts.test if targets is None else targets
+    targets = targets.take(np.arange(len(secrets)))
+    numbers = np.arange(len(secrets))
+    thetas = runs(targets.images[:, None], targets.labels[:, None], numbers)
+    return factory, publish(thetas), told, targets
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"weight_decay": 0.01, "momentum": 0.5},
+        {"optimiser": "adam", "learning_rate": 0.01},
+        {"batch_size": 32, "epochs": 5, "shuffling": "unknown"},
+    ],
+    ids=str,
+)
+def test_planted_seeds_are_recovered(fields, parts):
+    secrets = [99_999, 0, 54_321]
+    _, release, told, _ = world(parts, secrets=secrets, **fields)
+    found = seeds.recover(release, told, key=KEY)
+    assert found.way == "still weights"
+    assert found.seeds.tolist() == secrets
+    assert (found.agreement == 1).all()
+
+
+def test_a_target_that_lights_dead_pixels_is_recovered_from_the_others(parts):
+    """Its own rows move: the first pass finds nothing, a later one does."""
+    lit = parts.test.take(np.arange(1))
+    images = lit.images.copy()
+    images[0, 0, 0] = 1.0  # never lit in D_-, nor in public: the first to be compared
+    lit = dataclasses.replace(lit, images=images)
+    _, release, told, _ = world(parts, secrets=[777], targets=lit)
+    found = seeds.recover(release, told, key=KEY)
+    assert found.seeds.tolist() == [777]
+    assert 0.3 < found.agreement[0] < 1
+    assert found.searched > len(told.seeds)
+
+
+def test_published_in_fewer_bits(parts):
+    factory, release, told, _ = world(parts, secrets=[4242], stop=20_000)
+    layout = factory.descent.victim.layout
+    view = shadow.Layers.of(layout, precision="float16")
+    found = seeds.recover(publish(release.weights, view), told, key=KEY)
+    assert found.seeds.tolist() == [4242]
+
+
+def test_a_seed_outside_the_family_is_not_found(parts):
+    _, release, told, _ = world(parts, secrets=[200_000, 5])
+    found = seeds.recover(release, told, key=KEY)
+    assert found.seeds.tolist() == [seeds.NOT_FOUND, 5]
+    assert found.found.tolist() == [False, True]
+
+
+def bright(parts, *, noise):
+    """No pixel is dead; with noise D_- spans all pixels as well."""
+    rng = np.random.default_rng(0)
+
+    def changed(examples):
+        images = 0.1 + 0.8 * examples.images
+        images = images + noise * rng.uniform(-1, 1, images.shape)
+        return dataclasses.replace(examples, images=images.astype(np.float32))
+
+    return dataclasses.replace(
+        parts,
+        fixed=changed(parts.fixed),
+        shadow=changed(parts.shadow),
+        test=changed(parts.test),
+    )
+
+
+@pytest.mark.parametrize("fields", [{}, {"weight_decay": 0.01}, {"batch_size": 32}])
+def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
+    few = dataclasses.replace(
+        bright(parts, noise=0.05),
+        fixed=bright(parts, noise=0.05).fixed.take(np.r_[:40]),
+    )
+    _, release, told, _ = world(few, secrets=[4000, 123], stop=5000, **fields)
+    found = seeds.recover(release, told, key=KEY)
+    assert found.way == "null space"
+    assert found.seeds.tolist() == [4000, 123]
+    absent = dataclasses.replace(told.seeds, stop=1000)
+    told = dataclasses.replace(told, seeds=absent)
+    assert seeds.recover(release, told, key=KEY).seeds.tolist() == [-1, 123]
+
+
+def test_decay_is_that_of_training(parts):
+    training = shadow.TrainingConfig(weight_decay=0.02, epochs=9, batch_size=30)
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(4,)), image_shape=(8, 8, 1), num_classes=10
+    )
+    descent = shadow.GradientDescent(victim=victim, training=training)
+    factory = shadow.Factory(
+        algorithm=descent, fixed=parts.fixed, key=KEY, role="released", width=1
+    )
+    theta = factory.train(parts.test.take(np.arange(1)))[0]
+    dead = victim.first_weights.columns.start  # of the first pixel
+    expected = null_space.decayed(training, len(parts.fixed) + 1)
+    np.testing.assert_allclose(
+        theta[dead], expected * factory.initialisation[dead], rtol=1e-5
+    )
+
+
+def test_without_any_of_that_by_training_from_every_seed(parts):
+    noisy = bright(parts, noise=0.1)
+    _, release, told, _ = world(noisy, secrets=[290, 17], start=10, stop=300)
+    found = seeds.recover(release, told, key=KEY)
+    assert found.way == "training"
+    assert found.seeds.tolist() == [290, 17]
+    absent = dataclasses.replace(told.seeds, stop=200)
+    told = dataclasses.replace(told, seeds=absent)
+    assert seeds.recover(release, told, key=KEY).seeds.tolist() == [-1, 17]
+
+
+def sklearn_train(images, labels, seed):
+    from sklearn.neural_network import MLPClassifier
+
+    flat = images.reshape(len(images), -1).astype(np.float64)
+    model = MLPClassifier(
+        (8,), solver="sgd", batch_size=len(flat), max_iter=1, random_state=seed
+    )
+    for _ in range(5):
+        model.partial_fit(flat, labels, classes=np.arange(10))
+    return [model.coefs_, model.intercepts_]
+
+
+def sklearn_draw(seed):
+    """As scikit-learn draws: a layer's weights, then its intercepts."""
+    rng = np.random.RandomState(seed)
+    coefs, intercepts = [], []
+    for inputs, outputs in ((64, 8), (8, 10)):
+        bound = np.sqrt(6 / (inputs + outputs))
+        coefs.append(rng.uniform(-bound, bound, (inputs, outputs)))
+        intercepts.append(rng.uniform(-bound, bound, outputs))
+    return [coefs, intercepts]
+
+
+def test_a_secret_random_state_of_scikit_learn(parts):
+    """A makes its own theta_0; what is recovered is its key."""
+    function = shadow.PythonFunction(train=sklearn_train, key_is_public=False)
+    factory = shadow.Factory(
+        algorithm=function, fixed=parts.fixed, key=jax.random.key(3), role="released"
+    )
+    release = publish(factory.train(parts.test.take(np.arange(1))))
+    private = jax.random.split(
+        jax.random.fold_in(jax.random.fold_in(jax.random.key(3), 2), 0), 3
+    )
+    secret = function.own_key(private[1])
+    told = dataclasses.replace(
+        Knowledge.informed(factory, public=parts.shadow),
+        seeds=SeedFamily(
+            draw=sklearn_draw,
+            generator="mt19937",
+            start=secret - 100_000,
+            stop=secret + 100_000,
+        ),
+    )
+    assert told.training_key is None
+    found = seeds.recover(release, told, key=KEY)
+    assert found.seeds.tolist() == [secret]
+    assert seeds.makes_its_own_start(told)
+
+
+# Inversion from there
+
+
+def test_an_unknown_initialisation_is_no_defence(parts):
+    """Neither seed nor label are told; every pixel comes out, certified."""
+    _, release, told, targets = world(parts, secrets=[31_000, 5], stop=40_000)
+    assert told.initialisation is None
+    attack = informed.TrainingInversion(config=InversionConfig(stages=(16,)))
+    found = attack(release, told, key=KEY)
+    np.testing.assert_array_equal(found.images, targets.images)
+    np.testing.assert_array_equal(found.labels, targets.labels)
+    assert found.certified.all()
+
+
+def test_where_no_seed_is_found_nothing_is_claimed(parts):
+    _, release, told, targets = world(parts, secrets=[31_000], stop=2_000)
+    config = InversionConfig(stages=(16,), draws=4, steps=2, labels_tried=1)
+    attack = informed.TrainingInversion(config=config)
+    told = dataclasses.replace(told, labels=targets.labels)
+    found = attack(release, told, key=KEY)
+    assert not found.certified.any()
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"optimiser": "adam", "learning_rate": 0.01}], ids=str
+)
+def test_programs_that_releases_share_are_those_of_each(fields, parts):
+    _, _, told, targets = world(parts, secrets=[3, 4], **fields)
+    starts = np.stack([told.seeds.theta(seed) for seed in (3, 4)])
+    both = dataclasses.replace(told, initialisation=starts)
+    config, settings = InversionConfig(), {"width": 4, "key": KEY}
+    from informed.attacks.inversion.solver import retraining_of
+
+    shared = retraining_of(both, config, **settings)
+    image, label = targets.images[:1], targets.labels[:1]
+    basis = np.eye(64)[20:23]
+    for release in (0, 1):
+        alone = dataclasses.replace(told, initialisation=starts[release])
+        expected = retraining_of(alone, config, **settings)
+        own = shared.at(release)
+        np.testing.assert_allclose(
+            own.thetas(image[None], label[None]),
+            expected.thetas(image[None], label[None]),
+            atol=1e-6,
+        )
+        np.testing.assert_allclose(
+            own.slopes(image, label, basis),
+            expected.slopes(image, label, basis),
+            atol=1e-4,
+        )
+
+
+def test_membership_takes_one_initialisation_a_release(parts):
+    _, release, told, targets = world(parts, secrets=[3, 4, 5])
+    starts = np.stack([told.seeds.theta(seed) for seed in (3, 4, 5)])
+    told = dataclasses.replace(told, initialisation=starts)
+    other = parts.shadow.take(np.arange(3))
+    attack = informed.RetrainingMembership()
+    assert attack(release, told, (targets, other), key=KEY).tolist() == [0, 0, 0]
+    assert attack(release, told, (other, targets), key=KEY).tolist() == [1, 1, 1]
+    fewer = dataclasses.replace(told, initialisation=starts[:2])
+    with pytest.raises(ValueError, match="one per release, 3, got 2"):
+        fewer.require(release)
+
+
+# Who knows what
+
+
+def test_a_seeded_developer_draws_as_a_script_does(parts):
+    factory, *_ = world(parts, secrets=[0])
+    first = factory.starts(np.arange(2))
+    private = jax.random.fold_in(factory.key, 2)
+    victim = factory.descent.victim
+    for number, start in enumerate(first):
+        key = jax.random.split(jax.random.fold_in(private, number), 3)[0]
+        seed = int(jax.random.bits(key, dtype=jnp.uint32))
+        expected = victim.flatten(victim.init(jax.random.key(np.uint32(seed))))
+        np.testing.assert_array_equal(start, expected)
+    assert factory.initialisation is None
+    told = Knowledge.informed(factory)
+    assert told.seeds is not None
+    assert (told.seeds.start, told.seeds.stop) == (0, 2**32)
+    secret = dataclasses.replace(
+        factory, algorithm=factory.descent.changed(initialisation="random")
+    )
+    assert Knowledge.informed(secret).seeds is None
+
+
+def test_jax_takes_32_bits_of_a_seed():
+    """Without 64-bit integers; so a larger seed is no larger secret."""
+    small, large = jax.random.key(5), jax.random.key(5 + 3 * 2**32)
+    np.testing.assert_array_equal(
+        jax.random.key_data(small), jax.random.key_data(large)
+    )
+
+
+def test_what_a_family_may_be():
+    with pytest.raises(checks.FieldError, match="Did you mean 'mt19937'"):
+        SeedFamily(draw=haiku_init, generator="mt19973")
+    with pytest.raises(checks.FieldError, match="stop"):
+        SeedFamily(draw=haiku_init, start=5, stop=5)
+    with pytest.raises(checks.FieldError, match=r"2\*\*32"):
+        SeedFamily(draw=haiku_init, stop=2**33)
+
+
+def test_what_recovery_needs_and_is_not_told_is_named(parts):
+    _, release, told, _ = world(parts, secrets=[1])
+    for field in ("fixed", "algorithm", "seeds"):
+        less = dataclasses.replace(told, **{field: None})
+        with pytest.raises(ValueError, match=f"told {field}; this adversary isn't"):
+            seeds.recover(release, less, key=KEY)
+    wrong = dataclasses.replace(
+        told.seeds, draw=lambda key: jax.random.normal(key, (9,))
+    )
+    with pytest.raises(ValueError, match=r"seeds.draw gives 9 weights"):
+        seeds.recover(release, dataclasses.replace(told, seeds=wrong), key=KEY)
+
+
+def test_retraining_counts_runs_of_each_release_for_itself(parts):
+    _, _, told, targets = world(parts, secrets=[3])
+    starts = np.stack([told.seeds.theta(seed) for seed in (3, 4)])
+    told = dataclasses.replace(told, initialisation=starts)
+    runs = Retraining(told, width=2, draws=1, key=KEY)
+    second = runs.at(1)
+    second.thetas(targets.images[:1][None], targets.labels[:1][None])
+    assert (runs.runs, second.runs) == (0, 1)
