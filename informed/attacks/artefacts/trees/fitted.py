@@ -69,8 +69,8 @@ class Fitted:
             kind = None
         if bagged and bags.WEIGHTED:  # they acted when rows were drawn
             return whole
-        if stored is not None and len(stored) == drawn.shape[1]:
-            return whole * stored
+        if given is None and not self.by_class and stored is not None:
+            return whole * stored  # in the order of the training set
         if given is not None:
             whole *= given
         if kind is not None:

@@ -7,6 +7,8 @@ what is true under every assignment.
 """
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -127,7 +129,7 @@ def follow(
         inside = np.flatnonzero(bag > 0)
         for node, child in itertools.pairwise(path):
             feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
-            on_left = child == tree.left[node]
+            on_left = bool(child == tree.left[node])
             column = known[inside, feature]
             left = tree.goes_left(node, column)
             alone = not any(
@@ -161,7 +163,9 @@ def _shared(tree: Grown, leaves: list[int]) -> list[int]:
     return shared
 
 
-def _extreme(column: np.ndarray, choose: np.ufunc, empty: float) -> float:
+def _extreme(
+    column: np.ndarray, choose: Callable[[np.ndarray], Any], empty: float
+) -> float:
     """The largest or smallest value that is there."""
     column = column[~np.isnan(column)]
     return float(choose(column)) if len(column) else empty

@@ -46,7 +46,7 @@ def forest_tree(
     stored: Any,
     seed: int | None,
     rows: Float[np.ndarray, "rows features"],
-    labels: Float[np.ndarray, " rows"],
+    labels: np.ndarray,
     weights: Float[np.ndarray, " rows"] | None,
 ) -> Grown:
     """One tree of a forest, or a single one, fitted on all rows.

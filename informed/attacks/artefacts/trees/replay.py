@@ -133,6 +133,9 @@ def _trees(
         return _without(fitted, known, drawn is not None, tried, options)
     leaves = [tree.leaves(known.rows) for tree in fitted.trees]
     same_everywhere = bool((drawn == drawn[:, :1]).all())
+    stored = getattr(fitted.estimator, "_sample_weight", None)
+    if stored is not None and known.weights is None and not fitted.by_class:
+        same_everywhere &= bool((stored == stored[0]).all())
     places = tried[-1:] if same_everywhere else tried
     live = np.ones(len(rows), bool) if known.weights is None else known.weights > 0
     if len(places) > 1:

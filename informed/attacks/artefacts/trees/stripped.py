@@ -69,7 +69,7 @@ def collect(
                     remains.bounds.side(
                         int(tree.feature[parent]),
                         float(tree.threshold[parent]),
-                        child == tree.left[parent],
+                        bool(child == tree.left[parent]),
                     )
     _settle(remains)
     return remains
