@@ -41,6 +41,7 @@ def attempt(
     one_hot: Sequence[Sequence[int]],
     check: Check,
     most: int,
+    points: int = 3,
 ) -> Tried:
     """Put rows back, and keep those that `check` accepts.
 
@@ -51,6 +52,7 @@ def attempt(
       one_hot: groups of columns of which exactly one is 1.
       check: whether the trees, fitted with this row, are the stored ones.
       most: how many rows may be tried where all can be.
+      points: how many are tried where more are left.
     """
     options = [_options(bounds, feature, allowed) for feature, allowed in enumerate(values)]
     closed = [option for option in options if option is not None]
@@ -61,7 +63,7 @@ def attempt(
             rows = rows[rows[:, list(group)].sum(axis=1) == 1]
         if len(rows) <= most:
             return Tried(rows[[check(row) for row in rows]], exhaustive=True)
-    for row in _points(bounds, known, options, one_hot):
+    for row in _points(bounds, known, options, one_hot)[:points]:
         if check(row):
             return Tried(row[None], exhaustive=False)
     return Tried(np.zeros((0, known.shape[1])), exhaustive=False)
@@ -111,10 +113,17 @@ def forest_check(
         weights = fitted.weights(drawn, encoded, given)
         equal = bool((weights == 1.0).all())
         settled = _for_tree(fitted, given)
+        seen = np.ascontiguousarray(rows, np.float32)
+        holes = bool(np.isnan(seen).any())
         return all(
             refits.same(
                 refits.forest_tree(
-                    part, tree.seed, rows, target, None if equal else settled(index, weights)
+                    part,
+                    tree.seed,
+                    seen,
+                    target,
+                    None if equal else settled(index, weights),
+                    holes=holes,
                 ),
                 tree,
             )

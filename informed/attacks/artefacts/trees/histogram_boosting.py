@@ -49,9 +49,13 @@ def read(
       columns, more rows than edges are taken from.
     """
     _check(estimator, len(rows))
+    trees = _predictors(estimator, rows.shape[1])
+    whole = _has_edges(estimator)
     try:
-        bounds, values, exact = _edges(estimator, rows, values)
-        trees = _predictors(estimator, rows.shape[1])
+        if whole:
+            bounds, values, exact = _edges(estimator, rows, values)
+        else:
+            bounds, exact = _thresholds(estimator, trees, rows)
         for tree in trees:
             if tree.count is not None:
                 _sides(tree, rows, bounds)
@@ -61,10 +65,10 @@ def read(
     except ContradictionError:
         return None
     certified = None
-    if certify and label is not None:
+    if certify and whole and label is not None:
         check = _checker(estimator, trees, rows, labels, label, weights, target_weight)
         point = bounds if not exact else _at(bounds, exact)
-        tried = completions.attempt(point, rows, values, one_hot, check, min(tries, 8))
+        tried = completions.attempt(point, rows, values, one_hot, check, min(tries, 8), 1)
         certified = True if completions.narrowed(point, tried) else None
         if not exact and tried.exhaustive and not len(tried.rows):
             return None
@@ -113,10 +117,7 @@ def _edges(
     """(bounds, values left, values that are new) by the edges of every column."""
     bounds = Bounds.open(rows.shape[1], np.float64)
     left, exact = list(values), {}
-    mapper = getattr(estimator, "_bin_mapper", None)
-    if mapper is None:
-        return bounds, left, exact
-    for feature, edges in enumerate(mapper.bin_thresholds_):
+    for feature, edges in enumerate(estimator._bin_mapper.bin_thresholds_):
         told = histograms.column(
             np.asarray(edges, np.float64), rows[:, feature], estimator.max_bins
         )
@@ -130,6 +131,34 @@ def _edges(
                 told.among if given is None else np.intersect1d(told.among, given)
             )
     return bounds, left, exact
+
+
+def _has_edges(estimator: Any) -> bool:
+    """Whether the edges of bins are still there."""
+    mapper = getattr(estimator, "_bin_mapper", None)
+    return mapper is not None and any(len(edges) for edges in mapper.bin_thresholds_)
+
+
+def _thresholds(
+    estimator: Any, trees: list[Grown], rows: Float[np.ndarray, "known features"]
+) -> tuple[Bounds, dict[int, float]]:
+    """What nodes still tell of the edges: (bounds, values that are new).
+
+    Raises: ContradictionError: two values of one column.
+    """
+    bounds, exact = Bounds.open(rows.shape[1], np.float64), {}
+    for feature in range(rows.shape[1]):
+        used = np.unique(
+            np.concatenate([tree.threshold[tree.feature == feature] for tree in trees])
+        )
+        told = histograms.from_some(
+            used[np.isfinite(used)], rows[:, feature], estimator.max_bins
+        )
+        bounds.at_least(feature, told.lower)
+        bounds.at_most(feature, told.upper)
+        if told.value is not None:
+            exact[feature] = told.value
+    return bounds, exact
 
 
 def _predictors(estimator: Any, features: int) -> list[Grown]:

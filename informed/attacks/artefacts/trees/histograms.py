@@ -93,6 +93,38 @@ def _new(edges: np.ndarray, distinct: np.ndarray) -> Column:
     raise ContradictionError("edges of other rows")
 
 
+def from_some(
+    edges: Float[np.ndarray, " edges"],
+    known: Float[np.ndarray, " known"],
+    max_bins: int,
+) -> Column:
+    """What some edges of a column tell; the others are gone.
+
+    Args: as `column`.
+    Raises: ContradictionError: no one value gives these edges.
+    """
+    distinct = np.unique(known[~np.isnan(known)])
+    old = midpoints(distinct)
+    new = edges[~np.isin(edges, old)]
+    if not len(new) or len(distinct) >= max_bins:
+        return Column(-np.inf, np.inf)
+    guesses = []
+    for edge in new:
+        place = int(np.searchsorted(distinct, edge))
+        low = distinct[place - 1] if place else -np.inf
+        high = distinct[place] if place < len(distinct) else np.inf
+        # Midway between a neighbour and the value, which is on the edge's other side.
+        from_low = np.isfinite(low) and edge - low < high - edge
+        other = low if from_low else high
+        guesses.append(2.0 * edge - other)
+    doubt = _ULPS * np.spacing(max(np.abs(new).max(), np.abs(distinct).max()))
+    if max(guesses) - min(guesses) > 2 * doubt:
+        raise ContradictionError("edges of two new values")
+    rounded = [x for x in _near(guesses[0], doubt) if abs(x - guesses[0]) <= doubt]
+    value = min(rounded, key=lambda x: len(repr(x)))
+    return Column(guesses[0] - doubt, guesses[0] + doubt, None, value)
+
+
 def _near(value: float, doubt: float) -> list[float]:
     """Float64 numbers around a solution, the roundest ones first."""
     steps = np.linspace(-1.0, 1.0, 8 * _ULPS + 1) * doubt

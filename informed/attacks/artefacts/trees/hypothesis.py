@@ -127,7 +127,7 @@ def _label(
     Raises: ContradictionError: none fits, or not the one that was told.
     """
     if fitted.boosting:
-        return known.label if len(positions) > 1 else _prior_label(fitted, known)
+        return known.label if len(positions) > 1 else prior_label(fitted, known)
     others = np.setdiff1d(np.arange(drawn.shape[1]), positions)
     given = known.given(positions)
     sole = [_sole(each, row) for each in placed]
@@ -185,7 +185,7 @@ def _sole(placed: list[list[int]], row: int) -> int:
     return -1 if shared else leaf
 
 
-def _prior_label(fitted: Fitted, known: Known) -> Any:
+def prior_label(fitted: Fitted, known: Known) -> Any:
     """The label from what gradient boosting starts from: class shares, or a mean.
 
     Raises: ContradictionError: no class explains the shares.

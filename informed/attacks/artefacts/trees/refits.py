@@ -10,7 +10,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+import sklearn
+from jaxtyping import Float, Float32, Int
 
 from informed.attacks.artefacts.trees import grown
 from informed.attacks.artefacts.trees.grown import Grown
@@ -45,9 +46,11 @@ def _scale(values: np.ndarray) -> float:
 def forest_tree(
     stored: Any,
     seed: int | None,
-    rows: Float[np.ndarray, "rows features"],
+    rows: Float32[np.ndarray, "rows features"],
     labels: np.ndarray,
     weights: Float[np.ndarray, " rows"] | None,
+    *,
+    holes: bool,
 ) -> Grown:
     """One tree of a forest, or a single one, fitted on all rows.
 
@@ -57,14 +60,13 @@ def forest_tree(
       rows: the whole training set.
       labels: of all rows; classes as a forest encodes them.
       weights: of all rows in this tree.
+      holes: whether some values are missing.
     """
-    settings = stored.get_params()
-    settings["random_state"] = seed
-    tree = type(stored)(**settings)
-    tree.fit(rows, labels, sample_weight=weights)
-    return grown.of_tree(
-        tree.tree_, midpoints=tree.splitter == "best", seed=seed
-    )
+    tree = copy.copy(stored)  # fit replaces what it learns, and changes nothing else
+    tree.random_state = seed
+    with sklearn.config_context(skip_parameter_validation=True):
+        tree.fit(rows, labels, sample_weight=weights, check_input=holes)
+    return grown.of_tree(tree.tree_, midpoints=tree.splitter == "best", seed=seed)
 
 
 def boosting_trees(

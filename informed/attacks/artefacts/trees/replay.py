@@ -32,11 +32,17 @@ from informed.attacks.artefacts.trees.fitted import (
     Fitted,
     read,
 )
-from informed.attacks.artefacts.trees.hypothesis import Hypothesis, Known, explain
+from informed.attacks.artefacts.trees.hypothesis import (
+    Hypothesis,
+    Known,
+    explain,
+    prior_label,
+)
 from informed.attacks.artefacts.trees.labels import as_given
 from shadow.checks import FieldError
 
 SUPPORTED = (*SINGLE, *FORESTS, *BOOSTING, *histogram_boosting.SUPPORTED)
+_CERTIFIED = 4  # positions for which trees are fitted again
 _NOWHERE = (
     "No missing row explains these trees: the known rows aren't those that the estimator"
     " was fitted on, or aren't in the order of the training set."
@@ -143,10 +149,11 @@ def _trees(
             places = places[paths.surviving(tree, at, bag, places, live)]
     found: list[Hypothesis] = []
     certified: list[bool | None] = []
+    few = len(places) <= _CERTIFIED
     for place in places:
         try:
             guess = explain(fitted, known, drawn, leaves, np.array([place]))
-            sure = _certify(fitted, known, drawn, guess, options)
+            sure = _certify(fitted, known, drawn, guess, options) if few else None
         except ContradictionError:
             continue
         found.append(guess)
@@ -210,9 +217,9 @@ def _without(
             everything=everything,
         )
         confine(remains.bounds, known.values, known.one_hot)
+        label = prior_label(fitted, known) if fitted.boosting else options.label
     except ContradictionError:
         return nothing(known.rows.shape[1], _NOWHERE, seeds=False)
-    label = options.label
     if len(remains.classes) == 1 and label is None:
         assert fitted.classes is not None
         label = as_given(fitted.classes[remains.classes.pop()])
