@@ -279,6 +279,17 @@ def test_edges_of_other_rows_are_refused() -> None:
         histograms.column(histograms.midpoints(known) + 0.1, known, 255)
 
 
+@pytest.mark.parametrize("value", [3.5, 3.25, 0.125, -2.0, 11.0])
+def test_one_edge_beside_a_new_value_tells_it(value: float) -> None:
+    known = np.arange(10.0)
+    edges = histograms.midpoints(np.sort(np.append(known, value)))
+    for edge in np.setdiff1d(edges, histograms.midpoints(known)):
+        told = histograms.from_some(np.array([0.5, edge]), known, 255)
+        assert told.value == value and told.lower <= value <= told.upper
+    nothing = histograms.from_some(histograms.midpoints(known), known, 255)
+    assert np.isinf(nothing.lower) and nothing.value is None
+
+
 def test_two_missing_rows() -> None:
     X, y = draft("compas")
     generator = np.random.default_rng(2)
