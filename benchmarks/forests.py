@@ -2,25 +2,26 @@
 
     python -m benchmarks.forests [--targets 50] [--sets compas,adult,...] [--out FILE]
 
-DRAFT's three binary tables (Ferry et al. 2024; tests/data/draft, MIT): 100 trees, 100 rows
-drawn anew for each target, bagged, no random_state given, one row unknown and its position
-too. Columns are known to be 0 or 1, as DRAFT knows. `draft_targets` are DRAFT's own five of
-its experiment with 99 of 100 rows known, drawn as it draws them; `draft_error` and
-`draft_seconds` are what its repository holds for these. Its published runs had neither
-seeds nor counts of draws, so compare with "without_seeds"; there a column that isn't
-determined is guessed by the known rows' majority, since DRAFT always answers. Continuous
-sets: all rows, 100 trees, nothing known of the columns.
+DRAFT's three binary tables (Ferry et al. 2024; tests/data/draft, MIT): 100 trees, 100
+rows drawn anew for each target, bagged, no random_state given, one row unknown and its
+position too. Columns are known to be 0 or 1, as DRAFT knows. `draft_targets` are
+DRAFT's own five of its experiment with 99 of 100 rows known, drawn as it draws them;
+`draft_error` and `draft_seconds` are what its repository holds for these. Its published
+runs had neither seeds nor counts of draws, so compare with "without_seeds"; there a
+column that isn't determined is guessed by the known rows' majority, since DRAFT always
+answers. Continuous sets: all rows, 100 trees, nothing known of the columns.
 
 For each of "with_seeds", "paths_alone" (no trees fitted again), "without_seeds",
-"thresholds_alone" (counts, weights and impurities gone too): determined, the share of all
-columns; wrong, columns told wrongly or outside the bounds; rows, whole rows determined;
-labels, told (all right, or counted as wrong); error, with guesses; seconds of
-the processor and of the clock, mean, and the clock's worst.
+"thresholds_alone" (counts, weights and impurities gone too): determined, the share of
+all columns; wrong, columns told wrongly or outside the bounds; rows, whole rows
+determined; labels, told (all right, or counted as wrong); error, with guesses; seconds
+of the processor and of the clock, mean, and the clock's worst.
 """
 
 import argparse
 import copy
 import csv
+import functools
 import gzip
 import json
 import time
@@ -179,6 +180,12 @@ def measure(problems: Callable[[], Iterator[Problem]], binary: bool) -> dict[str
     return {mode: summary(each) for mode, each in outcomes.items()}
 
 
+def _problems(name: str, targets: int, seed: int) -> Callable[[], Iterator[Problem]]:
+    """Of a set by name."""
+    made = draft_problems if name in DRAFT else continuous_problems
+    return lambda: made(name, targets, seed)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -189,20 +196,12 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.sets.split(","):
         result: dict[str, Any] = {"set": name}
-        if name in DRAFT:
-            result |= measure(
-                lambda: draft_problems(name, arguments.targets, arguments.seed), True
-            )
-            own = measure(lambda: draft_own(name), True)
-            result["draft_targets"] = own
-            errors, seconds = DRAFT[name]
-            result["draft_error"] = errors
-            result["draft_seconds"] = seconds
-        else:
-            targets = min(arguments.targets, 20)
-            result |= measure(
-                lambda: continuous_problems(name, targets, arguments.seed), False
-            )
+        binary = name in DRAFT
+        targets = arguments.targets if binary else min(arguments.targets, 20)
+        result |= measure(_problems(name, targets, arguments.seed), binary)
+        if binary:
+            result["draft_targets"] = measure(functools.partial(draft_own, name), True)
+            result["draft_error"], result["draft_seconds"] = DRAFT[name]
         line = json.dumps(result)
         print(line, flush=True)
         if arguments.out:

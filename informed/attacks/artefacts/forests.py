@@ -1,7 +1,7 @@
-"""Trees, forests and boosting: what their nodes, seeds and edges tell; what can be left out.
+"""Trees, forests and boosting: what nodes, seeds and edges tell; what can go.
 
-The attack itself is `informed.attacks.artefacts.trees`. A forest is read twice: as it is,
-and with nothing but what predictions need, which stripping can't take away.
+The attack itself is `informed.attacks.artefacts.trees`. A forest is read twice: as it
+is, and with nothing but what predictions need, which stripping can't take away.
 """
 
 import copy
@@ -47,7 +47,9 @@ def read(leaf: Leaf) -> list[Finding]:
     name = type(leaf.estimator).__name__
     if leaf.labels is None:
         raise ReconstructionImpossibleError(f"{name} needs the known rows' labels.")
-    findings = [_finding(leaf, leaf.estimator, _field(name), needed=name not in FORESTS)]
+    findings = [
+        _finding(leaf, leaf.estimator, _field(name), needed=name not in FORESTS)
+    ]
     if name in FORESTS and findings[0].certified is not False:
         bare = copy.deepcopy(leaf.estimator)
         strip(bare)
@@ -193,7 +195,7 @@ def _strip_histograms(estimator: Any) -> list[Removed]:
             field="_bin_mapper.bin_thresholds_",
             action="removed",
             helps=True,
-            why="Midpoints of all training values; predictions use thresholds of nodes.",
+            why="Midpoints of all training values; predictions use nodes' own.",
         ),
         Removed(
             field="nodes: count, gain, values of inner nodes",

@@ -1,7 +1,7 @@
 """Ridge and softmax regression, to their optimum; on any features.
 
-theta minimises the sum of losses over rows plus decay / 2 |theta|^2. All weights decay, the
-intercept's included. Features end with a column of ones.
+theta minimises the sum of losses over rows plus decay / 2 |theta|^2. All weights decay,
+the intercept's included. Features end with a column of ones.
 """
 
 import dataclasses
@@ -66,7 +66,9 @@ class Affine:
             step = self._solve(theta, f, -slope)
             before, scale = self.loss(theta, f, y), 1.0
             while steps > 1 and scale > 1e-6:
-                if self.loss(theta + scale * step, f, y) <= before + 1e-12 * abs(before):
+                if self.loss(theta + scale * step, f, y) <= before + 1e-12 * abs(
+                    before
+                ):
                     break
                 scale /= 2
             theta = theta + scale * step

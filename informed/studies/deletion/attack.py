@@ -1,20 +1,21 @@
 """The deleted row from the difference of two models.
 
-Both models minimise a sum of losses plus decay, so with H the Hessian at theta and z what
-was deleted
+Both models minimise a sum of losses plus decay, so with H the Hessian at theta and z
+what was deleted
 
     H (theta_without - theta) = gradient of z's loss,
 
-exactly for squared errors, to first order else. An uninformed adversary takes H from public
-rows, scaled by the number of the service's (which is taken to be known: models are
-published with it, and only the decay's share depends on it). After a few gradient steps the
-difference itself is that gradient. The first layer's part of it is
+exactly for squared errors, to first order else. An uninformed adversary takes H from
+public rows, scaled by the number of the service's (which is taken to be known: models
+are published with it, and only the decay's share depends on it). After a few gradient
+steps the difference itself is that gradient. The first layer's part of it is
 
     (row, 1) times (derivative by the units), of rank one,
 
 so its first singular vector is the row, and the entry of the intercept its scale.
 
-An adversary who knows all other rows needs no second model: they sum to minus that gradient.
+An adversary who knows all other rows needs no second model: they sum to minus that
+gradient.
 """
 
 import numpy as np

@@ -49,9 +49,7 @@ def run(
 
 def of_model(
     config: DeletionConfig, name: str, sides: Sides
-) -> tuple[
-    dict[str, Any], dict[str, list[float]], tuple[np.ndarray, np.ndarray]
-]:
+) -> tuple[dict[str, Any], dict[str, list[float]], tuple[np.ndarray, np.ndarray]]:
     """(results, cosines of each way and baseline, guesses and rows to look at)."""
     service = services.make(name, config, sides)
     mean = measures.average(sides.public)
@@ -70,7 +68,11 @@ def of_model(
             if method == "retrain":
                 retrained[int(target)] = without
             gradient = attack.gradient_of_deleted(
-                service, without - service.theta, method, sides.public, len(sides.service)
+                service,
+                without - service.theta,
+                method,
+                sides.public,
+                len(sides.service),
             )
             guess = attack.row_of(service, gradient, sides.public)
             row = sides.service.x[target]

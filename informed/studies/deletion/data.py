@@ -53,7 +53,7 @@ class Sides:
     held_out: Rows
     targets: np.ndarray
     classes: bool
-    shape: tuple[int, int, int] | None
+    shape: tuple[int, ...] | None
 
 
 def split(config: DeletionConfig, data_dir: str | None = None) -> Sides:

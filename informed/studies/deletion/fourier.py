@@ -33,7 +33,11 @@ class Fourier:
         return scale * np.cos(x @ self.frequencies + self.phases)
 
     def invert(
-        self, features: Float[np.ndarray, " count"], starts: np.ndarray, *, tries: int = 3
+        self,
+        features: Float[np.ndarray, " count"],
+        starts: np.ndarray,
+        *,
+        tries: int = 3,
     ) -> Float[np.ndarray, " inputs"]:
         """A row with these features: least squares, from the nearest of some rows.
 

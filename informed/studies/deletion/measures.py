@@ -49,6 +49,8 @@ def nearer_to_undeleted(
     As many of either are compared, so that guesses that tell nothing of them give 0.5.
     """
     most = min(len(undeleted), len(held_out))
-    ours = max(cosine(guess, row) for row in undeleted.x[:most])
-    others = max(cosine(guess, row) for row in held_out.x[:most])
+    ours, others = (
+        float((rows.x[:most] @ guess / np.linalg.norm(rows.x[:most], axis=1)).max())
+        for rows in (undeleted, held_out)
+    )
     return float(ours > others) if ours != others else 0.5

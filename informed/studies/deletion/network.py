@@ -43,7 +43,9 @@ class Network:
         second = generator.normal(size=(self.width + 1, self.outputs))
         first[-1], second[-1] = 0.0, 0.0
         scales = np.sqrt(self.inputs), np.sqrt(self.width)
-        return np.concatenate([(first / scales[0]).ravel(), (second / scales[1]).ravel()])
+        return np.concatenate(
+            [(first / scales[0]).ravel(), (second / scales[1]).ravel()]
+        )
 
     def fit(self, start: Weights, x: np.ndarray, y: np.ndarray) -> Weights:
         """Trained from a start."""
@@ -65,7 +67,7 @@ class Network:
     def outputs_of(self, theta: Weights, x: np.ndarray) -> np.ndarray:
         """(rows, outputs)."""
         with jax.enable_x64(True):
-            return np.asarray(_outputs(self, jnp.asarray(theta), x))
+            return np.asarray(_outputs(self, jnp.asarray(theta), jnp.asarray(x)))
 
 
 def _outputs(network: Network, theta: Array, x: Array) -> Array:
@@ -95,7 +97,7 @@ def _curved(network: Network, theta: Array, x: Array, y: Array, v: Array) -> Arr
 
 @functools.partial(jax.jit, static_argnums=0)
 def _trained(network: Network, theta: Array, x: Array, y: Array) -> Array:
-    def step(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(_: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         theta, speed = state
         slope = jax.grad(_loss, argnums=1)(network, theta, x, y)
         slope = (slope + network.decay * theta) / len(x)

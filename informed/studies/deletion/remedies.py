@@ -1,4 +1,4 @@
-"""What a service can do instead: delete in batches, add noise, begin from another seed."""
+"""What a service can do instead: batches, noise, another seed."""
 
 from collections.abc import Callable
 
@@ -85,5 +85,3 @@ def other_seed(
 
 def _median(values: list[float]) -> float:
     return float(np.median(values))
-
-

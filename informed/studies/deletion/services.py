@@ -1,7 +1,8 @@
 """A service: a model of its rows, and the ways in which it deletes some of them."""
 
 import dataclasses
-from typing import Any, Protocol
+import functools
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
@@ -14,6 +15,7 @@ from informed.studies.deletion.fourier import Fourier, median_distance
 from informed.studies.deletion.network import Network
 
 
+@runtime_checkable
 class Service(Protocol):
     """What is released, and how a row is deleted. theta is a vector."""
 
@@ -76,7 +78,7 @@ class AffineService:
         if method in ("retrain", "newton"):
             steps = 50 if method == "retrain" else 1
             return self.model.newton(theta, stay_f, stay_y, steps=steps).ravel()
-        rate = 1.0 / (self._steepest() + self.model.decay)
+        rate = 1.0 / (self._steepest + self.model.decay)
         for _ in range(self.tuning_steps):
             if method == "fine_tune":
                 slope = self.model.gradient(theta, stay_f, stay_y)
@@ -92,6 +94,7 @@ class AffineService:
         system = np.eye(len(f)) - f @ moved
         return theta + moved @ np.linalg.solve(system, f @ theta - y)
 
+    @functools.cached_property
     def _steepest(self) -> float:
         """The largest curvature of the sum of losses, by power iteration."""
         v = np.random.default_rng(0).normal(size=self._shape)

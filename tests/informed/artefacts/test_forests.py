@@ -44,7 +44,8 @@ def test_bounds_hold_before_and_after_stripping(estimator: Any) -> None:
         )
         for found in forests.read(leaf):
             assert found.certified is not False
-            assert (found.lower <= X[90]).all() and (X[90] <= found.upper).all()
+            assert (found.lower <= X[90]).all()
+            assert (X[90] <= found.upper).all()
         told.append(found.determined.sum())
     assert told[1] <= X.shape[1]
 
@@ -54,7 +55,8 @@ def test_other_rows_are_refuted_and_other_estimators_named() -> None:
     forest = ensemble.RandomForestClassifier(8).fit(X, y)
     leaf = findings.Leaf(estimator=forest, known=X[:-1][::-1], labels=y[:-1][::-1])
     (found,) = forests.read(leaf)
-    assert found.certified is False and not found.determined.any()
+    assert found.certified is False
+    assert not found.determined.any()
     early = ensemble.HistGradientBoostingClassifier(early_stopping=True).fit(X, y)
     leaf = findings.Leaf(estimator=early, known=X[:-1], labels=y[:-1])
     with pytest.raises(ReconstructionImpossibleError, match="early stopping"):

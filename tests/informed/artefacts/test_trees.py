@@ -42,7 +42,8 @@ def rows(
 def right(told: Determined, row: np.ndarray, dtype: type = np.float32) -> None:
     """Nothing that is told is wrong."""
     assert told.replays
-    assert (told.lower <= row).all() and (row <= told.upper).all()
+    assert (told.lower <= row).all()
+    assert (row <= told.upper).all()
     same = told.value.astype(dtype) == row.astype(dtype)
     assert same[told.determined].all()
     assert np.isnan(told.value[~told.determined]).all()
@@ -145,7 +146,8 @@ def test_nothing_told_without_seeds_is_wrong(
     position = seed % len(X)
     answer = missing(estimator, X, y, position)
     right(answer, X[position])
-    assert answer.certified is None and not answer.seeds
+    assert answer.certified is None
+    assert not answer.seeds
     assert answer.label is None or answer.label == y[position]
 
 
@@ -166,7 +168,8 @@ def test_binary_tables_of_draft_are_read_to_the_last_column(name: str) -> None:
             attainable=[np.array([0.0, 1.0])] * X.shape[1],
         )
         right(answer, X[chosen[position]])
-        assert answer.certified and answer.label == y[chosen[position]]
+        assert answer.certified
+        assert answer.label == y[chosen[position]]
         assert answer.positions.tolist() == [position]
         determined += answer.determined.sum()
     assert determined >= 0.95 * 3 * X.shape[1]
@@ -178,7 +181,8 @@ def test_a_forest_regression_gives_nearly_all_of_a_continuous_row() -> None:
     answer = missing(forest, X, y, 17)
     right(answer, X[17])
     assert answer.determined.mean() >= 0.8
-    assert answer.certified and abs(answer.label - y[17]) < 1e-9
+    assert answer.certified
+    assert abs(answer.label - y[17]) < 1e-9
 
 
 def test_the_seed_of_the_forest_gives_the_seeds_of_its_trees() -> None:
@@ -204,8 +208,10 @@ def test_other_rows_or_another_order_replay_nowhere() -> None:
     X, y = rows(5)
     forest = RandomForestRegressor(n_estimators=10).fit(X, y)
     others = missing(forest, X[::-1], y[::-1], 7)
-    assert not others.replays and others.certified is False
-    assert not others.determined.any() and np.isinf(others.lower).all()
+    assert not others.replays
+    assert others.certified is False
+    assert not others.determined.any()
+    assert np.isinf(others.lower).all()
     strange, labels = rows(6)
     assert missing(forest, strange, labels, 7).certified is False
 
@@ -263,9 +269,11 @@ def test_histogram_boosting_tells_by_its_edges(
     estimator = made(max_iter=4, max_bins=bins, min_samples_leaf=5).fit(X, y)
     position = seed % len(X)
     answer = missing(estimator, X, y, position)
-    assert answer.replays and answer.certified is not False
+    assert answer.replays
+    assert answer.certified is not False
     row = X[position]
-    assert (answer.lower <= row).all() and (row <= answer.upper).all()
+    assert (answer.lower <= row).all()
+    assert (row <= answer.upper).all()
     close = np.abs(answer.value - row) <= 1e-12 * np.abs(X).max(axis=0)
     assert close[answer.determined].all()
     if kind == "continuous" and bins > len(X):
@@ -285,9 +293,11 @@ def test_one_edge_beside_a_new_value_tells_it(value: float) -> None:
     edges = histograms.midpoints(np.sort(np.append(known, value)))
     for edge in np.setdiff1d(edges, histograms.midpoints(known)):
         told = histograms.from_some(np.array([0.5, edge]), known, 255)
-        assert told.value == value and told.lower <= value <= told.upper
+        assert told.value == value
+        assert told.lower <= value <= told.upper
     nothing = histograms.from_some(histograms.midpoints(known), known, 255)
-    assert np.isinf(nothing.lower) and nothing.value is None
+    assert np.isinf(nothing.lower)
+    assert nothing.value is None
 
 
 def test_two_missing_rows() -> None:

@@ -1,9 +1,9 @@
 """How often each training row was drawn for each tree.
 
-A fitted forest stores one integer seed a tree, `estimators_[i].random_state`, whether or
-not `random_state` was given, and the tree's bootstrap is the first thing drawn from it
-(`sklearn/ensemble/_forest.py`, `_generate_sample_indices`). Where the trees' seeds are
-gone but the forest's own is an integer, it gives the trees' again.
+A fitted forest stores one integer seed a tree, `estimators_[i].random_state`, whether
+or not `random_state` was given, and the tree's bootstrap is the first thing drawn from
+it (`sklearn/ensemble/_forest.py`, `_generate_sample_indices`). Where the trees' seeds
+are gone but the forest's own is an integer, it gives the trees' again.
 """
 
 import inspect
@@ -15,9 +15,9 @@ from jaxtyping import Int
 from sklearn.ensemble import _forest
 
 _INT32_MAX = np.iinfo(np.int32).max
-WEIGHTED = "sample_weight" in inspect.signature(
-    _forest._generate_sample_indices
-).parameters  # since scikit-learn 1.8 weights act when rows are drawn
+WEIGHTED = (
+    "sample_weight" in inspect.signature(_forest._generate_sample_indices).parameters
+)  # since scikit-learn 1.8 weights act when rows are drawn
 
 
 def drawn(
@@ -58,8 +58,9 @@ def drawn(
 def tree_seeds(forest: Any) -> list[int] | None:
     """The integer seed of each tree; None where neither they nor the forest's are."""
     seeds = [getattr(tree, "random_state", None) for tree in forest.estimators_]
-    if all(isinstance(seed, (int, np.integer)) for seed in seeds):
-        return [int(seed) for seed in seeds]
+    whole = [int(seed) for seed in seeds if isinstance(seed, (int, np.integer))]
+    if len(whole) == len(seeds):
+        return whole
     if isinstance(forest.random_state, (int, np.integer)):
         generator = np.random.RandomState(forest.random_state)
         return [int(generator.randint(_INT32_MAX)) for _ in seeds]

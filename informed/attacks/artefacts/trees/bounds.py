@@ -1,7 +1,7 @@
 """What several trees say of one row, put together; columns with few possible values.
 
-Bounds are closed, and of the numbers that the trees compare: float32 for trees, float64 for
-histogram boosting. "x > t" is therefore "x >= the next such number above t".
+Bounds are closed, and of the numbers that the trees compare: float32 for trees, float64
+for histogram boosting. "x > t" is therefore "x >= the next such number above t".
 """
 
 import dataclasses
@@ -161,7 +161,7 @@ def confine(
 def within(
     bounds: Bounds, feature: int, allowed: np.ndarray
 ) -> Float[np.ndarray, " left"]:
-    """Those of the allowed values, as the trees see them, that are within the bounds."""
+    """Those of the allowed values, as trees see them, that are within the bounds."""
     seen = allowed.astype(bounds.dtype).astype(np.float64)
     return seen[(seen >= bounds.lower[feature]) & (seen <= bounds.upper[feature])]
 
@@ -182,7 +182,7 @@ def originals(
         over = np.nextafter(upper.astype(np.float32), np.float32(np.inf))
         upper[finite] = (upper / 2 + over.astype(np.float64) / 2)[finite]
     value = np.full(len(lower), np.nan)
-    for feature in np.flatnonzero(bounds.single):
+    for feature in map(int, np.flatnonzero(bounds.single)):
         number = bounds.lower[feature]
         allowed = values[feature]
         if allowed is not None:

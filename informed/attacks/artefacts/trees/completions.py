@@ -54,7 +54,9 @@ def attempt(
       most: how many rows may be tried where all can be.
       points: how many are tried where more are left.
     """
-    options = [_options(bounds, feature, allowed) for feature, allowed in enumerate(values)]
+    options = [
+        _options(bounds, feature, allowed) for feature, allowed in enumerate(values)
+    ]
     closed = [option for option in options if option is not None]
     count = int(np.prod([len(option) for option in closed], dtype=np.float64))
     if len(closed) == len(options) and count <= 64 * most:
@@ -77,7 +79,7 @@ def forest_check(
     row: int = 0,
     others: Float[np.ndarray, "missing features"] | None = None,
 ) -> Check | None:
-    """Whether trees fitted with a row put back are the stored ones; None: can't be told.
+    """Whether trees fitted with a row are the stored ones; None: can't be told.
 
     Args:
       fitted: the estimator.
@@ -138,7 +140,7 @@ def forest_check(
 def _for_tree(
     fitted: Fitted, given: np.ndarray | None
 ) -> Callable[[int, np.ndarray], np.ndarray | None]:
-    """Weights as a tree's own `fit` gets them: a single one applies class weights itself."""
+    """As a tree's own `fit` gets them: a single one applies class weights itself."""
     if hasattr(fitted.estimator, "tree_"):
         return lambda index, weights: given
     return lambda index, weights: weights[index]
@@ -184,7 +186,7 @@ def _points(
         np.where(np.isfinite(bounds.lower), bounds.lower, middle),
         np.where(np.isfinite(bounds.upper), bounds.upper, middle),
     ]
-    points = []
+    points: list[np.ndarray] = []
     for point in (middle, *ends):
         for feature, allowed in enumerate(options):
             if allowed is not None:

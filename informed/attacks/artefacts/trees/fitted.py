@@ -74,7 +74,8 @@ class Fitted:
         if given is not None:
             whole *= given
         if kind is not None:
-            assert encoded is not None and self.classes is not None
+            assert encoded is not None
+            assert self.classes is not None
             kind = "balanced" if isinstance(kind, str) else kind
             whole *= compute_sample_weight(kind, self.classes[encoded])
         return whole
@@ -134,5 +135,9 @@ def read(estimator: Any) -> Fitted:
     ]
     classes = getattr(estimator, "classes_", None)
     return Fitted(
-        estimator, parts, trees, None if classes is None else np.asarray(classes), boosting
+        estimator,
+        parts,
+        trees,
+        None if classes is None else np.asarray(classes),
+        boosting,
     )

@@ -1,8 +1,8 @@
 """Histogram gradient boosting: edges of bins, counts in nodes, and the starting value.
 
 No row is drawn and no threshold is a midpoint of its node: edges tell values
-(`histograms`), counts tell sides, and the baseline prediction tells the label. All of it
-without a seed.
+(`histograms`), counts tell sides, and the baseline prediction tells the label. All of
+it without a seed.
 """
 
 import copy
@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from informed.attacks.artefacts.trees import completions, grown, histograms, paths, refits
+from informed.attacks.artefacts.trees import (
+    completions,
+    grown,
+    histograms,
+    paths,
+    refits,
+)
 from informed.attacks.artefacts.trees.bounds import (
     Bounds,
     ContradictionError,
     confine,
     originals,
-
 )
 from informed.attacks.artefacts.trees.determined import Determined
 from informed.attacks.artefacts.trees.grown import Grown
@@ -68,7 +73,9 @@ def read(
     if certify and whole and label is not None:
         check = _checker(estimator, trees, rows, labels, label, weights, target_weight)
         point = bounds if not exact else _at(bounds, exact)
-        tried = completions.attempt(point, rows, values, one_hot, check, min(tries, 8), 1)
+        tried = completions.attempt(
+            point, rows, values, one_hot, check, min(tries, 8), 1
+        )
         certified = True if completions.narrowed(point, tried) else None
         if not exact and tried.exhaustive and not len(tried.rows):
             return None
@@ -100,7 +107,9 @@ def _check(estimator: Any, known: int) -> None:
             " replayed.",
         )
     if getattr(estimator, "is_categorical_", None) is not None:
-        raise FieldError("estimator", f"{name} with categorical columns isn't replayed.")
+        raise FieldError(
+            "estimator", f"{name} with categorical columns isn't replayed."
+        )
     if known + 1 > histograms.SUBSAMPLE:
         raise FieldError(
             "X_known",
@@ -250,5 +259,3 @@ def _checker(
         )
 
     return check
-
-

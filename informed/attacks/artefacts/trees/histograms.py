@@ -1,11 +1,11 @@
 """Histogram gradient boosting: the edges of its bins are midpoints of training values.
 
-A column with at most `max_bins` distinct values has an edge halfway between every two that
-follow each other (`_find_binning_thresholds`, in float64), so the edges say whether the
-missing row's value is one that known rows have, and which it is if not. A longer column
-has its percentiles for edges ("averaged inverted CDF": a sorted value, or the mean of two
-that follow each other), which say between which known values the missing one lies, or
-which it is where an edge is the value itself.
+A column with at most `max_bins` distinct values has an edge halfway between every two
+that follow each other (`_find_binning_thresholds`, in float64), so the edges say
+whether the missing row's value is one that known rows have, and which it is if not. A
+longer column has its percentiles for edges ("averaged inverted CDF": a sorted value, or
+the mean of two that follow each other), which say between which known values the
+missing one lies, or which it is where an edge is the value itself.
 """
 
 import dataclasses
@@ -136,9 +136,7 @@ def _near(value: float, doubt: float) -> list[float]:
     return sorted(near)
 
 
-def _gives(
-    edges: np.ndarray, distinct: np.ndarray, place: int, value: float
-) -> bool:
+def _gives(edges: np.ndarray, distinct: np.ndarray, place: int, value: float) -> bool:
     """Whether a value at a place makes these edges, bit for bit."""
     return np.array_equal(midpoints(np.insert(distinct, place, value)), edges)
 

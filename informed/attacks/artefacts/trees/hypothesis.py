@@ -1,4 +1,4 @@
-"""Missing rows at given positions: what all trees say of them, or that they can't be."""
+"""Missing rows at given positions: what all trees say of them, if they can be."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -93,9 +93,7 @@ def explain(
     placed = []
     for tree, at, bag in zip(fitted.trees, leaves, counted, strict=True):
         placed.append(
-            paths.places(
-                tree, at, bag[others], bag[positions], multiplicities=plain
-            )
+            paths.places(tree, at, bag[others], bag[positions], multiplicities=plain)
         )
     bounds = [Bounds.open(known.rows.shape[1]) for _ in positions]
     for _ in range(1 if len(positions) == 1 else 3):
@@ -195,7 +193,8 @@ def prior_label(fitted: Fitted, known: Known) -> Any:
     total = float(weights.sum()) + known.own_weight
     kind = type(start).__name__
     if kind == "DummyClassifier" and hasattr(start, "class_prior_"):
-        assert known.encoded is not None and fitted.classes is not None
+        assert known.encoded is not None
+        assert fitted.classes is not None
         size = len(fitted.classes)
         rest = start.class_prior_ * total - np.bincount(
             known.encoded, weights=weights, minlength=size

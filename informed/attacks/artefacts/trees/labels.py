@@ -1,9 +1,10 @@
 """The missing row's label, from what nodes store.
 
-Classification: a node's `value` times its weight is the weight of each class in it; minus
-the known rows' it is the missing row's, at its class. Class weights can depend on the
-missing label itself ("balanced"), so every class is tried. Regression: a node's value is
-the mean of its labels; the smaller the rest of the leaf, the less is lost to rounding.
+Classification: a node's `value` times its weight is the weight of each class in it;
+minus the known rows' it is the missing row's, at its class. Class weights can depend on
+the missing label itself ("balanced"), so every class is tried. Regression: a node's
+value is the mean of its labels; the smaller the rest of the leaf, the less is lost to
+rounding.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,9 @@
-"""A threshold of the best splitter is the midpoint of two rows: is the missing one of them?
+"""A threshold is the midpoint of two rows: is the missing row one of them?
 
-scikit-learn sorts a node's rows by one feature, in float32, and splits between neighbours
-a < b at a/2 + b/2, in float64 (`sklearn/tree/_splitter.pyx`, node_split_best). With L the
-largest known value on the left and R the smallest on the right:
+scikit-learn sorts a node's rows by one feature, in float32, and splits between
+neighbours a < b at a/2 + b/2, in float64 (`sklearn/tree/_splitter.pyx`,
+node_split_best). With L the largest known value on the left and R the smallest on the
+right:
 
     threshold = L/2 + R/2    the missing row isn't a neighbour: x <= L, or x >= R
     threshold > L/2 + R/2    x = 2 threshold - R, on the left

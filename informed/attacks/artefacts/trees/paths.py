@@ -2,8 +2,8 @@
 
 A leaf that holds one row more than the known ones of its bag holds the missing one. The
 path from the root to it says on which side of each threshold the row lies. With several
-missing rows a leaf may hold any of those that were drawn; what is said of one of them is
-what is true under every assignment.
+missing rows a leaf may hold any of those that were drawn; what is said of one of them
+is what is true under every assignment.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The attack: what a fitted tree, forest or boosting tells of the row that is missing."""
+"""The attack: what a fitted tree, forest or boosting tells of a missing row."""
 
 import dataclasses
 import warnings
@@ -44,12 +44,12 @@ from shadow.checks import FieldError
 SUPPORTED = (*SINGLE, *FORESTS, *BOOSTING, *histogram_boosting.SUPPORTED)
 _CERTIFIED = 4  # positions for which trees are fitted again
 _NOWHERE = (
-    "No missing row explains these trees: the known rows aren't those that the estimator"
-    " was fitted on, or aren't in the order of the training set."
+    "No missing row explains these trees: the known rows aren't those that the"
+    " estimator was fitted on, or aren't in the order of the training set."
 )
 _STRIPPED = (
-    "The trees' seeds are gone, so their bootstraps aren't known: only what holds whatever"
-    " was drawn is told."
+    "The trees' seeds are gone, so their bootstraps aren't known: only what holds"
+    " whatever was drawn is told."
 )
 
 
@@ -103,9 +103,12 @@ def replay(
         )
     if weights is not None and np.shape(weights) != (len(rows),):
         raise FieldError(
-            "weights", f"Expected {{}} of shape ({len(rows)},), got {np.shape(weights)}."
+            "weights",
+            f"Expected {{}} of shape ({len(rows)},), got {np.shape(weights)}.",
         )
-    options = _Options(label, weights, target_weight, attainable, one_hot, certify, tries)
+    options = _Options(
+        label, weights, target_weight, attainable, one_hot, certify, tries
+    )
     if name in histogram_boosting.SUPPORTED:
         return _histograms(estimator, rows, labels, position, options)
     return _trees(read(estimator), rows, labels, position, options)
@@ -284,9 +287,15 @@ def replay_rows(
     labels = _labels(y_known, len(rows))
     at = np.asarray(positions, np.int64)
     total = len(rows) + len(at)
-    if not len(at) or len(set(at.tolist())) < len(at) or at.min() < 0 or at.max() >= total:
+    if (
+        not len(at)
+        or len(set(at.tolist())) < len(at)
+        or at.min() < 0
+        or at.max() >= total
+    ):
         raise FieldError(
-            "positions", f"Expected different {{}} in 0 to {total - 1}, got {positions}."
+            "positions",
+            f"Expected different {{}} in 0 to {total - 1}, got {positions}.",
         )
     at = np.sort(at)
     options = _Options(None, None, 1.0, attainable, one_hot, False, 0)

@@ -5,12 +5,14 @@ Two things are still certain, tree by tree, whatever was drawn:
 - a leaf that predicts a class which no known row in it has, or holds more rows than the
   known ones in it, holds the missing row, which then lies on known sides of thresholds;
 - a threshold that is the midpoint of no two known rows is that of the missing row and a
-  known one. Each such threshold leaves few values, and what all of them leave is often one.
+  known one. Each such threshold leaves few values, and what all of them leave is often
+  one.
 
 The second needs thresholds alone, which no copy that still predicts can do without.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -188,7 +190,7 @@ def _partners(threshold: float, others: np.ndarray) -> np.ndarray | None:
 def _steps(tree: Grown, node: int) -> Sequence[tuple[int, int]]:
     """(node, child) along the path to a node."""
     path = tree.path(node)
-    return list(zip(path[:-1], path[1:], strict=True))
+    return list(itertools.pairwise(path))
 
 
 def _settle(remains: Remains) -> None:
@@ -206,5 +208,3 @@ def _settle(remains: Remains) -> None:
         remains.options[feature] = values
         bounds.at_least(feature, float(values[0]))
         bounds.at_most(feature, float(values[-1]))
-
-
