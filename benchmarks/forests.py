@@ -9,7 +9,8 @@ DRAFT's own five of its experiment with 99 of 100 rows known, drawn as it draws 
 `draft_error` and `draft_seconds` are what its repository holds for these. Its published
 runs had neither seeds nor counts of draws, so compare with "without_seeds"; there a
 column that isn't determined is guessed by the known rows' majority, since DRAFT always
-answers. Continuous sets: all rows, 100 trees, nothing known of the columns.
+answers. Continuous sets: all rows, default settings, nothing known of the columns
+(`--estimator` for others than random forests).
 
 For each of "with_seeds", "paths_alone" (no trees fitted again), "without_seeds",
 "thresholds_alone" (counts, weights and impurities gone too): determined, the share of
@@ -30,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn import datasets, ensemble, tree
+from sklearn.ensemble import RandomForestClassifier
 
 from informed.attacks.artefacts.trees import Determined, replay
 
@@ -42,6 +43,19 @@ DRAFT = {  # name: five errors, five seconds (results_partial_examples, 0.99)
 }
 CONTINUOUS = ("diabetes", "breast_cancer", "wine", "digits")
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "draft"
+ESTIMATORS: dict[str, tuple[Any, Any]] = {  # classifier, regressor
+    "random_forest": (RandomForestClassifier, ensemble.RandomForestRegressor),
+    "extra_trees": (ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor),
+    "tree": (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor),
+    "boosting": (
+        ensemble.GradientBoostingClassifier,
+        ensemble.GradientBoostingRegressor,
+    ),
+    "histogram": (
+        ensemble.HistGradientBoostingClassifier,
+        ensemble.HistGradientBoostingRegressor,
+    ),
+}
 MODES = ("with_seeds", "paths_alone", "without_seeds", "thresholds_alone")
 
 
@@ -95,13 +109,15 @@ def draft_own(name: str) -> Iterator[Problem]:
         yield X[chosen], y[chosen], 99, forest.fit(X[chosen], y[chosen])
 
 
-def continuous_problems(name: str, targets: int, seed: int) -> Iterator[Problem]:
-    """All rows of a set of scikit-learn's; a forest anew for each target."""
+def continuous_problems(
+    name: str, targets: int, seed: int, estimator: str = "random_forest"
+) -> Iterator[Problem]:
+    """All rows of a set of scikit-learn's; an estimator anew for each target."""
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    made = RandomForestRegressor if name == "diabetes" else RandomForestClassifier
+    made = ESTIMATORS[estimator][name == "diabetes"]
     generator = np.random.default_rng(seed)
     for missing in generator.choice(len(X), targets, replace=False):
-        yield X, y, int(missing), made(n_estimators=100).fit(X, y)
+        yield X, y, int(missing), made().fit(X, y)
 
 
 def guesses(told: Determined, known: np.ndarray) -> np.ndarray:
@@ -133,6 +149,7 @@ def attacked(problem: Problem, mode: str, binary: bool) -> dict[str, float]:
     )
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     row = X[missing]
+    # Histogram boosting compares float64: what it tells is right up to rounding.
     same = told.value.astype(np.float32) == row.astype(np.float32)
     wrong = (~same & told.determined) | (row < told.lower) | (row > told.upper)
     finite = np.isfinite(told.lower) & np.isfinite(told.upper) & ~told.determined
@@ -171,19 +188,26 @@ def summary(outcomes: list[dict[str, float]]) -> dict[str, float]:
     return made
 
 
-def measure(problems: Callable[[], Iterator[Problem]], binary: bool) -> dict[str, Any]:
+def measure(
+    problems: Callable[[], Iterator[Problem]],
+    binary: bool,
+    modes: tuple[str, ...] = MODES,
+) -> dict[str, Any]:
     """All modes on the same forests."""
-    outcomes: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
+    outcomes: dict[str, list[dict[str, float]]] = {mode: [] for mode in modes}
     for problem in problems():
-        for mode in MODES:
+        for mode in modes:
             outcomes[mode].append(attacked(problem, mode, binary))
     return {mode: summary(each) for mode, each in outcomes.items()}
 
 
-def _problems(name: str, targets: int, seed: int) -> Callable[[], Iterator[Problem]]:
+def _problems(
+    name: str, targets: int, seed: int, estimator: str
+) -> Callable[[], Iterator[Problem]]:
     """Of a set by name."""
-    made = draft_problems if name in DRAFT else continuous_problems
-    return lambda: made(name, targets, seed)
+    if name in DRAFT:
+        return lambda: draft_problems(name, targets, seed)
+    return lambda: continuous_problems(name, targets, seed, estimator)
 
 
 def main() -> None:
@@ -192,13 +216,22 @@ def main() -> None:
     parser.add_argument("--targets", type=int, default=50)
     parser.add_argument("--sets", default=",".join((*DRAFT, *CONTINUOUS)))
     parser.add_argument("--seed", type=int, default=2024)
+    parser.add_argument(
+        "--estimator", default="random_forest", choices=ESTIMATORS, help="not of DRAFT"
+    )
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     for name in arguments.sets.split(","):
         result: dict[str, Any] = {"set": name}
         binary = name in DRAFT
         targets = arguments.targets if binary else min(arguments.targets, 20)
-        result |= measure(_problems(name, targets, arguments.seed), binary)
+        kind = "random_forest" if binary else arguments.estimator
+        forest = kind == "random_forest"
+        result |= {"estimator": kind} | measure(
+            _problems(name, targets, arguments.seed, kind),
+            binary,
+            MODES if forest else MODES[:1],
+        )
         if binary:
             result["draft_targets"] = measure(functools.partial(draft_own, name), True)
             result["draft_error"], result["draft_seconds"] = DRAFT[name]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn import datasets, ensemble, tree
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -68,6 +69,7 @@ FORESTS = {
     "entropy": {"criterion": "entropy"},
     "balanced": {"class_weight": "balanced"},
     "subsample": {"class_weight": "balanced_subsample"},
+    "monotonic": {"monotonic_cst": [1, 0, -1, 0]},
     "named": {"class_weight": {0: 1.0, 1: 3.0}, "bootstrap": False},
 }
 
@@ -360,6 +362,7 @@ def test_the_attack_sees_the_estimator_alone() -> None:
         ({"weights": np.ones(3)}, "weights"),
         ({"X_known": np.zeros((59, 3))}, "X_known"),
         ({"X_known": np.zeros(59)}, "X_known"),
+        ({"X_known": np.full((59, 4), "a")}, "X_known"),
         ({"y_known": np.zeros(58)}, "y_known"),
         ({"y_known": np.full(59, 7)}, "y_known"),
         ({"estimator": RandomForestClassifier()}, "fitted"),
@@ -387,3 +390,25 @@ def test_early_stopping_is_refused() -> None:
     early = ensemble.HistGradientBoostingRegressor(early_stopping=True).fit(X, y)
     with pytest.raises(FieldError, match="early stopping"):
         missing(early, X, y, 0)
+
+
+def test_trees_that_do_not_come_out_again_are_not_certified() -> None:
+    """A seed that draws other features: counts fit, the refit does not."""
+    X, y = rows(2, kind="binary")
+    labels = (y > 0).astype(int)
+    forest = RandomForestClassifier(n_estimators=8, bootstrap=False).fit(X, labels)
+    for part in forest.estimators_:
+        part.random_state += 1
+    bits = [np.array([0.0, 1.0])] * X.shape[1]
+    answer = missing(forest, X, labels, 4, attainable=bits)
+    right(answer, X[4])
+    assert answer.certified is None
+    assert any("fitted again" in note for note in answer.notes)
+
+
+def test_sparse_rows_are_read_as_dense_ones() -> None:
+    X, y = rows(2, kind="binary")
+    forest = RandomForestRegressor(n_estimators=8).fit(X, y)
+    dense = missing(forest, X, y, 4)
+    sparse = replay(forest, csr_array(np.delete(X, 4, 0)), np.delete(y, 4))
+    np.testing.assert_array_equal(dense.value, sparse.value)

@@ -27,8 +27,8 @@ class Determined:
       positions: where in the training set the row can be; empty: nowhere, so the known
         rows aren't those of this estimator, or in another order.
       certified: True: every tree, fitted again with the row put back (some point of the
-        interval where only that is known), is the stored one. False: nothing replays.
-        None: not checked, or can't be told.
+        interval where only that is known), is the stored one. False: no missing row
+        explains the counts and thresholds. None: not checked, or can't be told.
       seeds: whether the answer used the trees' seeds, or needed none; False: stripped.
       notes: what limits the answer, one line each.
     """

@@ -126,6 +126,8 @@ def _label(
     """
     if fitted.boosting:
         return known.label if len(positions) > 1 else prior_label(fitted, known)
+    if getattr(fitted.estimator, "monotonic_cst", None) is not None:
+        return known.label  # values of nodes are clipped there
     others = np.setdiff1d(np.arange(drawn.shape[1]), positions)
     given = known.given(positions)
     sole = [_sole(each, row) for each in placed]

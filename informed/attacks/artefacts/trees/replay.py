@@ -1,7 +1,6 @@
 """The attack: what a fitted tree, forest or boosting tells of a missing row."""
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,6 +46,10 @@ _NOWHERE = (
     "No missing row explains these trees: the known rows aren't those that the"
     " estimator was fitted on, or aren't in the order of the training set."
 )
+_NOT_AGAIN = (
+    "Counts and thresholds fit, but trees fitted again with the row put back differ:"
+    " another version of scikit-learn, sparse input, or a known row that isn't right."
+)
 _STRIPPED = (
     "The trees' seeds are gone, so their bootstraps aren't known: only what holds"
     " whatever was drawn is told."
@@ -55,7 +58,7 @@ _STRIPPED = (
 
 def replay(
     estimator: Any,
-    X_known: np.ndarray,
+    X_known: Any,
     y_known: np.ndarray,
     *,
     position: int | None = None,
@@ -74,7 +77,7 @@ def replay(
 
     Args:
       estimator: fitted, of one of the `SUPPORTED` types.
-      X_known: (known, features), all rows but one.
+      X_known: (known, features), array or sparse array, all rows but one.
       y_known: (known,), their labels as `fit` got them.
       position: of the missing row in the training set, 0 to len(X_known); None: all are
         tried, and those kept that replay.
@@ -150,23 +153,27 @@ def _trees(
     if len(places) > 1:
         for tree, at, bag in zip(fitted.trees, leaves, drawn, strict=True):
             places = places[paths.surviving(tree, at, bag, places, live)]
-    found: list[Hypothesis] = []
-    certified: list[bool | None] = []
     few = len(places) <= _CERTIFIED
+    outcomes: list[tuple[Hypothesis, bool | None]] = []
     for place in places:
         try:
             guess = explain(fitted, known, drawn, leaves, np.array([place]))
-            sure = _certify(fitted, known, drawn, guess, options) if few else None
         except ContradictionError:
             continue
-        found.append(guess)
-        certified.append(sure)
-    if not found:
+        sure = _certify(fitted, known, drawn, guess, options) if few else None
+        outcomes.append((guess, sure))
+    if not outcomes:
         return nothing(rows.shape[1], _NOWHERE)
+    refuted = [guess for guess, sure in outcomes if sure is False]
+    if len(refuted) < len(outcomes):  # fitted again, rows elsewhere give these trees
+        outcomes = [each for each in outcomes if each[1] is not False]
+    found = [guess for guess, _ in outcomes]
     bounds = hull([guess.bounds[0] for guess in found])
     kept = tried if same_everywhere else np.array([g.positions[0] for g in found])
-    sure = None if None in certified else all(certified)
+    sure = True if all(each is True for _, each in outcomes) else None
     notes = []
+    if len(refuted) == len(found):
+        notes.append(_NOT_AGAIN)
     if not any(guess.met for guess in found):
         notes.append("No tree drew the missing row: nothing is told of it.")
     if len(kept) > 1 and not same_everywhere:
@@ -186,7 +193,8 @@ def _certify(
 ) -> bool | None:
     """Put the row back; narrows the bounds where few rows are left.
 
-    Raises: ContradictionError: all rows were tried, and none gives the trees.
+    Returns: True: the trees came out again. False: all rows within the bounds were
+      tried, and none gives the trees. None: neither.
     """
     check = completions.forest_check(fitted, known, drawn, guess)
     if not options.certify or check is None:
@@ -198,7 +206,7 @@ def _certify(
         return True
     settled = all(tree.seed is not None for tree in fitted.trees)
     if tried.exhaustive and settled and not fitted.boosting:
-        raise ContradictionError("no row within the bounds gives these trees")
+        return False
     return None
 
 
@@ -260,7 +268,7 @@ def _histograms(
 
 def replay_rows(
     estimator: Any,
-    X_known: np.ndarray,
+    X_known: Any,
     y_known: np.ndarray,
     *,
     positions: Sequence[int],
@@ -354,14 +362,18 @@ def _answer(
     )
 
 
-def _rows(estimator: Any, known: np.ndarray) -> Float[np.ndarray, "known features"]:
+def _rows(estimator: Any, known: Any) -> Float[np.ndarray, "known features"]:
     """Known rows as float64.
 
     Raises: FieldError: not a table of numbers, or of another width.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows = np.asarray(known, np.float64)
+    dense = known.toarray() if hasattr(known, "toarray") else known
+    try:
+        rows = np.asarray(dense, np.float64)
+    except (TypeError, ValueError) as error:
+        raise FieldError(
+            "X_known", f"Expected {{}} to be a table of numbers: {error}."
+        ) from error
     width = getattr(estimator, "n_features_in_", None)
     if rows.ndim != 2 or (width is not None and rows.shape[1] != width):
         raise FieldError(
