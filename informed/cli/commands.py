@@ -22,6 +22,8 @@ from informed.cli.configuration import load_experiment, load_sweep, values
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
 from informed.studies import kkt as uninformed
+from informed.studies.deletion import command as deletion
+from informed.studies.deletion.config import DeletionConfig
 from informed.studies.landscape import command as landscape
 from informed.studies.landscape.runs import LandscapeConfig
 from shadow import checks, devices, places, records
@@ -43,6 +45,7 @@ _COMMANDS = {
     "diagnose": "why targets are easy or hard: diagnostics.json and pictures",
     "kkt": "weights alone: the KKT attack on a homogeneous network",
     "landscape": "weights alone: where attacks end, by where they begin",
+    "deletion": "two models: the row that was deleted between them",
     "attacks": "list all attacks: what each sees, needs to be told, and gives",
     "sweep": "run a grid of experiments: sweep.csv and sweep.png",
 }
@@ -182,7 +185,7 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "sweep":
         _sweep(arguments, rest)
         return
-    if arguments.command in ("kkt", "landscape"):
+    if arguments.command in ("kkt", "landscape", "deletion"):
         _uninformed(arguments, rest)
         return
     experiment = load_experiment(rest)
@@ -276,6 +279,10 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         results = uninformed.run(experiment, workdir, arguments.data_dir)
         lines = uninformed.table(results)
         pictures = ["reconstructions.png", "outputs.png"]
+    elif arguments.command == "deletion":
+        config = checks.build(DeletionConfig, fields)
+        results = deletion.run(config, workdir, arguments.data_dir)
+        lines, pictures = deletion.table(results), list(deletion.PICTURES)
     else:
         grid = checks.build(LandscapeConfig, fields)
         results = landscape.run(grid, workdir, arguments.data_dir)

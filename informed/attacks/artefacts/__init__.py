@@ -1,0 +1,1 @@
+"""scikit-learn artefacts: what stored fields tell of training rows."""

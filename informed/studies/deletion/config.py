@@ -1,0 +1,67 @@
+"""What is deleted from what, and how."""
+
+import dataclasses
+
+from shadow import checks
+
+TABLES = ("breast_cancer", "diabetes", "wine")
+MODELS = ("ridge", "logistic", "fourier", "network")
+METHODS = ("retrain", "newton", "fine_tune", "ascent")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeletionConfig:
+    """One service and its deletions.
+
+    Attributes:
+      data: a table of scikit-learn's (`TABLES`), or images by name, as "mnist".
+      models: which models, see `MODELS`. "fourier": logistic regression on random
+        Fourier features (ridge regression where labels are numbers).
+      methods: how a row is deleted, see `METHODS`.
+      rows: of the service's training set; 0: half of a table, 2,000 images.
+      public: rows that the adversary has; 0: the other half, or as many images.
+      targets: rows that are deleted, one at a time.
+      decay: of all weights, lambda / 2 |theta|^2 beside the sum of losses over rows.
+      network_decay: the same, of the network.
+      features: random Fourier features.
+      width: of the hidden layer.
+      steps: of training the network, gradient descent with momentum on all rows.
+      rate: of these steps, on the mean loss.
+      tuning_steps: of fine-tuning on the rows that stay, and of ascent on the row.
+      batches: how many rows are deleted at once, in the remedies.
+      noise: standard deviations of noise on both models, over the root mean square of
+        the difference.
+      seed: of splits, features, initialisations, noise.
+    """
+
+    data: str = "breast_cancer"
+    models: tuple[str, ...] = MODELS
+    methods: tuple[str, ...] = METHODS
+    rows: int = 0
+    public: int = 0
+    targets: int = 50
+    decay: float = 1.0
+    network_decay: float = 5.0
+    features: int = 200
+    width: int = 20
+    steps: int = 10_000
+    rate: float = 0.1
+    tuning_steps: int = 5
+    batches: tuple[int, ...] = (1, 2, 5, 20)
+    noise: tuple[float, ...] = (0.1, 1.0, 10.0)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.models:
+            checks.choice("models", name, MODELS)
+        for name in self.methods:
+            checks.choice("methods", name, METHODS)
+        for field in ("targets", "features", "width", "steps", "tuning_steps"):
+            checks.at_least(field, getattr(self, field), 1)
+        for field in ("rows", "public"):
+            checks.at_least(field, getattr(self, field), 0)
+        checks.positive("decay", self.decay)
+        checks.positive("network_decay", self.network_decay)
+        checks.positive("rate", self.rate)
+        for size in self.batches:
+            checks.at_least("batches", size, 1)
