@@ -1,0 +1,23 @@
+"""What scikit-learn artefacts tell of the one training row that is not known.
+
+reconstruct   the walk over an estimator, and its answer
+sanitise      a copy without what predictions don't need
+registry      readers by class: `register` adds one
+files         skops files and tables
+page          one HTML page
+"""
+
+from informed.attacks.artefacts.answer import Answer, Line
+from informed.attacks.artefacts.findings import Finding, Leaf, Removed
+from informed.attacks.artefacts.reconstruct import reconstruct
+from informed.attacks.artefacts.registry import register
+
+__all__ = [
+    "Answer",
+    "Finding",
+    "Leaf",
+    "Line",
+    "Removed",
+    "reconstruct",
+    "register",
+]
