@@ -11,6 +11,7 @@ from informed.attacks.artefacts.answer import Answer, Line
 from informed.attacks.artefacts.findings import Finding, Leaf, Removed
 from informed.attacks.artefacts.reconstruct import reconstruct
 from informed.attacks.artefacts.registry import register
+from informed.attacks.artefacts.sanitise import Sanitised, sanitise
 
 __all__ = [
     "Answer",
@@ -18,6 +19,8 @@ __all__ = [
     "Leaf",
     "Line",
     "Removed",
+    "Sanitised",
     "reconstruct",
     "register",
+    "sanitise",
 ]

@@ -29,6 +29,7 @@ from informed.attacks.artefacts.losses import Loss
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
 _APART = 0.02  # of what another row would change: no rounding does that
+_CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
 _ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
 
 
@@ -134,11 +135,36 @@ def read(leaf: Leaf) -> list[Finding]:
         if problem.label is None or _label(leaf, problem, solution) == problem.label
     ]
     if not consistent:
-        if failure is not None:
-            raise failure
-        return [_refuted()]
+        raise failure or ReconstructionImpossibleError(
+            f"{name}: no class of the target is consistent with class_weight="
+            f"{getattr(model, 'class_weight', None)!r}. Is the fixed set the right one?"
+        )
     solution, problem = min(consistent, key=lambda pair: pair[0].violation)
-    return [_refined(leaf, problem, solution, known, coef, intercept)]
+    tried = [
+        _refined(leaf, problem, solution, known, coef, label)
+        for label in _possible(leaf, problem, solution)
+    ]
+    # A loosely solved model's label is a guess; the refits decide between guesses.
+    certified = [each for each in tried if each.certified]
+    if certified:
+        return certified[:1]
+    open_ones = [each for each in tried if each.certified is None]
+    if len(tried) > 1 and len(open_ones) != 1:
+        open_ones = [each for each in open_ones if each.lower is None]
+    return open_ones[:1] or [_refuted()]
+
+
+def _possible(leaf: Leaf, problem: Problem, solution: _Solution) -> list[Any]:
+    """Labels to try, the likeliest first."""
+    first = _label(leaf, problem, solution)
+    if leaf.label is not None:
+        return [leaf.label]
+    if not problem.loss.classes or problem.label is not None:
+        return [first]
+    if solution.violation < 1e-4:
+        return [first]
+    others = [each for each in leaf.estimator.classes_ if each != first]
+    return [first, *others] if len(others) == 1 else [first]
 
 
 def _refuted() -> Finding:
@@ -155,11 +181,9 @@ def _refined(
     solution: _Solution,
     known: np.ndarray,
     coef: np.ndarray,
-    intercept: np.ndarray,
+    label: Any,
 ) -> Finding:
     """The closed form's row, made exact by refits, with its certificate."""
-    label = _label(leaf, problem, solution)
-    label = label if leaf.label is None else leaf.label
     tells = "the gradient is zero at the optimum: what the known rows leave of it is"
     tells += " the missing row's"
     if type(leaf.estimator).__name__ not in _REFITTED or not np.all(
@@ -169,7 +193,6 @@ def _refined(
             field="coef_, intercept_",
             tells=f"{tells}; how exactly depends on its solver",
             estimate=solution.row,
-            label=label if problem.loss.classes and solution.violation < 0.1 else None,
         )
     single = not problem.loss.classes
     features = known.shape[1]
@@ -198,17 +221,16 @@ def _refined(
     row = z[:features]
     if single:
         label = z[features:] if leaf.labels.ndim > 1 else _output(leaf, z[features])
-    if not np.all(np.isfinite(error)):
+    if not np.max(error / scale) <= _CONFIRMED:
         return Finding(
             field="coef_, intercept_",
             tells=f"{tells}; its solver stopped too early, or other rows were known",
             estimate=solution.row,
-            label=label if problem.loss.classes and solution.violation < 0.1 else None,
         )
     sure = _certificate(leaf, problem, row, label, outputs)
     if sure is False:
         return _refuted()
-    error = np.maximum(error[:features], 4 * _ROUNDING * solution.rounding * scale[:features] * 1e-2)
+    error = error[:features]
     return Finding(
         field="coef_, intercept_",
         tells=tells,

@@ -63,15 +63,12 @@ def _hinge_slope(s: Scores, y: Scores) -> Scores:
 
 
 def _hinge_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    """Where the slope is zero the margin is kept: the label is the score's sign."""
-    y = np.where(r == 0, np.sign(s), -np.sign(r))
-    y[y == 0] = 1.0
-    expected = _hinge_slope(s[None], y[None])[0]
-    best, least = y, float(np.max(np.abs(expected - r)))
-    # A slope that is rounding may have either sign.
-    other = np.where(np.abs(r) < 1e-6 * np.abs(r).max(), -y, y)
-    worst = float(np.max(np.abs(_hinge_slope(s[None], other[None])[0] - r)))
-    return (other, worst) if worst < least else (best, least)
+    """The class whose slopes at these scores come nearest to r."""
+    count = len(r)
+    tried = [np.ones(1), -np.ones(1)] if count == 1 else list(2 * np.eye(count) - 1)
+    off = [float(np.max(np.abs(_hinge_slope(s[None], y[None])[0] - r))) for y in tried]
+    best = int(np.argmin(off))
+    return tried[best], off[best]
 
 
 SQUARED = Loss(slope=lambda s, y: s - y, target=_squared_target)

@@ -15,9 +15,10 @@ from sklearn import base
 from informed.attacks.artefacts.findings import Leaf
 
 AGREES = 1e-5  # of what another row would change
+_NEAR = 0.5  # spreads: from farther away, slopes lead nowhere
 _CHAOS = 100.0  # times that the closed form of a refit moves more than the row
 _MOVE = 1e-6  # of the spread, for slopes
-_NEWTON_STEPS = 12
+_NEWTON_STEPS = 6
 _FLOOR = 1e-9  # of the spread: a row at another place rounds otherwise
 
 
@@ -153,10 +154,12 @@ def refine(
             return z, 100 * steps[-1] + _FLOOR * scale
         if len(sizes) > 3 and size > 0.5 * min(sizes[:-2]):
             if min(sizes) > 1e-3:
-                return _newton(invert, train, goal, scale)
+                break
             error = 100 * np.max(steps[-3:], axis=0)
             return z, error + _FLOOR * scale
         z = z + step
+    if sizes and 1e-3 < min(sizes) <= _NEAR:
+        return _newton(invert, train, goal, scale)
     return goal, np.full(z.shape, np.inf)
 
 
