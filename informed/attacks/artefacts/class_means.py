@@ -23,13 +23,15 @@ def read(leaf: Leaf) -> list[Finding]:
     name = type(model).__name__
     field, second = _FIELDS[name]
     means = getattr(model, field, None)
-    if means is None:
+    if means is None and name != "LinearDiscriminantAnalysis":
         return []
     if leaf.labels is None:
         raise ReconstructionImpossibleError(
             f"{leaf.path or name}: means of classes need y_known."
         )
     known = np.asarray(leaf.known, np.float64)
+    if means is None:
+        return _without_means(leaf, known)
     means = np.asarray(means, np.float64)
     if name == "NearestCentroid" and (
         model.metric != "euclidean" or model.shrink_threshold is not None
@@ -70,6 +72,28 @@ def read(leaf: Leaf) -> list[Finding]:
             tells="the mean of one class, with its count, is the missing row",
             label=label,
             certified=True if len(means) > 1 else sure,
+            **around(row, error),
+        )
+    ]
+
+
+def _without_means(leaf: Leaf, known: np.ndarray) -> list[Finding]:
+    """Linear discriminants from their coefficients alone, by refits."""
+    found = []
+    for label in leaf.estimator.classes_:
+        start = known[leaf.labels == label].mean(axis=0)
+        told = refits.search(leaf, ("coef_", "intercept_"), start, label)
+        if told is not None:
+            found.append((label, *told))
+    if len(found) != 1:
+        return []
+    label, row, error = found[0]
+    return [
+        Finding(
+            field="coef_, intercept_",
+            tells="fitted again with one row, and with no other, they come out again",
+            label=label,
+            certified=True,
             **around(row, error),
         )
     ]

@@ -29,6 +29,8 @@ class Leaf:
       target_weight: the missing row's.
       position: of the missing row among all, where told.
       label: the missing row's, where told.
+      candidate: (features,), the missing row, where the steps before this one have
+        already determined it.
     """
 
     estimator: Any
@@ -39,6 +41,7 @@ class Leaf:
     target_weight: float = 1.0
     position: int | None = None
     label: Any = None
+    candidate: np.ndarray | None = None
 
     @property
     def count(self) -> int:

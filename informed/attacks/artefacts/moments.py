@@ -169,8 +169,9 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     wide = 4 * np.abs(width) + 1e-9 * spread(known)
     # Refits find another lambda in the last digits; the variance is told for this one.
     squares = ((plain - scaler.mean_) ** 2).sum(axis=0) + (row - scaler.mean_) ** 2
-    off = np.abs(squares / leaf.count - scaler.var_)
-    sure = bool(np.all(off <= 1e-9 * leaf.count * np.maximum(scaler.var_, EPS)))
+    variance = np.asarray(scaler.scale_) ** 2
+    off = np.abs(squares / leaf.count - variance)
+    sure = bool(np.all((off <= 1e-9 * leaf.count * variance) | (variance == 1.0)))
     bounds = around(ends[1], wide) if sure else {}
     return [
         Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)
@@ -225,6 +226,8 @@ def truncated_svd(leaf: Leaf) -> list[Finding]:
     """
     svd = leaf.estimator
     known = np.asarray(leaf.known, np.float64)
+    if getattr(svd, "singular_values_", None) is None:
+        return _svd_by_refits(leaf, known)
     s2 = np.asarray(svd.singular_values_, np.float64) ** 2
     v = np.asarray(svd.components_, np.float64)
     shares = v * s2[:, None] - (v @ known.T) @ known
@@ -261,6 +264,24 @@ def truncated_svd(leaf: Leaf) -> list[Finding]:
             " score",
             certified=True,
             **around(row, error),
+        )
+    ]
+
+
+def _svd_by_refits(leaf: Leaf, known: np.ndarray) -> list[Finding]:
+    """Components alone: the row up to its sign, which nothing tells."""
+    told = refits.search(leaf, ("components_",), known.mean(axis=0))
+    if told is None:
+        return []
+    row, error = told
+    return [
+        Finding(
+            field="components_",
+            tells="fitted again with one row or its negative they come out again",
+            lower=-np.abs(row) - error,
+            upper=np.abs(row) + error,
+            estimate=row,
+            certified=True,
         )
     ]
 

@@ -236,10 +236,26 @@ def _read_all(
                 place
             )
         else:
-            lines += _read(place, notes, failures)
+            lines += _read(_with_candidate(place, lines), notes, failures)
     for group, hypotheses in groups.items():
         lines += _best(group, hypotheses, notes, failures)
     return tuple(lines), tuple(dict.fromkeys(notes)), failures
+
+
+def _with_candidate(place: Place, lines: list[Line]) -> Place:
+    """With the row that steps before the model have determined, if they have."""
+    early = tuple(line for line in lines if line.before_model)
+    if not early or place.before_model or not place.features:
+        return place
+    told = merge(early, None, place.features)
+    row = (told["lower"] + told["upper"]) / 2
+    narrow = told["upper"] - told["lower"] <= 1e-8 * np.maximum(np.abs(row), 1e-300)
+    if told["contradictions"] or not np.all(np.isfinite(row)) or not narrow.all():
+        return place
+    made = np.asarray(place.forward(row[None]), np.float64)[0]
+    return dataclasses.replace(
+        place, leaf=dataclasses.replace(place.leaf, candidate=made)
+    )
 
 
 def _best(
@@ -491,7 +507,7 @@ def _nothing_told(
     if failures:
         return failures[0]
     name = type(estimator).__name__
-    if registry.reader_of(name) is None and name not in walk._PARTS:
+    if registry.reader_of(name) is None and name not in walk.known_parts():
         near = checks.nearest(name, registry.names())
         return ReconstructionImpossibleError(
             f"There is no reader for {name}.{near} `informed.attacks.artefacts.register`"

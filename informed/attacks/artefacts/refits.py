@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy import optimize
 from sklearn import base
 
-from informed.attacks.artefacts.findings import Leaf
+from informed.attacks.artefacts.findings import Leaf, spread
 
 AGREES = 1e-5  # of what another row would change
 _NEAR = 0.5  # spreads: from farther away, slopes lead nowhere
 _CHAOS = 100.0  # times that the closed form of a refit moves more than the row
 _MOVE = 1e-6  # of the spread, for slopes
-_NEWTON_STEPS = 6
+_NEWTON_STEPS = 4
+_MOST_SLOPES = 40
 _FLOOR = 1e-9  # of the spread: a row at another place rounds otherwise
 
 
@@ -158,7 +160,7 @@ def refine(
             error = 100 * np.max(steps[-3:], axis=0)
             return z, error + _FLOOR * scale
         z = z + step
-    if sizes and 1e-3 < min(sizes) <= _NEAR:
+    if sizes and 1e-3 < min(sizes) <= _NEAR and z.size <= _MOST_SLOPES:
         return _newton(invert, train, goal, scale)
     return goal, np.full(z.shape, np.inf)
 
@@ -211,3 +213,51 @@ def _newton(
     if not steps or float(np.max(steps[-1] / scale)) > 1e-5:
         return nowhere
     return z, 100 * steps[-1] + _FLOOR * scale
+
+
+def search(
+    leaf: Leaf, fields: Iterable[str], start: np.ndarray, label: Any = None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The row whose refit gives the stored fields, by least squares from `start`.
+
+    For solvers that are smooth in their rows and have no closed form to invert.
+
+    Args:
+      leaf: what is stored, and the known rows.
+      fields: of the estimator, more numbers than features.
+      start: (features,).
+      label: the row's.
+    Returns: the row and its error, (features,) each, if the refit gives what is stored
+      to rounding; else None.
+    """
+    fields = [name for name in fields if hasattr(leaf.estimator, name)]
+    stored = _all(leaf.estimator, fields)
+    scale = spread(leaf.known)
+    far = _elsewhere(leaf, start)
+    effect = np.abs(_all(refit(leaf, far, label), fields) - stored)
+    unit = np.maximum(effect, 1e-3 * effect.max(initial=0.0))
+    if stored.size <= start.size or not unit.max(initial=0.0) > 0:
+        return None
+
+    def off(u: np.ndarray) -> np.ndarray:
+        new = _all(refit(leaf, start + u * scale, label), fields)
+        return (new - stored) / unit if new.shape == stored.shape else 1e6 + 0 * stored
+
+    found = optimize.least_squares(
+        off,
+        np.zeros_like(start),
+        method="lm",
+        diff_step=1e-6,
+        max_nfev=40 * (start.size + 1),
+    )
+    step = np.linalg.lstsq(found.jac, found.fun, rcond=None)[0]
+    small = np.max(np.abs(found.fun)) <= AGREES * 1e-2 and np.max(np.abs(step)) <= 1e-8
+    if not small or np.linalg.cond(found.jac) > 1e8:
+        return None
+    return start + found.x * scale, (100 * np.abs(step) + _FLOOR) * scale
+
+
+def _all(model: Any, fields: Iterable[str]) -> np.ndarray:
+    """Several fields, flat."""
+    parts = [flat(getattr(model, name, None)) for name in fields]
+    return np.concatenate([part for part in parts if part is not None])

@@ -128,9 +128,10 @@ def _support_labels(model: Any) -> Any:
 
 def _process_targets(model: Any) -> Any:
     """What a Gaussian process was fitted to, in its own units."""
-    if np.ndim(model.y_train_) > 1:
+    stored = getattr(model, "y_train_", None)
+    if stored is None or np.ndim(stored) > 1:
         return None
-    return model.y_train_ * model._y_train_std + model._y_train_mean
+    return stored * model._y_train_std + model._y_train_mean
 
 
 def _process_rows(model: Any) -> Any:

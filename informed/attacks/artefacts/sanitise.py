@@ -169,6 +169,8 @@ def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Estimators in a field: itself, in lists, in tuples with their names."""
     if isinstance(value, BaseEstimator):
         yield name, value
+    elif type(value).__name__ == "_CalibratedClassifier":
+        yield f"{name}.estimator", value.estimator
     elif isinstance(value, (list, tuple)):
         named = (
             len(value) >= 2 and isinstance(value[0], str) and not isinstance(value[1], str)
@@ -179,10 +181,9 @@ def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         for at, each in enumerate(value):
             inner = each
             if isinstance(inner, (list, tuple)):
-                for where, found in _estimators(inner, f"{name}[{at}]"):
-                    yield where, found
-            elif isinstance(inner, BaseEstimator):
-                yield f"{name}[{at}]", inner
+                yield from _estimators(inner, f"{name}[{at}]")
+            else:
+                yield from _estimators(inner, f"{name}[{at}]")
 
 
 def _probe(estimator: Any, probe: Any, seed: int) -> Any:
@@ -221,6 +222,8 @@ def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
     for name in _PROBES:
         if not hasattr(estimator, name):
             continue
+        if name == "transform" and "predict" in made:
+            continue  # a model; where it is a step, the whole's predictions tell
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

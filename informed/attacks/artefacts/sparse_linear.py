@@ -142,6 +142,8 @@ def _refined(
         found.append((z, error))
     (z, error), (other, error_2) = found
     wide = np.maximum(error, error_2) + 10 * np.abs(z - other)
+    if not np.max((wide / scales)[np.append(active, True)]) <= 1e-6:
+        return None
     return z[:-1], float(z[-1]), wide[:-1]
 
 

@@ -10,6 +10,7 @@ these aren't told, each case is a *hypothesis*; those that differ in nothing are
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from informed.attacks.artefacts.findings import Leaf
 from informed.attacks.artefacts.inverse import Bounds
 
 Back = Callable[[Bounds], Bounds | None]
+Forward = Callable[[Any], Any]
 LabelBack = Callable[[Any], Any]
 MOST_HYPOTHESES = 64
 
@@ -41,6 +43,7 @@ class Place:
       before_model: whether it is a step before the last of a pipeline.
       through: transformers on the way that carry nothing back.
       features: of the whole.
+      forward: rows of the whole -> rows of the leaf.
     """
 
     leaf: Leaf
@@ -52,11 +55,17 @@ class Place:
     before_model: bool = False
     through: tuple[str, ...] = ()
     features: int = 0
+    forward: Forward = lambda rows: rows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Unread:
-    """A part that nothing can be said of, and why."""
+class Unread:
+    """A part that nothing can be said of, and why.
+
+    Attributes:
+      path: where it lies.
+      why: as the rest of a sentence.
+    """
 
     path: str
     why: str
@@ -81,17 +90,17 @@ def root(leaf: Leaf, features: int) -> Place:
     )
 
 
-def leaves(place: Place) -> Iterator["Place | _Unread"]:
+def leaves(place: Place) -> Iterator["Place | Unread"]:
     """All leaves under a place, in the order of the fit."""
     name = type(place.leaf.estimator).__name__
-    part = _PARTS.get(name)
+    part = _PARTS.get(name) or _resampled().get(name)
     if part is None:
         yield place
         return
     yield from part(place)
 
 
-def _inside(
+def inside(
     place: Place,
     estimator: Any,
     name: str,
@@ -100,9 +109,22 @@ def _inside(
     back: Back | None = None,
     columns: np.ndarray | None = None,
     moved: bool = False,
+    step: Forward | None = None,
     **changes: Any,
 ) -> Place:
-    """A place below another."""
+    """A place below another.
+
+    Args:
+      place: the outer one.
+      estimator: the inner one.
+      name: its name in the outer one.
+      known: what it was fitted to; None: the same.
+      back: bounds in its units -> in the outer one's; None: the same.
+      columns: which of the whole's features its features are; None: as the outer's.
+      moved: whether its features are no features of the whole.
+      step: rows of the outer one -> its own; None: the same.
+      changes: of the place, or of labels, weights, target_weight, position, label.
+    """
     path = f"{place.leaf.path}.{name}" if place.leaf.path else name
     leaf_changes = {
         key: changes.pop(key)
@@ -115,6 +137,9 @@ def _inside(
         inner = bounds if back is None else back(bounds)
         return None if inner is None else outer(inner)
 
+    if step is not None:
+        earlier = place.forward
+        changes["forward"] = lambda rows: step(earlier(rows))
     if moved:
         columns = None
     elif columns is None:
@@ -141,7 +166,7 @@ def width(rows: Any) -> int:
     return int(rows.shape[1]) if getattr(rows, "ndim", 1) == 2 else 0
 
 
-def _pipeline(place: Place) -> Iterator[Place | _Unread]:
+def _pipeline(place: Place) -> Iterator[Place | Unread]:
     """Steps, each fitted to what the steps before it make of the rows."""
     here = place
     steps = place.leaf.estimator.steps
@@ -150,7 +175,7 @@ def _pipeline(place: Place) -> Iterator[Place | _Unread]:
         if step is None or step == "passthrough":
             continue
         before = place.before_model or not last
-        inner = _inside(here, step, name, before_model=before)
+        inner = inside(here, step, name, before_model=before)
         yield from leaves(inner)
         if last or not hasattr(step, "transform"):
             return
@@ -164,7 +189,7 @@ def _pipeline(place: Place) -> Iterator[Place | _Unread]:
 
         path = here.leaf.path
         lost = not _carries(step)
-        here = _inside(here, place.leaf.estimator, "", known=made, back=back, moved=True)
+        here = inside(here, place.leaf.estimator, "", known=made, back=back, moved=True, step=lambda rows, step=step: dense(step.transform(rows)))
         here = dataclasses.replace(
             here,
             leaf=dataclasses.replace(here.leaf, path=path),
@@ -178,7 +203,7 @@ def _carries(step: Any) -> bool:
     return name in inverse._INVERSES or hasattr(step, "get_support")
 
 
-def _columns(place: Place) -> Iterator[Place | _Unread]:
+def _columns(place: Place) -> Iterator[Place | Unread]:
     """Parts of a ColumnTransformer, each with its columns."""
     transformer = place.leaf.estimator
     features = width(place.leaf.known)
@@ -200,7 +225,7 @@ def _columns(place: Place) -> Iterator[Place | _Unread]:
             known = np.ravel(np.asarray(known)).tolist()
         here = None if place.columns is None else place.columns[columns]
         yield from leaves(
-            _inside(
+            inside(
                 place,
                 part,
                 name,
@@ -208,32 +233,33 @@ def _columns(place: Place) -> Iterator[Place | _Unread]:
                 back=back,
                 columns=here,
                 moved=here is None,
+                step=lambda rows, columns=columns: rows[:, columns],
                 before_model=True,
             )
         )
 
 
-def _union(place: Place) -> Iterator[Place | _Unread]:
+def _union(place: Place) -> Iterator[Place | Unread]:
     for name, part in place.leaf.estimator.transformer_list:
         if not isinstance(part, str):
-            yield from leaves(_inside(place, part, name, before_model=True))
+            yield from leaves(inside(place, part, name, before_model=True))
 
 
-def _attribute(*names: str) -> Callable[[Place], Iterator[Place | _Unread]]:
+def _attribute(*names: str) -> Callable[[Place], Iterator[Place | Unread]]:
     """A meta-estimator that fitted one estimator to everything."""
 
-    def parts(place: Place) -> Iterator[Place | _Unread]:
+    def parts(place: Place) -> Iterator[Place | Unread]:
         for name in names:
             inner = getattr(place.leaf.estimator, name, None)
             if inner is not None:
-                yield from leaves(_inside(place, inner, name))
+                yield from leaves(inside(place, inner, name))
                 return
-        yield _Unread(path=place.leaf.path, why=f"no {names[0]} is stored")
+        yield Unread(path=place.leaf.path, why=f"no {names[0]} is stored")
 
     return parts
 
 
-def _selector(place: Place) -> Iterator[Place | _Unread]:
+def _selector(place: Place) -> Iterator[Place | Unread]:
     """RFE fits its estimator to the features it keeps."""
     model = place.leaf.estimator
     kept = np.flatnonzero(model.support_)
@@ -247,7 +273,7 @@ def _selector(place: Place) -> Iterator[Place | _Unread]:
     known = np.asarray(place.leaf.known)[:, kept]
     columns = None if place.columns is None else place.columns[kept]
     yield from leaves(
-        _inside(
+        inside(
             place,
             model.estimator_,
             "estimator_",
@@ -255,11 +281,12 @@ def _selector(place: Place) -> Iterator[Place | _Unread]:
             back=back,
             columns=columns,
             moved=columns is None,
+            step=lambda rows: rows[:, kept],
         )
     )
 
 
-def _several(place: Place) -> Iterator[Place | _Unread]:
+def _several(place: Place) -> Iterator[Place | Unread]:
     """Voting and stacking fit every estimator to everything; classes as numbers."""
     model = place.leaf.estimator
     labels, label_back = place.leaf.labels, place.label_back
@@ -269,12 +296,12 @@ def _several(place: Place) -> Iterator[Place | _Unread]:
     names = [name for name, part in model.estimators if not isinstance(part, str)]
     for name, part in zip(names, model.estimators_, strict=False):
         yield from leaves(
-            _inside(
+            inside(
                 place, part, name, labels=labels, label_back=label_back, label=label
             )
         )
     if hasattr(model, "final_estimator_"):
-        yield _Unread(
+        yield Unread(
             path=f"{place.leaf.path}.final_estimator_".lstrip("."),
             why="it was fitted to predictions of other fits, which aren't stored",
         )
@@ -290,12 +317,12 @@ def _as_numbers(place: Place) -> tuple[np.ndarray, LabelBack, Any]:
     return labels, lambda k: None if k is None else outer(classes[int(k)]), told
 
 
-def _one_against_rest(place: Place) -> Iterator[Place | _Unread]:
+def _one_against_rest(place: Place) -> Iterator[Place | Unread]:
     """One estimator a class, fitted to 0 and 1."""
     model = place.leaf.estimator
     classes = np.asarray(model.classes_)
     if place.leaf.labels is None or getattr(model, "multilabel_", False):
-        yield _Unread(path=place.leaf.path, why="needs y_known, one label a row")
+        yield Unread(path=place.leaf.path, why="needs y_known, one label a row")
         return
     outer = place.label_back
     pairs = list(zip(model.estimators_, classes, strict=False))
@@ -310,7 +337,7 @@ def _one_against_rest(place: Place) -> Iterator[Place | _Unread]:
 
         told = place.leaf.label
         yield from leaves(
-            _inside(
+            inside(
                 place,
                 part,
                 f"estimators_[{at}]",
@@ -321,14 +348,14 @@ def _one_against_rest(place: Place) -> Iterator[Place | _Unread]:
         )
 
 
-def _many_outputs(place: Place) -> Iterator[Place | _Unread]:
+def _many_outputs(place: Place) -> Iterator[Place | Unread]:
     """One estimator an output; labels come back one by one only in the message."""
     if place.leaf.labels is None or np.ndim(place.leaf.labels) != 2:
-        yield _Unread(path=place.leaf.path, why="needs y_known with a column an output")
+        yield Unread(path=place.leaf.path, why="needs y_known with a column an output")
         return
     for at, part in enumerate(place.leaf.estimator.estimators_):
         yield from leaves(
-            _inside(
+            inside(
                 place,
                 part,
                 f"estimators_[{at}]",
@@ -339,11 +366,11 @@ def _many_outputs(place: Place) -> Iterator[Place | _Unread]:
         )
 
 
-def _transformed_target(place: Place) -> Iterator[Place | _Unread]:
+def _transformed_target(place: Place) -> Iterator[Place | Unread]:
     """A regressor fitted to transformed outputs."""
     model = place.leaf.estimator
     if place.leaf.labels is None or np.ndim(place.leaf.labels) != 1:
-        yield _Unread(path=place.leaf.path, why="needs y_known, one output a row")
+        yield Unread(path=place.leaf.path, why="needs y_known, one output a row")
         return
     outer = place.label_back
     column = np.asarray(place.leaf.labels, np.float64)[:, None]
@@ -356,7 +383,7 @@ def _transformed_target(place: Place) -> Iterator[Place | _Unread]:
         return outer(float(np.ravel(made)[0]))
 
     yield from leaves(
-        _inside(
+        inside(
             place,
             model.regressor_,
             "regressor_",
@@ -367,7 +394,7 @@ def _transformed_target(place: Place) -> Iterator[Place | _Unread]:
     )
 
 
-_PARTS: dict[str, Callable[[Place], Iterator[Place | _Unread]]] = {
+_PARTS: dict[str, Callable[[Place], Iterator[Place | Unread]]] = {
     "Pipeline": _pipeline,
     "ColumnTransformer": _columns,
     "FeatureUnion": _union,
@@ -391,8 +418,21 @@ _PARTS: dict[str, Callable[[Place], Iterator[Place | _Unread]]] = {
 }
 
 
+@functools.cache
+def _resampled() -> dict[str, Callable[[Place], Iterator["Place | Unread"]]]:
+    """Parts of ensembles that saw part of the rows."""
+    from informed.attacks.artefacts import resampled  # which takes places apart itself
+
+    return resampled.PARTS
+
+
+def known_parts() -> set[str]:
+    """Classes that are taken apart."""
+    return set(_PARTS) | set(_resampled())
+
+
 def register_parts(
-    name: str, parts: Callable[[Place], Iterator["Place | _Unread"]]
+    name: str, parts: Callable[[Place], Iterator["Place | Unread"]]
 ) -> None:
     """Take estimators of this class apart with `parts`."""
     _PARTS[name] = parts
