@@ -63,7 +63,7 @@ def read(leaf: Leaf) -> list[Finding]:
         leaf, means[k], known[inside], w[inside], leaf.target_weight
     )
     label = model.classes_[k]
-    sure = refits.certificate(leaf, (field, *second), row, label)
+    sure = refits.certificate(leaf, second, row, label)
     if sure is False:
         return [refuted]
     return [
@@ -71,7 +71,7 @@ def read(leaf: Leaf) -> list[Finding]:
             field=field,
             tells="the mean of one class, with its count, is the missing row",
             label=label,
-            certified=True if len(means) > 1 else sure,
+            certified=sure,
             **around(row, error),
         )
     ]
@@ -141,7 +141,7 @@ _FIELDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "GaussianNB": ("theta_", ("var_",)),
     "LinearDiscriminantAnalysis": ("means_", ("coef_", "intercept_", "covariance_")),
     "QuadraticDiscriminantAnalysis": ("means_", ("scalings_",)),
-    "NearestCentroid": ("centroids_", ()),
+    "NearestCentroid": ("centroids_", ("within_class_std_dev_",)),
 }
 _UNUSED = {
     "GaussianNB": ("class_count_", "epsilon_"),

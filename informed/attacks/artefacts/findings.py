@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+
+class OtherRowsError(ReconstructionImpossibleError):
+    """A stored count says that the known rows are not all others."""
+
+
 PRECISION = 1e-6  # of a column's spread: narrower than this is determined
 EPS = float(np.finfo(np.float64).eps)
 

@@ -17,11 +17,11 @@ from informed.attacks.artefacts.findings import (
     EPS,
     Finding,
     Leaf,
+    OtherRowsError,
     Removed,
     around,
     spread,
 )
-from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
 _ROW = "its mean times the number of rows, less the known rows, is the missing row"
 
@@ -61,13 +61,13 @@ def _sums(shares: np.ndarray) -> np.ndarray:
 def check_count(leaf: Leaf, count: Any, *, field: str = "n_samples_seen_") -> None:
     """Raise unless the stored count is one more than the known rows.
 
-    Raises: ReconstructionImpossibleError: it isn't.
+    Raises: OtherRowsError: it isn't.
     """
     if count is None or leaf.weights is not None:
         return
     counts = np.unique(np.asarray(count))
     if counts.max() > leaf.count or (counts.size == 1 and counts[0] != leaf.count):
-        raise ReconstructionImpossibleError(
+        raise OtherRowsError(
             f"{leaf.path or type(leaf.estimator).__name__}: {field} says"
             f" {int(counts.max())} rows; {leaf.count - 1} known rows and one more are"
             f" {leaf.count}. Is the fixed set the right one?"
@@ -347,12 +347,18 @@ def kmeans(leaf: Leaf) -> list[Finding]:
     error = error + 20 * EPS * leaf.count * np.abs(known).max(axis=0)  # it centres X
     if model.predict(row[None])[0] != k:
         return [Finding(field="cluster_centers_", tells="fits no row", certified=False)]
+    sure = None
+    if getattr(model, "inertia_", None) is not None and leaf.weights is None:
+        own = ((known - centres[groups]) ** 2).sum() + ((row - centres[k]) ** 2).sum()
+        sure = bool(abs(own - model.inertia_) <= 1e-9 * model.inertia_)
+    if sure is False:
+        return [Finding(field="inertia_", tells="fits no row", certified=False)]
     return [
         Finding(
             field="cluster_centers_",
             tells="one centre is not the mean of its known rows: the rest is the"
             " missing row's",
-            certified=True,
+            certified=sure,
             **around(row, error),
         )
     ]

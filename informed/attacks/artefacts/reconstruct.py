@@ -20,7 +20,7 @@ from sklearn.utils import validation
 
 from informed.attacks.artefacts import registry, vocabularies, walk
 from informed.attacks.artefacts.answer import Answer, Line, merge
-from informed.attacks.artefacts.findings import Finding, Leaf
+from informed.attacks.artefacts.findings import Finding, Leaf, OtherRowsError
 from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
 from informed.attacks.glm.closed_form import (
@@ -53,8 +53,8 @@ def reconstruct(
       target_weight: the missing row's.
     Returns: an `Answer`, in the units of X_known.
     Raises:
-      ReconstructionImpossibleError: nothing in this estimator tells anything; the
-        message says why.
+      ReconstructionImpossibleError: nothing in this estimator tells anything, or a
+        stored count says that more or fewer rows are missing; the message says why.
       FieldError, ValueError: not a fitted estimator; rows of another width, labels of
         another number, a position out of range.
     """
@@ -333,6 +333,12 @@ def _read(
     else:
         try:
             findings = reader(_as_numbers(leaf))
+        except OtherRowsError as error:
+            if not place.group:
+                raise
+            findings = [
+                Finding(field="counts", tells=str(error), certified=False)
+            ]
         except ReconstructionImpossibleError as error:
             failures.append(error)
             prefix = "" if str(error).startswith(leaf.path or name) else f"{leaf.path or name}: "

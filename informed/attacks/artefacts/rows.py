@@ -13,6 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from informed.attacks.artefacts.findings import Finding, Leaf, Removed, around, spread
+from informed.attacks.artefacts.moments import check_count
 
 _SAME = 1e-9  # of a column's spread: transformed in another order
 
@@ -40,6 +41,9 @@ def read(leaf: Leaf) -> list[Finding]:
     rows = store.rows(leaf.estimator)
     if rows is None:
         return []
+    shape = getattr(leaf.estimator, "shape_fit_", (0,))
+    if shape[0]:
+        check_count(leaf, shape[0], field="shape_fit_")
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
     rows = np.asarray(rows, np.float64)
@@ -71,7 +75,8 @@ def read(leaf: Leaf) -> list[Finding]:
             field=store.field,
             tells="the stored row that is not among the known ones, as it is",
             label=None if labels is None else _plain(labels[at]),
-            certified=True,
+            # Of some rows only, another missing one may not have been kept.
+            certified=True if store.all or shape[0] else None,
             **around(row, 4 * np.finfo(np.float64).eps * np.abs(row)),
         )
     ]
