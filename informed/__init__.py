@@ -10,8 +10,9 @@ defaults   what configuration files start from
 cli/       the command `informed`
 """
 
+from informed.attacks.artefacts import reconstruct as reconstruct_sklearn
+from informed.attacks.artefacts import sanitise
 from informed.attacks.glm import ReconstructionImpossibleError
-from informed.attacks.glm.estimators import reconstruct as reconstruct_sklearn
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
@@ -53,5 +54,6 @@ __all__ = [
     "nearest_neighbours",
     "reconstruct_sklearn",
     "reconstruction_game",
+    "sanitise",
     "success_rate",
 ]

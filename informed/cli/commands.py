@@ -17,7 +17,7 @@ import jax
 
 from informed import report
 from informed.attacks import registry
-from informed.cli import privacy, shadow
+from informed.cli import artefact, privacy, shadow
 from informed.cli.configuration import load_experiment, load_sweep, values
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
@@ -157,11 +157,17 @@ def _parser() -> argparse.ArgumentParser:
                 " Slurm, Open MPI or the like",
             )
     privacy.add_parsers(commands)
+    artefact.add_parser(commands)
     return parser
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run a command and print what it has to say."""
+    if arguments.command == artefact.COMMAND:
+        if rest:
+            raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+        artefact.execute(arguments)
+        return
     if arguments.command in privacy.COMMANDS:
         if rest:
             raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")

@@ -1,1 +1,26 @@
-"""scikit-learn artefacts: what stored fields tell of training rows."""
+"""What scikit-learn artefacts tell of the one training row that is not known.
+
+reconstruct   the walk over an estimator, and its answer
+sanitise      a copy without what predictions don't need
+registry      readers by class: `register` adds one
+files         skops files and tables
+page          one HTML page
+"""
+
+from informed.attacks.artefacts.answer import Answer, Line
+from informed.attacks.artefacts.findings import Finding, Leaf, Removed
+from informed.attacks.artefacts.reconstruct import reconstruct
+from informed.attacks.artefacts.registry import register
+from informed.attacks.artefacts.sanitise import Sanitised, sanitise
+
+__all__ = [
+    "Answer",
+    "Finding",
+    "Leaf",
+    "Line",
+    "Removed",
+    "Sanitised",
+    "reconstruct",
+    "register",
+    "sanitise",
+]

@@ -1,0 +1,160 @@
+"""Estimators that store a mean for every class: the target's class has one row more.
+
+Which class that is follows from stored counts or priors; without them every class is
+tried, and the others' means, which must be the known rows' own, decide.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from informed.attacks.artefacts import refits
+from informed.attacks.artefacts.findings import Finding, Leaf, Removed, around, spread
+from informed.attacks.artefacts.moments import from_mean
+from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+
+
+def read(leaf: Leaf) -> list[Finding]:
+    """The class whose mean isn't that of its known rows, and the row that explains it.
+
+    Raises: ReconstructionImpossibleError: no labels are known.
+    """
+    model = leaf.estimator
+    name = type(model).__name__
+    field, second = _FIELDS[name]
+    means = getattr(model, field, None)
+    if means is None and name != "LinearDiscriminantAnalysis":
+        return []
+    if leaf.labels is None:
+        raise ReconstructionImpossibleError(
+            f"{leaf.path or name}: means of classes need y_known."
+        )
+    known = np.asarray(leaf.known, np.float64)
+    if means is None:
+        return _without_means(leaf, known)
+    means = np.asarray(means, np.float64)
+    if name == "NearestCentroid" and (
+        model.metric != "euclidean" or model.shrink_threshold is not None
+    ):
+        return []
+    w = leaf.sample_weights
+    off = np.zeros(len(means))
+    scale = spread(known)
+    for k, label in enumerate(model.classes_):
+        inside = leaf.labels == label
+        if inside.any():
+            mean = w[inside] @ known[inside] / w[inside].sum()
+            off[k] = np.max(np.abs(mean - means[k]) / scale)
+        else:
+            off[k] = np.inf
+    k = int(np.argmax(off))
+    others = np.delete(off, k)
+    refuted = Finding(
+        field=field,
+        tells="more than one class's mean differs from the known rows' own",
+        certified=False,
+    )
+    if np.any(others > 1e-9):
+        return [refuted]
+    if off[k] <= 1e-12:  # x may be its class's mean, of any class
+        k = _class_by_count(leaf, k)
+    inside = leaf.labels == model.classes_[k]
+    row, error = from_mean(
+        leaf, means[k], known[inside], w[inside], leaf.target_weight
+    )
+    label = model.classes_[k]
+    sure = refits.certificate(leaf, second, row, label)
+    if sure is False:
+        return [refuted]
+    return [
+        Finding(
+            field=field,
+            tells="the mean of one class, with its count, is the missing row",
+            label=label,
+            certified=sure,
+            **around(row, error),
+        )
+    ]
+
+
+def _without_means(leaf: Leaf, known: np.ndarray) -> list[Finding]:
+    """Linear discriminants from their coefficients alone, by refits."""
+    found = []
+    for label in leaf.estimator.classes_:
+        start = known[leaf.labels == label].mean(axis=0)
+        told = refits.search(leaf, ("coef_", "intercept_"), start, label)
+        if told is not None:
+            found.append((label, *told))
+    if len(found) != 1:
+        return []
+    label, row, error = found[0]
+    return [
+        Finding(
+            field="coef_, intercept_",
+            tells="fitted again with one row, and with no other, they come out again",
+            label=label,
+            certified=True,
+            **around(row, error),
+        )
+    ]
+
+
+def _class_by_count(leaf: Leaf, fallback: int) -> int:
+    """The class that has one row more than are known, where counts are stored."""
+    model = leaf.estimator
+    counts = getattr(model, "class_count_", None)
+    if counts is None:
+        return fallback
+    known = np.array([(leaf.labels == label).sum() for label in model.classes_])
+    return int(np.argmax(counts - known))
+
+
+def strip(estimator: Any) -> list[Removed]:
+    """Counts, and the covariance that only the curious look at."""
+    removed = []
+    for field in _UNUSED[type(estimator).__name__]:
+        if hasattr(estimator, field):
+            delattr(estimator, field)
+            removed.append(
+                Removed(
+                    field=field,
+                    action="removed",
+                    helps=False,
+                    why="not used by predictions; the means are enough without it",
+                )
+            )
+    name = type(estimator).__name__
+    if name == "LinearDiscriminantAnalysis":
+        return removed
+    removed.append(
+        Removed(
+            field=_FIELDS[name][0],
+            action="kept: predictions need it",
+            helps=None,
+            why="the missing row follows from it alone",
+        )
+    )
+    return removed
+
+
+_FIELDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "GaussianNB": ("theta_", ("var_",)),
+    "LinearDiscriminantAnalysis": ("means_", ("coef_", "intercept_", "covariance_")),
+    "QuadraticDiscriminantAnalysis": ("means_", ("scalings_",)),
+    "NearestCentroid": ("centroids_", ("within_class_std_dev_",)),
+}
+_UNUSED = {
+    "GaussianNB": ("class_count_", "epsilon_"),
+    "LinearDiscriminantAnalysis": (
+        "means_",
+        "covariance_",
+        "priors_",
+        "xbar_",
+        "scalings_",
+        "explained_variance_ratio_",
+    ),
+    "QuadraticDiscriminantAnalysis": ("covariance_",),
+    "NearestCentroid": ("deviations_",),
+}
+READERS = dict.fromkeys(_FIELDS, read)
+STRIPPERS = dict.fromkeys(_FIELDS, strip)

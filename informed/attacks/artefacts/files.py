@@ -1,0 +1,148 @@
+"""Artefacts and tables from files. Only skops files are read: a pickle runs code.
+
+A skops file names the types it holds. What skops trusts by itself is read, and classes
+of scikit-learn; anything else, functions among it, is refused by name: a function could
+be one that runs code.
+"""
+
+import csv
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadow import checks
+
+_PICKLES = (".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle")
+
+
+def load_estimator(path: str | Path) -> Any:
+    """The estimator in a skops file.
+
+    Raises:
+      FieldError: no such file; a pickle; a file that is no skops file; types that are
+        neither scikit-learn's nor numpy's nor scipy's.
+      ImportError: skops isn't installed.
+    """
+    path = Path(path)
+    if path.suffix.lower() in _PICKLES:
+        raise checks.FieldError(
+            "model",
+            f"Expected {{}} to be a skops file, got {path.name}: unpickling runs code"
+            " that a file brings along. Where the model was made:"
+            " `skops.io.dump(model, 'model.skops')`, or convert it there with `skops"
+            " convert`.",
+        )
+    if not path.is_file():
+        raise checks.FieldError("model", f"Expected {{}} to be a file, found no {path}.")
+    try:
+        from skops import io
+    except ImportError as error:
+        raise ImportError(
+            "Reading skops files needs skops: pip install"
+            " 'informed-adversary[artefacts]'."
+        ) from error
+    try:
+        unknown = io.get_untrusted_types(file=path)
+        strangers = [each for each in unknown if not _is_class_of_sklearn(each)]
+        if strangers:
+            raise checks.FieldError(
+                "model",
+                "Expected {} to hold classes of scikit-learn, numpy and scipy only, found"
+                f" {', '.join(sorted(strangers))}. Attack the parts from Python:"
+                " informed.reconstruct_sklearn.",
+            )
+        return io.load(path, trusted=unknown)
+    except checks.FieldError:
+        raise
+    except Exception as error:  # skops raises what zipfile, json and numpy raise
+        raise checks.FieldError(
+            "model",
+            f"Expected {{}} to be a skops file, {path.name} can't be read as one:"
+            f" {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
+        ) from error
+
+
+def _is_class_of_sklearn(name: str) -> bool:
+    """Whether a dotted name is a class, not a function, of scikit-learn."""
+    module, _, attribute = name.rpartition(".")
+    if module != "sklearn" and not module.startswith("sklearn."):
+        return False
+    if ".tests" in module or module.endswith("conftest"):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type)
+
+
+def load_table(
+    path: str | Path, label: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
+    """Known rows and labels from a CSV file with a header.
+
+    Args:
+      path: of the file; an empty cell is a missing value.
+      label: the label's column; None: the last one; "": there is none.
+    Returns: (known, features), float64, or object where cells are no numbers; labels or
+      None; the features' names.
+    Raises: FieldError: no such file, no such column, lines of different lengths.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise checks.FieldError("known", f"Expected {{}} to be a file, found no {path}.")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = [line for line in csv.reader(file) if line]
+    if len(lines) < 2:
+        raise checks.FieldError(
+            "known", f"Expected {{}} to have a header and rows, {path.name} has none."
+        )
+    header, body = lines[0], lines[1:]
+    for number, line in enumerate(body, start=2):
+        if len(line) != len(header):
+            raise checks.FieldError(
+                "known",
+                f"Expected {len(header)} cells on every line of {{}}, as in the header,"
+                f" found {len(line)} on line {number}.",
+            )
+    wanted = header[-1] if label is None else label
+    if wanted and wanted not in header:
+        raise checks.FieldError(
+            "label",
+            f"Expected {{}} to be a column of {path.name}, got {wanted!r}."
+            f"{checks.nearest(wanted, header)} Columns: {', '.join(header)}.",
+        )
+    at = header.index(wanted) if wanted else None
+    columns = [j for j in range(len(header)) if j != at]
+    rows = _column_types([[line[j] for j in columns] for line in body])
+    labels = None
+    if at is not None:
+        labels = _numbers([line[at] for line in body])
+    return rows, labels, tuple(header[j] for j in columns)
+
+
+def _numbers(cells: list[str]) -> np.ndarray:
+    """Whole numbers, real numbers or texts, whatever they all are."""
+    for kind in (np.int64, np.float64):
+        try:
+            return np.array([kind(cell) for cell in cells])
+        except ValueError:
+            continue
+    return np.array(cells)
+
+
+def _column_types(cells: list[list[str]]) -> np.ndarray:
+    """float64 where all cells are numbers or empty, else object."""
+    try:
+        return np.array([[float(c) if c else np.nan for c in row] for row in cells])
+    except ValueError:
+        table = np.empty((len(cells), len(cells[0])), dtype=object)
+        for j in range(table.shape[1]):
+            column = [row[j] for row in cells]
+            try:
+                table[:, j] = [float(c) if c else np.nan for c in column]
+            except ValueError:
+                table[:, j] = column
+        return table

@@ -1,0 +1,152 @@
+"""What a stored field tells of the missing row: the words that readers speak.
+
+A *leaf* is a fitted estimator without parts. A *reader* looks at one kind of leaf and
+answers with *findings*, in the units of what that leaf's `fit` received. Bounds are
+closed intervals; where both ends agree to rounding the feature is determined.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+
+class OtherRowsError(ReconstructionImpossibleError):
+    """A stored count says that the known rows are not all others."""
+
+
+PRECISION = 1e-6  # of a column's spread: narrower than this is determined
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Leaf:
+    """A fitted estimator without parts, and what is known of its training set.
+
+    Attributes:
+      estimator: as it was released.
+      known: (known, features), the known rows as its own `fit` received them: float64,
+        or object for raw categories; a list of texts for a vectoriser.
+      labels: (known,), as its own `fit` received them, or None.
+      path: where it lies in the whole, as "pipeline.scaler".
+      weights: (known,), sample weights; None: all 1.
+      target_weight: the missing row's.
+      position: of the missing row among all, where told.
+      label: the missing row's, where told.
+      candidate: (features,), the missing row, where the steps before this one have
+        already determined it.
+    """
+
+    estimator: Any
+    known: Any
+    labels: np.ndarray | None
+    path: str = ""
+    weights: np.ndarray | None = None
+    target_weight: float = 1.0
+    position: int | None = None
+    label: Any = None
+    candidate: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows of the training set: one more than are known."""
+        return len(self.known) + 1
+
+    @property
+    def sample_weights(self) -> Float[np.ndarray, " known"]:
+        """Sample weights of the known rows; ones where there are none."""
+        if self.weights is None:
+            return np.ones(len(self.known))
+        return np.asarray(self.weights, np.float64)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """What stored fields tell of the missing row, in the units of their leaf's input.
+
+    Attributes:
+      field: the stored field or fields.
+      tells: one sentence.
+      lower, upper: (features,) float64, closed interval; infinite where nothing is
+        told; None: nothing is told of any feature.
+      estimate: (features,), a best guess that is not certain; NaN: none.
+      values: (features,) object, the exact value of features that are no numbers; None
+        where not told.
+      determined: (features,) bool; None: those narrower than `PRECISION` of the spread.
+      words: what is known to be in the missing text, where rows are texts.
+      label: the missing row's label, where told.
+      certified: True: the stored fields come out again with the row put back, which
+        they would not with another one; False: with no row, so that the known rows are
+        not the right ones; None: nothing here to tell by.
+      needed: whether predictions need the field.
+      seconds: what reading took.
+      notes: what else there is to say.
+    """
+
+    field: str
+    tells: str
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
+    estimate: np.ndarray | None = None
+    values: np.ndarray | None = None
+    determined: np.ndarray | None = None
+    words: frozenset[str] | None = None
+    label: Any = None
+    certified: bool | None = None
+    needed: bool = True
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What `sanitise` did with a field.
+
+    Attributes:
+      field: the stored field, with its path.
+      action: "removed", "zeroed", "folded" or "kept: ...".
+      helps: whether an adversary who knows all other rows loses anything by it; None:
+        untested.
+      why: one sentence.
+    """
+
+    field: str
+    action: str
+    helps: bool | None
+    why: str
+
+
+def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
+    """The scale of every column: standard deviation, or size where it is constant.
+
+    Args:
+      known: (known, features), NaN: missing.
+    """
+    columns = np.asarray(known, np.float64)
+    present = np.isfinite(columns)
+    filled = np.where(present, columns, 0.0)
+    count = np.maximum(present.sum(axis=0), 1)
+    mean = filled.sum(axis=0) / count
+    away = np.where(present, columns - mean, 0.0)
+    deviation = np.sqrt((away**2).sum(axis=0) / count)
+    size = np.abs(filled).max(axis=0, initial=0.0)
+    scale = np.where(deviation > 1e-9 * size, deviation, size)
+    return np.where(scale > 0, scale, 1.0)
+
+
+def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds that tell nothing."""
+    return np.full(features, -np.inf), np.full(features, np.inf)
+
+
+def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, np.ndarray]:
+    """Bounds `value` +- `error`; nothing where `value` isn't finite."""
+    value = np.asarray(value, np.float64)
+    error = np.broadcast_to(np.abs(error), value.shape)
+    good = np.isfinite(value) & np.isfinite(error)
+    return {
+        "lower": np.where(good, value - error, -np.inf),
+        "upper": np.where(good, value + error, np.inf),
+    }

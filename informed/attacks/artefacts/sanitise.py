@@ -1,0 +1,302 @@
+"""A copy of an estimator without what predictions don't use, and what that is worth.
+
+Predictions stay equal bit for bit: they are compared on a probe, and what changes them
+is put back. Moments can be folded into the coefficients of a linear model behind a
+scaler; that changes predictions by rounding, so it has to be asked for (`fold=True`).
+
+What this does not do: hide the row from somebody who knows all others. A mean that
+predictions need gives the row with the count, and the count is theirs to know. The
+copy says so in every line that is "kept". What does help: not shipping the rows or the
+means at all (another kind of model), folding (the scaler's mean and the coefficients
+become one set of numbers), or noise (differential privacy).
+"""
+
+import copy
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from informed.attacks.artefacts import registry
+from informed.attacks.artefacts.findings import Removed
+from shadow import checks
+
+_GENERIC = {
+    "cv_results_": "scores of a search, one a candidate and fold",
+    "best_score_": "a score of a search",
+    "refit_time_": "a time",
+    "scorer_": "only the search uses it",
+    "n_splits_": "only the search uses it",
+    "oob_score_": "a score",
+    "oob_prediction_": "predictions for every training row",
+    "oob_decision_function_": "predictions for every training row",
+    "scores_": "statistics of the training rows",
+    "pvalues_": "statistics of the training rows",
+    "variances_": "variances of the training rows",
+    "n_iter_": "a count of the solver",
+    "_seeds": "seeds of the bootstrap",
+}
+_PROBES = ("predict_proba", "decision_function", "predict", "transform", "score_samples")
+_FOLDED = (
+    "LogisticRegression",
+    "LinearRegression",
+    "Ridge",
+    "RidgeClassifier",
+    "LinearSVC",
+    "LinearSVR",
+    "Lasso",
+    "ElasticNet",
+    "SGDClassifier",
+    "SGDRegressor",
+    "PoissonRegressor",
+    "GammaRegressor",
+    "TweedieRegressor",
+    "HuberRegressor",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Sanitised:
+    """A stripped copy.
+
+    Attributes:
+      estimator: the copy; the original is as it was.
+      removed: what was removed, zeroed or folded, and what had to stay.
+      equal: whether predictions on the probe are equal bit for bit.
+      largest_change: of them, absolute; 0 where equal.
+    """
+
+    estimator: Any
+    removed: tuple[Removed, ...]
+    equal: bool
+    largest_change: float
+
+
+def sanitise(
+    estimator: Any, probe: Any = None, *, fold: bool = False, seed: int = 0
+) -> Sanitised:
+    """Copy an estimator without what its predictions don't need.
+
+    Args:
+      estimator: fitted.
+      probe: rows on which predictions have to stay equal; None: drawn at random, as
+        normal numbers of the estimator's width (give real rows for categories, counts
+        and texts).
+      fold: make one linear model of a scaler and a linear model; predictions then
+        change by rounding.
+      seed: of the drawn probe.
+    Returns: the copy, and what was done.
+    Raises: FieldError: not a fitted estimator, or a probe is needed.
+    """
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise checks.FieldError(
+            "estimator",
+            "Expected {} to be a fitted scikit-learn estimator, got"
+            f" {type(estimator).__name__}.",
+        )
+    rows = _probe(estimator, probe, seed)
+    before = _predictions(estimator, rows)
+    made = copy.deepcopy(estimator)
+    removed: list[Removed] = []
+    if fold:
+        made, removed = _fold(made)
+    for path, part in list(_parts(made, "")):
+        removed += _stripped(made, part, path, rows)
+    after = _predictions(made, rows)
+    change = _largest_change(before, after)
+    if change is None:
+        raise AssertionError("A stripped copy gives other predictions: a defect.")
+    return Sanitised(
+        estimator=made,
+        removed=tuple(removed),
+        equal=change == 0.0,
+        largest_change=change,
+    )
+
+
+def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
+    """Take fields off one part; all of them back if predictions change."""
+    saved = dict(vars(part))
+    reference = _predictions(whole, rows)
+    stripper = registry.stripper_of(type(part).__name__)
+    removed = [] if stripper is None else stripper(part)
+    done = {each.field for each in removed}
+    for field, why in _GENERIC.items():
+        if field in vars(part) and field not in done:
+            delattr(part, field)
+            removed.append(
+                Removed(field=field, action="removed", helps=None, why=f"{why}")
+            )
+    if isinstance(getattr(part, "random_state", None), (int, np.integer)):
+        part.random_state = None
+        removed.append(
+            Removed(
+                field="random_state",
+                action="removed",
+                helps=None,
+                why="only training draws from it",
+            )
+        )
+    if removed and _largest_change(reference, _predictions(whole, rows)) != 0.0:
+        vars(part).clear()
+        vars(part).update(saved)
+        removed = [
+            dataclasses.replace(
+                each, action="kept: predictions need it", why="predictions changed"
+            )
+            for each in removed
+        ]
+    prefix = f"{path}." if path else ""
+    return [dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed]
+
+
+def _parts(estimator: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The estimator and all estimators that it holds."""
+    yield path, estimator
+    seen = {id(estimator)}
+    for name, value in list(vars(estimator).items()):
+        for where, inner in _estimators(value, name):
+            if id(inner) in seen:
+                continue
+            seen.add(id(inner))
+            yield from _parts(inner, f"{path}.{where}" if path else where)
+
+
+def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Estimators in a field: itself, in lists, in tuples with their names."""
+    if isinstance(value, BaseEstimator):
+        yield name, value
+    elif type(value).__name__ == "_CalibratedClassifier":
+        yield f"{name}.estimator", value.estimator
+    elif isinstance(value, (list, tuple)):
+        named = (
+            len(value) >= 2 and isinstance(value[0], str) and not isinstance(value[1], str)
+        )
+        if named and isinstance(value[1], BaseEstimator):
+            yield value[0], value[1]
+            return
+        for at, each in enumerate(value):
+            inner = each
+            if isinstance(inner, (list, tuple)):
+                yield from _estimators(inner, f"{name}[{at}]")
+            else:
+                yield from _estimators(inner, f"{name}[{at}]")
+
+
+def _probe(estimator: Any, probe: Any, seed: int) -> Any:
+    """Rows to compare predictions on."""
+    if probe is not None:
+        return probe
+    width = getattr(estimator, "n_features_in_", None)
+    if width is None:
+        raise checks.FieldError(
+            "probe",
+            "Expected {} with some rows to compare predictions on, got None: the"
+            " estimator doesn't say how wide its input is.",
+        )
+    rng = np.random.default_rng(seed)
+    rows = np.abs(rng.normal(size=(64, int(width)))) * rng.choice(
+        [0.1, 1.0, 10.0, 100.0], size=(64, 1)
+    )
+    try:
+        _predictions(estimator, rows)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise checks.FieldError(
+            "probe",
+            "Expected {} with some real rows: this estimator takes no random numbers"
+            f" ({error}).",
+        ) from error
+    return rows
+
+
+def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
+    """All outputs on the probe.
+
+    Raises: whatever the estimator raises, where none of its outputs works.
+    """
+    made: dict[str, np.ndarray] = {}
+    failure: Exception | None = None
+    for name in _PROBES:
+        if not hasattr(estimator, name):
+            continue
+        if name == "transform" and "predict" in made:
+            continue  # a model; where it is a step, the whole's predictions tell
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                out = getattr(estimator, name)(rows)
+        except AttributeError as error:
+            failure = error
+            continue
+        out = out.toarray() if hasattr(out, "toarray") else out
+        if isinstance(out, list):
+            out = np.hstack([np.asarray(each) for each in out])
+        made[name] = np.asarray(out)
+    if not made and failure is not None:
+        raise failure
+    return made
+
+
+def _largest_change(
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray]
+) -> float | None:
+    """The largest absolute change; None: an output is gone or of another shape."""
+    largest = 0.0
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None or new.shape != old.shape:
+            return None
+        if old.dtype.kind in "fc":
+            same = (old == new) | (np.isnan(old) & np.isnan(new))
+            if not same.all():
+                largest = max(largest, float(np.nanmax(np.abs(old - new)[~same])))
+        elif not np.array_equal(old, new):
+            return None
+    return largest
+
+
+def _fold(estimator: Any) -> tuple[Any, list[Removed]]:
+    """A linear model that does the scaler's work, where that is possible."""
+    steps = getattr(estimator, "steps", None)
+    if type(estimator).__name__ != "Pipeline" or steps is None or len(steps) != 2:
+        return estimator, []
+    (name, scaler), (_, model) = steps
+    kinds = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+    if (
+        type(scaler).__name__ not in kinds
+        or type(model).__name__ not in _FOLDED
+        or getattr(scaler, "clip", False)
+    ):
+        return estimator, []
+    width = scaler.n_features_in_
+    offset = scaler.transform(np.zeros((1, width)))[0]
+    scale = _scales(scaler)
+    coef = np.asarray(model.coef_, np.float64)
+    model.intercept_ = np.asarray(model.intercept_) + coef @ offset
+    model.coef_ = coef * scale
+    model.n_features_in_ = width
+    for each in ("feature_names_in_",):
+        if hasattr(scaler, each):
+            setattr(model, each, getattr(scaler, each))
+    return model, [
+        Removed(
+            field=name,
+            action="folded",
+            helps=None,
+            why="its mean and scale are inside the coefficients, which change by"
+            " rounding; the coefficients alone still tell what the model's optimum"
+            " tells, if the scaling is guessed",
+        )
+    ]
+
+
+def _scales(scaler: Any) -> np.ndarray:
+    """What a scaler multiplies every feature with."""
+    width = scaler.n_features_in_
+    if type(scaler).__name__ == "MinMaxScaler":
+        return np.asarray(scaler.scale_)
+    scale = scaler.scale_
+    return np.ones(width) if scale is None else 1 / np.asarray(scale)

@@ -1,0 +1,135 @@
+"""`informed artefact model.skops --known known.csv --out page.html`."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from informed.attacks.artefacts import files, page
+from informed.attacks.artefacts.answer import Answer
+from informed.attacks.artefacts.reconstruct import reconstruct
+from informed.attacks.artefacts.sanitise import Sanitised, sanitise
+from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+
+COMMAND = "artefact"
+ABOUT = "a scikit-learn model in a skops file: what it tells of one training row"
+
+
+def add_parser(commands: Any) -> None:
+    """The command's arguments."""
+    command = commands.add_parser(
+        COMMAND, help=ABOUT, description=ABOUT, allow_abbrev=False
+    )
+    command.add_argument("model", help="a skops file (never a pickle)")
+    command.add_argument(
+        "--known", required=True, help="CSV with a header: all training rows but one"
+    )
+    command.add_argument(
+        "--label", help="its column of labels (default: the last; '' for none)"
+    )
+    command.add_argument(
+        "--position", type=int, help="where the missing row stood, if that is known"
+    )
+    command.add_argument("--out", help="write an HTML page here")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def execute(arguments: argparse.Namespace) -> None:
+    """Read, attack, strip, attack again, and say it.
+
+    Raises: what `files`, `reconstruct` and `sanitise` raise.
+    """
+    estimator = files.load_estimator(arguments.model)
+    rows, labels, names = files.load_table(arguments.known, arguments.label)
+    answer = reconstruct(estimator, rows, labels, position=arguments.position)
+    stripped, after, failure = _again(estimator, rows, labels, arguments.position)
+    removed = () if stripped is None else stripped.removed
+    if arguments.out:
+        title = Path(arguments.model).name
+        text = page.page(title, _named(answer, names), removed, after, failure)
+        Path(arguments.out).write_text(text, encoding="utf-8")
+    if arguments.json:
+        told = {
+            "model": str(arguments.model),
+            **summary(answer, names),
+            "removed": [each.field for each in removed if each.action == "removed"],
+            "after_sanitising": None if after is None else summary(after, names),
+        }
+        print(json.dumps(told))
+        return
+    print(page.verdict(answer))
+    for line in answer.lines:
+        print(f"  {line.field:<44}{page.how_exact(line):<28}{line.finding.tells}")
+    for note in answer.notes:
+        print(f"  note: {note}")
+    print(f"After stripping: {failure if after is None else page.verdict(after)}")
+    if arguments.out:
+        print(f"{'page':<28}{arguments.out}")
+
+
+def _again(
+    estimator: Any, rows: np.ndarray, labels: np.ndarray | None, position: int | None
+) -> tuple[Sanitised | None, Answer | None, str]:
+    """The stripped copy and the attack on it, or why there is none."""
+    stripped = sanitise(estimator, rows)
+    try:
+        after = reconstruct(stripped.estimator, rows, labels, position=position)
+    except ReconstructionImpossibleError as error:
+        return stripped, None, str(error)
+    return stripped, after, ""
+
+
+def _named(answer: Answer, names: tuple[str, ...]) -> Answer:
+    """With the table's names of features."""
+    import dataclasses
+
+    if len(names) != len(answer.names):
+        return answer
+    return dataclasses.replace(answer, names=names)
+
+
+def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
+    """What is told, for machines; nothing infinite, nothing NaN."""
+    return {
+        "verdict": page.verdict(answer),
+        "exact": answer.exact,
+        "certified": answer.certified,
+        "label": _plain(answer.y),
+        "features": [
+            {
+                "name": names[j] if j < len(names) else str(j),
+                "value": _plain(answer.value[j]),
+                "lower": _plain(answer.lower[j]),
+                "upper": _plain(answer.upper[j]),
+                "determined": bool(answer.determined[j]),
+                "field": answer.sources[j],
+            }
+            for j in range(len(answer.determined))
+        ],
+        "fields": [
+            {
+                "field": line.field,
+                "tells": line.finding.tells,
+                "how_exact": page.how_exact(line),
+                "certified": line.finding.certified,
+                "needed": line.finding.needed,
+            }
+            for line in answer.lines
+        ],
+        "contradictions": list(answer.contradictions),
+        "notes": list(answer.notes),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types; None for what is not finite."""
+    if isinstance(value, np.ndarray):
+        return [_plain(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
