@@ -143,7 +143,9 @@ def fewer_layers(bench: Bench) -> list[dict[str, Any]]:
     last = [part.name for part in arrays[matrices[-2] + 1 :] if _size(part)]
     rest = [part.name for part in arrays[matrices[0] + 1 :]]
     rows = []
-    for name, names in (("last arrays", last), ("without the first array", rest)):
+    for name, names in {"last arrays": last, "without the first array": rest}.items():
+        if name != "last arrays" and names == last:
+            continue
         trial = trials.learned(bench.models, view=_columns(bench.subject, names))
         about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
         rows.append(_row(bench, name, about, [trial], None))

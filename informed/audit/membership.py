@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from informed import metrics
 from informed.attacks.membership import RetrainingMembership
@@ -34,7 +35,7 @@ def of_two(models: Models, *, limit: float, draws: int = 16) -> dict[str, Any]:
         "about": "train with each candidate and compare the weights",
         "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
     }
-    others = _of_same_label(subject.split.shadow, targets, subject.seed)
+    others = of_same_label(subject.split.shadow, targets, subject.seed)
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
     pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
@@ -68,7 +69,8 @@ def _swapped(first: Examples, second: Examples, coins: np.ndarray) -> Examples:
     )
 
 
-def _of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
+def of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
+    """One record of the pool for each target, of its label where there is one."""
     rng = np.random.default_rng(seed)
     rows = []
     for label in targets.labels:
@@ -78,44 +80,57 @@ def _of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
 
 
 def by_scores(models: Models) -> dict[str, Any]:
+    """Membership by the scores of models that can be asked; see `audited`."""
+    targets = models.targets
+    if not models.subject.answering or models.shadows is None:
+        return _WORDS | {"why_not": "it needs models that can be asked, and shadows"}
+    view = models.subject.only(CANARIES)
+    classes = models.subject.fixed.num_classes
+    return audited(
+        _scores(view(models.released), targets, classes),
+        _scores(view(models.shadows.weights), targets, classes),
+    )
+
+
+_WORDS: dict[str, Any] = {
+    "name": "membership, by scores",
+    "about": "the score of each target's label, with and without it (jax-privacy)",
+    "knows": "the record; shadow models",
+    "auc": None,
+    "epsilon": None,
+    "why_not": "",
+}
+
+
+def audited(
+    of_released: Float[np.ndarray, "targets targets"],
+    of_shadows: Float[np.ndarray, "models targets"],
+) -> dict[str, Any]:
     """Membership by scores, and what epsilon they imply, by jax-privacy's auditor.
 
-    The score of a record under a model is the log-probability of its label, beside its
-    mean and deviation over shadow models, which didn't train on it. In: the model that
-    did. Out: the next target's model, so that every model counts once on each side.
+    A score is taken beside its mean and deviation over shadow models, which didn't train
+    on the record. In: the model that did. Out: the next target's model, so that every
+    model counts once on each side.
 
-    Returns: about, auc, epsilon (at least so much, with a confidence of 95 %; relation
-      "replace_one"), or why_not.
+    Args:
+      of_released: log-probability of each target's label (columns) under each model.
+      of_shadows: the same under shadow models.
+    Returns: name, about, knows, auc, epsilon (at least so much, with a confidence of 95
+      %; relation "replace_one"), or why_not.
     """
-    words: dict[str, Any] = {
-        "name": "membership, by scores",
-        "about": "the score of each target's label, with and without it",
-        "knows": "the record; shadow models",
-        "auc": None,
-        "epsilon": None,
-        "why_not": "",
-    }
+    if len(of_released) < 2:
+        return _WORDS | {"why_not": "it needs two targets"}
     try:
         from jax_privacy import auditing
     except ImportError:
         why = "jax-privacy isn't installed: pip install 'informed-adversary[privacy]'"
-        return {**words, "why_not": why}
-    targets = models.targets
-    if not models.subject.answering or models.shadows is None or len(targets) < 2:
-        why = "it needs models that can be asked, shadow models and two targets"
-        return {**words, "why_not": why}
-    view = models.subject.only(CANARIES)
-    classes = models.subject.fixed.num_classes
-    of_released = _scores(view(models.released), targets, classes)
-    of_shadows = _scores(view(models.shadows.weights), targets, classes)
+        return _WORDS | {"why_not": why}
     centre, scale = of_shadows.mean(axis=0), of_shadows.std(axis=0) + 1e-9
     scores = (of_released - centre) / scale
-    own = np.arange(len(targets))
-    auditor = auditing.CanaryScoreAuditor(
-        scores[own, own], scores[own, np.roll(own, 1)]
-    )
+    own = np.arange(len(scores))
+    auditor = auditing.CanaryScoreAuditor(scores[own, own], scores[own, np.roll(own, 1)])
     epsilon = float(auditor.epsilon_clopper_pearson(1 - _CONFIDENCE))
-    return {**words, "auc": float(auditor.attack_auroc()), "epsilon": epsilon}
+    return _WORDS | {"auc": float(auditor.attack_auroc()), "epsilon": epsilon}
 
 
 def _scores(answers: np.ndarray, targets: Examples, classes: int) -> np.ndarray:

@@ -69,9 +69,9 @@ def rank(
     """
     by_attack = {t.name: judging.errors(t, truth) for t in trials if t.images is not None}
     best = np.full(len(truth), np.inf)
-    for name, found in by_attack.items():
+    for name, each in by_attack.items():
         if name != "two missing":
-            best[: len(found)] = np.minimum(best[: len(found)], found)
+            best[: len(each)] = np.minimum(best[: len(each)], each)
     least = judging.thresholds(baselines)
     order = np.argsort(best, kind="stable")
     certified = next((t.certified for t in trials if t.name == "inversion"), None)

@@ -32,8 +32,8 @@ Progress = Callable[[str], None]
 _FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS = 20, 600
 _PAIRS = 3
 
-ALL_BUT_ONE = "all records but one, the training code"
-SEED = f"{ALL_BUT_ONE}, the seed"
+ALL_BUT_ONE = "all records but one and the training code"
+SEED = "all records but one, the training code and the seed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -337,7 +337,7 @@ def several(models: Models, *, limit: float) -> Trial:
         name="two missing",
         about="inversion of two unknown records together",
         sees="all weights",
-        knows="all records but two, their labels, the training code, the seed",
+        knows="all records but two, their labels, the training code and the seed",
     )
     if subject.engine != "jax" or pairs < 1:
         why = "it needs derivatives through JAX" if pairs else "needs two targets"

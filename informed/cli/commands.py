@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="informed",
         description=helping.STORY,
         epilog=helping.END,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=helping.formatter,
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")

@@ -52,6 +52,11 @@ _EXAMPLES = {
 _PLAIN = ("audit", "compare", "report", "attacks", "bound", "calibrate", "completion")
 
 
+def formatter(prog: str) -> argparse.HelpFormatter:
+    """One line a command."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=15, width=96)
+
+
 def epilog(command: str) -> str:
     """What the help of a command ends with: an example."""
     example = _EXAMPLES.get(command, _STAGE.format(command))

@@ -66,9 +66,9 @@ def _page(
     )
 
 
-def _figures(values: Mapping[str, Any]) -> dict[str, str]:
-    """Drawn ones, by name."""
-    found = {}
+def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """By name; None where there is nothing to draw."""
+    found: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
     if any(any(e is not None for e in row["mse"].values()) for row in values["records"]):
         found["errors"] = figures.errors(values["records"])
     if sum(bool(row["attacks"]) for row in values["defences"]) > 1:
@@ -83,31 +83,30 @@ def _columns(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not pictures or pictures.get("table") is not None:
         return []
     targets = pictures["targets"]
+    rows = {"target": targets.images, **pictures["guesses"]}
+    rows["nearest public"] = pictures["nearest"]
     found = []
     for i in pictures["shown"]:
-        rows = [("target", targets.images[i])]
-        rows += [
-            (name, images[i])
-            for name, images in pictures["guesses"].items()
-            if i < len(images) and np.isfinite(images[i]).all()
+        cells = [
+            _cell_of(name, images[i] if i < len(images) else None, targets.images[i])
+            for name, images in rows.items()
         ]
-        rows.append(("nearest public", pictures["nearest"][i]))
-        found.append(
-            {
-                "label": int(targets.labels[i]),
-                "rows": [
-                    {
-                        "name": name,
-                        "source": figures.thumbnail(image),
-                        "mse": None
-                        if name == "target"
-                        else float(np.mean((np.clip(image, 0, 1) - targets.images[i]) ** 2)),
-                    }
-                    for name, image in rows
-                ],
-            }
-        )
+        found.append({"label": int(targets.labels[i]), "rows": cells})
     return found
+
+
+def _cell_of(
+    name: str, image: np.ndarray | None, truth: np.ndarray
+) -> dict[str, Any]:
+    """One picture; without a source where the attack has none."""
+    if image is None or not np.isfinite(image).all():
+        return {"name": name, "source": None, "mse": None}
+    error = float(np.mean((np.clip(image, 0, 1) - truth) ** 2))
+    return {
+        "name": name,
+        "source": figures.thumbnail(image),
+        "mse": None if name == "target" else error,
+    }
 
 
 def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -59,19 +59,25 @@ def answer(values: Values) -> list[str]:
 
 
 def strongest(values: Values) -> Values | None:
-    """The attack that succeeded most often; of equals the one with more exact ones."""
-    tried = [row for row in values["attacks"] if row["tried"] and row["success"]]
-    single = [row for row in tried if row["name"] != "two missing"]
+    """The attack on one record that read most of them out exactly, or came nearest."""
 
     def how_good(row: Values) -> tuple:
         return (
-            row["success"]["rate"],
             row["exact"]["rate"],
+            row["success"]["rate"],
             row["success"]["trials"],
             -(row["mse_median"] or 1e9),
         )
 
-    return max(single, key=how_good, default=None)
+    return max(_tried(values), key=how_good, default=None)
+
+
+def _tried(values: Values) -> list[Values]:
+    return [
+        row
+        for row in values["attacks"]
+        if row["tried"] and row["success"] and row["name"] != "two missing"
+    ]
 
 
 def _found(values: Values) -> str:
@@ -87,19 +93,28 @@ def _found(values: Values) -> str:
             f" {percent(best['success']['high'])}), by any attack tried here, which is"
             " no protection."
         )
-    if best["exact"]["successes"]:
-        text = f"{who} read {what}s out exactly: {share(best['exact'])}"
-        if best["certified"]:
-            text += f", of which the attack itself certified {best['certified']}"
-        nearer = best["success"]["successes"] - best["exact"]["successes"]
-        if nearer > 0:
-            text += f"; {nearer} more came nearer than the best guess without the release"
-        return text + "."
-    return (
-        f"{who} came nearer to the {what} than the best guess without the release:"
-        f" {share(best['success'])}, with a median error (MSE) of"
-        f" {number(best['mse_median'])}; none was exact."
-    )
+    if not best["exact"]["successes"]:
+        return (
+            f"{who} came nearer to the {what} than the best guess without the release:"
+            f" {share(best['success'])}, with a median error (MSE) of"
+            f" {number(best['mse_median'])}; none was exact."
+        )
+    text = f"{who} read {what}s out exactly: {share(best['exact'])}"
+    if best["certified"]:
+        text += (
+            f", of which the attack certified {best['certified'] - best['certified_wrong']}"
+            f" without having the {what}s"
+        )
+    if best["certified_wrong"]:
+        text += f" ({best['certified_wrong']} more certificates were wrong)"
+    others = [row for row in _tried(values) if row is not best]
+    other = max(others, key=lambda row: row["success"]["successes"], default=best)
+    if other["success"]["successes"] > best["exact"]["successes"]:
+        text += (
+            f"; the attack \"{other['name']}\" came nearer than the best guess without the release for"
+            f" {share(other['success'])}"
+        )
+    return text + "."
 
 
 def _stopped(values: Values) -> str:
@@ -128,6 +143,15 @@ def _stopped(values: Values) -> str:
     rows = [row for row in bounds.get("rows", []) if row["bound"] < 1]
     if rows:
         row = min(rows, key=lambda r: abs(r["bound"] - bounds.get("threshold", 0.5)))
+        if values["kind"] == "run":
+            how = "the same training with clipped gradients and noise multiplier"
+            parts.append(
+                f"{how} {number(row['noise_multiplier'])} keeps any attack from naming one"
+                f" of {bounds['candidates']} candidates more often than"
+                f" {percent(row['bound'])}, at {percent(row['accuracy'])} accuracy instead"
+                f" of {percent(values['subject']['accuracy'])}"
+            )
+            return _sentence(parts)
         parts.append(
             f"with noise multiplier {number(row['noise_multiplier'])} no attack names"
             f" one of {bounds['candidates']} candidates more often than"
@@ -143,6 +167,10 @@ def _stopped(values: Values) -> str:
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
         )
+    return _sentence(parts)
+
+
+def _sentence(parts: Sequence[str]) -> str:
     text = "; ".join(parts)
     return text[0].upper() + text[1:] + "."
 
