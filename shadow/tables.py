@@ -126,7 +126,7 @@ def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
 
 
 def table_of(
-    cells: Mapping[str, Sequence[Any]], *, label: str | None = None, name: str = "table"
+    cells: Mapping[str, Any], *, label: str | None = None, name: str = "table"
 ) -> Table:
     """A table from its columns.
 
@@ -191,7 +191,7 @@ def _parquet(file: Path) -> dict[str, list[Any]]:
     return pyarrow.parquet.read_table(file).to_pydict()
 
 
-def _numbers(values: Sequence[Any]) -> np.ndarray | None:
+def _numbers(values: Any) -> np.ndarray | None:
     """As floats; None where one of them is a word."""
     try:
         return np.array([float(value) for value in values])
@@ -199,7 +199,7 @@ def _numbers(values: Sequence[Any]) -> np.ndarray | None:
         return None
 
 
-def _require_filled(column: str, values: Sequence[Any], name: str) -> None:
+def _require_filled(column: str, values: Any, name: str) -> None:
     empty = [
         i
         for i, value in enumerate(values)
@@ -212,7 +212,7 @@ def _require_filled(column: str, values: Sequence[Any], name: str) -> None:
         )
 
 
-def _column(column: str, values: Sequence[Any], name: str) -> tuple[Column, np.ndarray]:
+def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
     """A column, and its features (rows, width) in [0, 1]."""
     _require_filled(column, values, name)
     numbers = _numbers(values)
@@ -235,7 +235,7 @@ def _column(column: str, values: Sequence[Any], name: str) -> tuple[Column, np.n
 
 
 def _classes(
-    label: str, values: Sequence[Any], name: str
+    label: str, values: Any, name: str
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the classes, and each row's number."""
     _require_filled(label, values, name)

@@ -33,8 +33,7 @@ from shadow.data import Examples
 from shadow.tables import Table
 
 Progress = Callable[[str], None]
-_DEFENCES = 0.25  # share of the time
-_SEVERAL = 0.05
+_SEVERAL, _NOISE = 0.05, 0.3  # shares of the time
 _SHOWN = 12
 
 
@@ -249,8 +248,13 @@ def _run(
     """Everything after the pre-flight."""
     about, plan = checked.subject, _budget(checked, settings)
     clock = limits.Clock(plan.seconds)
+    secret = about.contract.privacy is not None  # who knows the seed knows the noise
     models = trials.train(
-        about, targets=plan.targets, shadows=plan.shadows, progress=progress
+        about,
+        targets=plan.targets,
+        shadows=plan.shadows,
+        secret=secret,
+        progress=progress,
     )
     pool = judging.known_to_all(about)
     baselines = judging.baselines(
@@ -263,7 +267,7 @@ def _run(
         found.append(trials.learned(models, "reconn"))
     found.append(trials.closed_form(models))
     progress(f"inverting {plan.targets} trainings (at most {_time(plan.inversion_seconds)})")
-    limit = min(plan.inversion_seconds, clock.left)
+    limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
     found.insert(
         0, trials.inversion(models, checked.seconds_a_model, limit=max(limit, 1.0))
     )
@@ -274,6 +278,13 @@ def _run(
         membership.of_two(models, limit=_SEVERAL * plan.seconds),
         membership.by_scores(models),
     ]
+    bounds = noise.measured(
+        about,
+        threshold=settings.threshold,
+        limit=_NOISE * plan.seconds,
+        seconds_a_model=checked.seconds_a_model,
+        progress=progress,
+    )
     ranking = records.rank(
         models.targets,
         about.split.test_indices,
@@ -287,17 +298,10 @@ def _run(
         baselines=baselines,
         seconds_a_model=checked.seconds_a_model,
         template=_template(about),
-        clock=limits.Clock(max(clock.left, 0.1) * _share(about)),
+        clock=limits.Clock(max(clock.left, 0.1)),
     )
     progress("trying what stops it")
     stops = defences.tried(bench, found, progress)
-    bounds = noise.measured(
-        about,
-        threshold=settings.threshold,
-        limit=clock.left,
-        seconds_a_model=checked.seconds_a_model,
-        progress=progress,
-    )
     values = {
         "schema": 1,
         "kind": "audit",
@@ -335,11 +339,6 @@ def _template(about: subject.Subject) -> Any:
     images = np.concatenate([about.fixed.images, target.images])
     labels = np.append(about.fixed.labels, target.labels).astype(np.int32)
     return about.call().train(images, labels, 0)
-
-
-def _share(about: subject.Subject) -> float:
-    """Of what is left, for defences; the rest is for noise in training."""
-    return 0.4 if about.contract.privacy is not None else 1.0
 
 
 def _about(checked: Preflight, models: trials.Models) -> dict[str, Any]:

@@ -85,8 +85,13 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]
             precision=precision,
             layout=layout,
         )
+        with np.errstate(over="ignore"):
+            rounded = view(np.asarray(bench.models.released, np.float32))
+        if not np.isfinite(rounded).all():
+            why = "weights overflow this format"
+            rows.append(_not_tried(precision, f"weights rounded to {precision}", why))
+            continue
         found = [trials.learned(bench.models, view=view)]
-        rounded = view(np.asarray(bench.models.released, np.float32))
         if inversion is not None and _affordable(bench, inversion):
             found.append(_inverted(bench, rounded, precision))
         rows.append(
@@ -155,6 +160,8 @@ def fewer_layers(bench: Bench) -> list[dict[str, Any]]:
 def secret_seed(bench: Bench, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """The key is told to nobody, and each model has its own."""
     about = "nobody is told the seed; every model has its own"
+    if bench.models.secret:
+        return []  # it is so already
     shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
     count = len(bench.models.released) + shadows
     if not shadows or count * bench.seconds_a_model > bench.clock.left:

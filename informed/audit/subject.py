@@ -61,6 +61,8 @@ class Call:
         """
         traced = isinstance(images, jax.Array)
         arguments = [self.inputs(images, jnp if traced else np), labels]
+        if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
+            arguments = [jnp.asarray(each) for each in arguments]
         if self.contract.takes != "nothing":
             arguments.append(self._key(key))
         named = {} if self.noise is None else {NOISE: self.noise}

@@ -142,7 +142,10 @@ def inversion(
     """
     row = registry.find("inversion")
     trial = Trial(
-        name="inversion", about=row.about, sees="all weights", knows=SEED
+        name="inversion",
+        about=row.about,
+        sees="all weights",
+        knows=ALL_BUT_ONE if models.secret else SEED,
     )
     subject = models.subject
     if not subject.deterministic:
@@ -263,11 +266,11 @@ def black_box(models: Models) -> Trial:
     words = {
         "name": "black box",
         "sees": f"scores for {len(models.subject.held_out)} public records",
+        "knows": ALL_BUT_ONE if models.secret else SEED,
     }
     if not models.subject.answering:
         trial = Trial(
             about="kernel regression on answers",
-            knows=SEED,
             why_not="models can't be asked: no predict(released, images)",
             **words,
         )
@@ -339,6 +342,8 @@ def several(models: Models, *, limit: float) -> Trial:
         sees="all weights",
         knows="all records but two, their labels, the training code and the seed",
     )
+    if models.secret:
+        return dataclasses.replace(trial, why_not="the seed is secret")
     if subject.engine != "jax" or pairs < 1:
         why = "it needs derivatives through JAX" if pairs else "needs two targets"
         return dataclasses.replace(trial, why_not=why)
