@@ -37,6 +37,9 @@ _SEVERAL, _NOISE = 0.05, 0.3  # shares of the time
 _SHOWN = 12
 
 
+PARTS = ("inversion", "two missing", "membership", "noise", "defences")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditConfig:
     """What an audit does.
@@ -48,6 +51,7 @@ class AuditConfig:
       minutes: for everything.
       threshold: how often reconstruction may succeed, for the least noise.
       reconn: also train the RecoNN, the reconstructor network of the paper; minutes.
+      skip: parts that are left out, of `PARTS`.
       seed: of the draw of records and of all randomness.
     """
 
@@ -56,9 +60,12 @@ class AuditConfig:
     minutes: float = 10.0
     threshold: float = 0.5
     reconn: bool = False
+    skip: tuple[str, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for part in self.skip:
+            checks.choice("skip", part, PARTS)
         checks.at_least("targets", self.targets, 1)
         checks.positive("minutes", self.minutes)
         checks.positive("threshold", self.threshold)
@@ -266,25 +273,31 @@ def _run(
         progress("training the RecoNN")
         found.append(trials.learned(models, "reconn"))
     found.append(trials.closed_form(models))
-    progress(f"inverting {plan.targets} trainings (at most {_time(plan.inversion_seconds)})")
-    limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
-    found.insert(
-        0, trials.inversion(models, checked.seconds_a_model, limit=max(limit, 1.0))
-    )
-    progress("two unknown records at once")
-    found.append(trials.several(models, limit=_SEVERAL * plan.seconds))
-    progress("membership")
-    members = [
-        membership.of_two(models, limit=_SEVERAL * plan.seconds),
-        membership.by_scores(models),
-    ]
-    bounds = noise.measured(
-        about,
-        threshold=settings.threshold,
-        limit=_NOISE * plan.seconds,
-        seconds_a_model=checked.seconds_a_model,
-        progress=progress,
-    )
+    skip, some = settings.skip, _SEVERAL * plan.seconds
+    if "inversion" not in skip:
+        limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
+        progress(f"inverting {plan.targets} trainings (at most {_time(limit)})")
+        each = checked.seconds_a_model
+        found.insert(0, trials.inversion(models, each, limit=max(limit, 1.0)))
+    if "two missing" not in skip:
+        progress("two unknown records at once")
+        found.append(trials.several(models, limit=some))
+    members = []
+    if "membership" not in skip:
+        progress("membership")
+        members = [
+            membership.of_two(models, limit=some),
+            membership.by_scores(models),
+        ]
+    bounds: dict[str, Any] = {"rows": [], "why_not": ""}
+    if "noise" not in skip:
+        bounds = noise.measured(
+            about,
+            threshold=settings.threshold,
+            limit=_NOISE * plan.seconds,
+            seconds_a_model=checked.seconds_a_model,
+            progress=progress,
+        )
     ranking = records.rank(
         models.targets,
         about.split.test_indices,
@@ -292,16 +305,18 @@ def _run(
         baselines,
         records.indicators(models),
     )
-    bench = defences.Bench(
-        models=models,
-        pool=pool,
-        baselines=baselines,
-        seconds_a_model=checked.seconds_a_model,
-        template=_template(about),
-        clock=limits.Clock(max(clock.left, 0.1)),
-    )
-    progress("trying what stops it")
-    stops = defences.tried(bench, found, progress)
+    stops: list[dict[str, Any]] = []
+    if "defences" not in skip:
+        progress("trying what stops it")
+        bench = defences.Bench(
+            models=models,
+            pool=pool,
+            baselines=baselines,
+            seconds_a_model=checked.seconds_a_model,
+            template=_template(about),
+            clock=limits.Clock(max(clock.left, 0.1)),
+        )
+        stops = defences.tried(bench, found, progress)
     values = {
         "schema": 1,
         "kind": "audit",

@@ -294,6 +294,11 @@ def _accuracy_of(bench: Bench, weights: np.ndarray) -> float | None:
         pieces = np.split(np.asarray(theta), ends)
         arrays = [a.reshape(s) for a, s in zip(pieces, shapes, strict=True)]
         model = released.replaced(bench.template, arrays)
-        scores = np.asarray(call.answers(model, subject.held_out.images))
+        try:
+            with np.errstate(all="ignore"):
+                scores = np.asarray(call.answers(model, subject.held_out.images))
+        except (ValueError, ArithmeticError):
+            right.append(0.0)  # so changed that it answers no more
+            continue
         right.append(np.mean(scores.argmax(axis=1) == subject.held_out.labels))
     return float(np.mean(right))

@@ -77,6 +77,13 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--reconn", action="store_true", help="train the RecoNN as well")
     parser.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        choices=auditing.PARTS,
+        help="a part that is left out; may be given several times",
+    )
+    parser.add_argument(
         "--check", action="store_true", help="the pre-flight alone: seconds to minutes"
     )
     parser.add_argument(
@@ -129,7 +136,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     settings = {
         name: getattr(arguments, name)
         for name in ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
-    }
+    } | {"skip": tuple(arguments.skip)}
     for out in arguments.out:
         if Path(out).suffix not in (".html", ".htm", ".json", ".csv"):
             raise ValueError(f"Expected --out to end in .html, .json or .csv, got {out!r}.")
@@ -175,8 +182,9 @@ def _again(arguments: argparse.Namespace) -> str:
     for name in ("targets", "minutes", "threshold", "seed"):
         line += [f"--{name}", f"{getattr(arguments, name):g}"]
     line += ["--reconn"] if arguments.reconn else []
-    for out in arguments.out:
-        line += ["--out", out]
+    for name, values in (("skip", arguments.skip), ("out", arguments.out)):
+        for value in values:
+            line += [f"--{name}", value]
     return shlex.join(line)
 
 

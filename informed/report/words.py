@@ -30,12 +30,12 @@ def share(rate: Values) -> str:
     )
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | int | None) -> str:
     """ "12 %"; "-" where there is none."""
     return "–" if value is None else f"{100 * value:.0f} %"  # noqa: RUF001
 
 
-def number(value: float | None) -> str:
+def number(value: float | int | None) -> str:
     """Three digits; "-" where there is none."""
     if value is None:
         return "–"  # noqa: RUF001
@@ -46,7 +46,7 @@ def number(value: float | None) -> str:
     return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.3g}"
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float | int | None) -> str:
     """ "12 s", "3.4 min"."""
     if value is None:
         return "–"  # noqa: RUF001
