@@ -7,6 +7,7 @@
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jax_privacy import clipping
 
 import informed
@@ -40,13 +41,10 @@ def train(images, labels, key, *, noise_multiplier=PRIVACY["noise_multiplier"]):
     )
 
     def step(params, key):
-        total = clipped(params, (images, labels))
-        leaves, tree = jax.tree.flatten(total)
-        keys = jax.random.split(key, len(leaves))
-        noise = [jax.random.normal(k, g.shape) for k, g in zip(keys, leaves, strict=True)]
-        noisy = [g + noise_multiplier * CLIP_NORM * n for g, n in zip(leaves, noise, strict=True)]
-        change = jax.tree.unflatten(tree, noisy)
-        return jax.tree.map(lambda p, g: p - 2.0 * g / len(images), params, change), None
+        total, tree = ravel_pytree(clipped(params, (images, labels)))
+        noise = jax.random.normal(key, total.shape)
+        change = tree((total + noise_multiplier * CLIP_NORM * noise) / len(images))
+        return jax.tree.map(lambda p, c: p - 2.0 * c, params, change), None
 
     return jax.lax.scan(step, params, jax.random.split(noise_key, STEPS))[0]
 

@@ -24,9 +24,7 @@ def train(images, labels, seed: int):
 
 def main(minutes=10.0, targets=10):
     """The same from Python."""
-    return informed.audit(
-        train, "digits", fixed=100, targets=targets, minutes=minutes
-    )
+    return informed.audit(train, "digits", fixed=100, targets=targets, minutes=minutes)
 
 
 if __name__ == "__main__":

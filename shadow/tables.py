@@ -10,7 +10,7 @@ numbers as they are in the file.
 import csv
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -234,9 +234,7 @@ def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
     return Column(name=column, low=low, high=high, whole=whole), scaled[:, None]
 
 
-def _classes(
-    label: str, values: Any, name: str
-) -> tuple[tuple[str, ...], np.ndarray]:
+def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.ndarray]:
     """Names of the classes, and each row's number."""
     _require_filled(label, values, name)
     numbers = _numbers(values)

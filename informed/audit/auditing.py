@@ -231,7 +231,9 @@ def applicable(checked: Preflight, plan: budgets.Budget) -> list[dict[str, Any]]
     about = checked.subject
     shadows = "" if plan.shadows else "no shadow models in this time"
     asked = "" if about.answering else "models can't be asked: no predict"
-    slow = plan.trainings_an_inversion * checked.seconds_a_model > plan.inversion_seconds
+    slow = (
+        plan.trainings_an_inversion * checked.seconds_a_model > plan.inversion_seconds
+    )
     exact = "" if about.deterministic else "equal arguments give other weights"
     if not exact and slow:
         exact = "perhaps not one target in this time; more --minutes"
@@ -264,9 +266,7 @@ def _run(
         progress=progress,
     )
     pool = judging.known_to_all(about)
-    baselines = judging.baselines(
-        models.targets, pool, table=about.table is not None
-    )
+    baselines = judging.baselines(models.targets, pool, table=about.table is not None)
     progress("kernel regression on shadow models")
     found = [trials.learned(models), trials.black_box(models)]
     if settings.reconn:
@@ -327,10 +327,7 @@ def _run(
             "key_matters": checked.key_matters,
             "plan": estimate(checked, settings),
         },
-        "baselines": [
-            judging.summary(b)
-            for b in baselines
-        ],
+        "baselines": [judging.summary(b) for b in baselines],
         "attacks": [judging.judge(t, models.targets, pool, baselines) for t in found],
         "membership": members,
         "records": ranking.rows,
@@ -391,7 +388,9 @@ def _pictures(
     by_name = {t.name: t.images for t in found if t.images is not None}
     oracle = next(b for b in baselines if b.name == "nearest public record")
     count = len(ranking.order)
-    places = np.unique(np.linspace(0, count - 1, min(_SHOWN, count)).round().astype(int))
+    places = np.unique(
+        np.linspace(0, count - 1, min(_SHOWN, count)).round().astype(int)
+    )
     return {
         "order": ranking.order,
         "shown": [ranking.order[i] for i in places],
@@ -423,7 +422,9 @@ def as_text(checked: Preflight, settings: AuditConfig) -> str:
         f"{'deterministic':<16}{'yes' if about.deterministic else 'NO'}",
     ]
     if checked.accuracy is not None:
-        lines.append(f"{'accuracy':<16}{100 * checked.accuracy:.1f} % on public records")
+        lines.append(
+            f"{'accuracy':<16}{100 * checked.accuracy:.1f} % on public records"
+        )
     lines.append(f"{'a model':<16}{plan['seconds_a_model']:.3g} s")
     lines.append(
         f"{'the audit':<16}at most {_time(plan['seconds_at_most'])}:"

@@ -59,12 +59,16 @@ def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
         if library in ("numpy", "random") or "torch" in sys.modules:
             with _kept_generators():
                 if _equal(lambda: _seeded(run, (library,))):  # noqa: B023
-                    return [_with_lines(f"it draws from {names[library]}", remedy, contract)]
+                    return [
+                        _with_lines(f"it draws from {names[library]}", remedy, contract)
+                    ]
     everything = tuple(remedies)
     with _kept_generators():
         if _equal(lambda: _seeded(run, everything)):
             how = "; ".join(remedies[each] for each in everything)
-            return [_with_lines("it draws from several global generators", how, contract)]
+            return [
+                _with_lines("it draws from several global generators", how, contract)
+            ]
         with _stopped_clocks():
             if _equal(lambda: _seeded(run, everything)):
                 return [

@@ -100,7 +100,9 @@ def module(path: str) -> ModuleType:
     return found
 
 
-def load(where: str | Callable, *, version: str | None = None, **extra: Any) -> Contract:
+def load(
+    where: str | Callable, *, version: str | None = None, **extra: Any
+) -> Contract:
     """Find a training function.
 
     Args:

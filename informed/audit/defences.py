@@ -59,7 +59,9 @@ def tried(
     Returns: rows of name, about, attacks (judged), accuracy, why_not, guarantee.
     """
     whole = [t for t in undefended if t.name in ("inversion", "kernel", "closed form")]
-    rows = [_row(bench, "as it is", "all weights, float32", whole, _accuracy(bench.models))]
+    rows = [
+        _row(bench, "as it is", "all weights, float32", whole, _accuracy(bench.models))
+    ]
     steps: list[Callable[[], list[dict[str, Any]]]] = [
         lambda: fewer_bits(bench, undefended),
         lambda: fewer_layers(bench),

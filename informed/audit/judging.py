@@ -60,9 +60,7 @@ def baselines(
         members = pool.labels == label
         if members.any():
             of_label[i] = pool.images[members].mean(axis=0)
-    nearest = pool.images[
-        metrics.nearest_neighbours(targets.images, pool.images).index
-    ]
+    nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
     found = [
         ("mean record", "no release; public records", mean, False),
         ("mean of the label", "no release; the label", of_label, False),

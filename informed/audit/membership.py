@@ -128,7 +128,9 @@ def audited(
     centre, scale = of_shadows.mean(axis=0), of_shadows.std(axis=0) + 1e-9
     scores = (of_released - centre) / scale
     own = np.arange(len(scores))
-    auditor = auditing.CanaryScoreAuditor(scores[own, own], scores[own, np.roll(own, 1)])
+    auditor = auditing.CanaryScoreAuditor(
+        scores[own, own], scores[own, np.roll(own, 1)]
+    )
     epsilon = float(auditor.epsilon_clopper_pearson(1 - _CONFIDENCE))
     return _WORDS | {"auc": float(auditor.attack_auroc()), "epsilon": epsilon}
 

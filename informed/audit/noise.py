@@ -246,5 +246,3 @@ def calibrated(
         "epsilon": epsilon if np.isfinite(epsilon) else None,
         "bound": float(found.bound.gamma),
     }
-
-

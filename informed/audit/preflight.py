@@ -42,7 +42,9 @@ class Finding:
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.level}: {self.what}" + (f" - {self.remedy}" if self.remedy else "")
+        return f"{self.level}: {self.what}" + (
+            f" - {self.remedy}" if self.remedy else ""
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,9 @@ class _Probe:
         return result
 
 
-def check(subject: Subject, progress: Callable[[str], None] = lambda _: None) -> Preflight:
+def check(
+    subject: Subject, progress: Callable[[str], None] = lambda _: None
+) -> Preflight:
     """Run the training function a few times.
 
     Args:
@@ -330,23 +334,35 @@ def _asked(
     try:
         scores = np.asarray(call.answers(result, subject.held_out.images))
     except ValueError as error:
-        return None, subject, Finding(
-            level="note",
-            what="neither accuracy nor black-box attacks: models can't be asked",
-            remedy=str(error),
+        return (
+            None,
+            subject,
+            Finding(
+                level="note",
+                what="neither accuracy nor black-box attacks: models can't be asked",
+                remedy=str(error),
+            ),
         )
     except Exception as error:  # the user's own function
-        return None, subject, Finding(
-            level="weakens",
-            what=f"predict raised {type(error).__name__}: {error}",
-            remedy="predict(released, images) -> scores (examples, classes)",
+        return (
+            None,
+            subject,
+            Finding(
+                level="weakens",
+                what=f"predict raised {type(error).__name__}: {error}",
+                remedy="predict(released, images) -> scores (examples, classes)",
+            ),
         )
     count = len(subject.held_out)
     if scores.ndim != 2 or len(scores) != count:
-        return None, subject, Finding(
-            level="weakens",
-            what=f"predict gave an array of shape {scores.shape}",
-            remedy=f"expected ({count}, classes)",
+        return (
+            None,
+            subject,
+            Finding(
+                level="weakens",
+                what=f"predict gave an array of shape {scores.shape}",
+                remedy=f"expected ({count}, classes)",
+            ),
         )
     right = float(np.mean(scores.argmax(axis=1) == subject.held_out.labels))
     subject = dataclasses.replace(subject, answering=True)
@@ -355,9 +371,13 @@ def _asked(
             _shape_of(subject.algorithm(answers=True), subject)
         except Exception as error:
             subject = dataclasses.replace(subject, answering=False)
-            return right, subject, Finding(
-                level="note",
-                what=f"JAX can't trace predict ({type(error).__name__}): no black box",
+            return (
+                right,
+                subject,
+                Finding(
+                    level="note",
+                    what=f"JAX can't trace predict ({type(error).__name__}): no black box",
+                ),
             )
     return right, subject, None
 
@@ -366,9 +386,7 @@ def _shape_of(algorithm: Algorithm, subject: Subject) -> Any:
     return algorithm.layout(subject.fixed)
 
 
-def _seconds_a_model(
-    subject: Subject, plain: float, findings: list[Finding]
-) -> float:
+def _seconds_a_model(subject: Subject, plain: float, findings: list[Finding]) -> float:
     """Of many, as the factory makes them; twice, which has to give the same."""
     algorithm, fixed = subject.algorithm(), subject.fixed
     key = algorithm.own_key(jax.random.key(0))

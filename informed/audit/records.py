@@ -67,7 +67,9 @@ def rank(
       trials, baselines: of these targets.
       found: indicators by name; see `indicators`.
     """
-    by_attack = {t.name: judging.errors(t, truth) for t in trials if t.images is not None}
+    by_attack = {
+        t.name: judging.errors(t, truth) for t in trials if t.images is not None
+    }
     best = np.full(len(truth), np.inf)
     for name, each in by_attack.items():
         if name != "two missing":
@@ -161,7 +163,9 @@ def influence(models: Models) -> np.ndarray:
     )
     at_means = runs(means[:, None], labels[:, None], np.zeros(len(labels), int))
     own = subject.only(WEIGHTS)(models.released)
-    return np.linalg.norm(own - at_means[np.searchsorted(labels, targets.labels)], axis=1)
+    return np.linalg.norm(
+        own - at_means[np.searchsorted(labels, targets.labels)], axis=1
+    )
 
 
 def _spread_of(by_attack: dict[str, np.ndarray]) -> Any:

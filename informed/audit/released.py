@@ -149,7 +149,10 @@ def _members(estimator: Any) -> list[Any]:
         inside.append(estimator.best_estimator_)
     ensemble = getattr(estimator, "estimators_", [])
     inside += [each for each in np.ravel(np.asarray(ensemble, object)) if each]
-    return [estimator, *(m for each in inside if is_estimator(each) for m in _members(each))]
+    return [
+        estimator,
+        *(m for each in inside if is_estimator(each) for m in _members(each)),
+    ]
 
 
 def _fitted(estimator: Any) -> list[tuple[str, Any]]:
@@ -216,4 +219,3 @@ def _bare(name: str) -> str:
             piece = piece.replace(f".{prefix}", ".")
         pieces[i] = piece
     return "/".join(pieces)
-

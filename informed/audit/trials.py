@@ -175,7 +175,12 @@ def inversion(
 
 
 def _trial_of(
-    trial: Trial, found: list[Reconstruction], models: Models, *, cut: bool, seconds: float
+    trial: Trial,
+    found: list[Reconstruction],
+    models: Models,
+    *,
+    cut: bool,
+    seconds: float,
 ) -> Trial:
     """With what was found; the target that time cut off counts as not found."""
     attempted, total = len(found) + cut, len(models.released)
@@ -198,7 +203,9 @@ def _trial_of(
         )
     whole = Reconstruction.joined(found)
     padded = {
-        name: None if value is None else np.append(value, np.zeros(int(cut), value.dtype))
+        name: None
+        if value is None
+        else np.append(value, np.zeros(int(cut), value.dtype))
         for name, value in (("labels", whole.labels), ("certified", whole.certified))
     }
     if padded["labels"] is not None and cut:
@@ -302,7 +309,9 @@ def closed_form(models: Models) -> Trial:
     guesses, names, done = [], [], []
     for theta in models.weights.values:
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
-        arrays = [a.reshape(s) for a, s in zip(np.split(theta, ends), shapes, strict=True)]
+        arrays = [
+            a.reshape(s) for a, s in zip(np.split(theta, ends), shapes, strict=True)
+        ]
         model = released.replaced(template, arrays)
         try:
             guess: Any = reconstruct(model, known, fixed.labels)

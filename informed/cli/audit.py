@@ -1,8 +1,8 @@
 """`informed audit`, `informed compare` and `informed report`.
 
-    informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
-    informed compare audit.json
-    informed report runs/digits --out digits.html
+informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
+informed compare audit.json
+informed report runs/digits --out digits.html
 """
 
 import argparse
@@ -75,7 +75,9 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
         help="how often reconstruction may succeed, for the least noise",
     )
     parser.add_argument("--seed", type=int, default=default.seed)
-    parser.add_argument("--reconn", action="store_true", help="train the RecoNN as well")
+    parser.add_argument(
+        "--reconn", action="store_true", help="train the RecoNN as well"
+    )
     parser.add_argument(
         "--skip",
         action="append",
@@ -139,7 +141,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     } | {"skip": tuple(arguments.skip)}
     for out in arguments.out:
         if Path(out).suffix not in (".html", ".htm", ".json", ".csv"):
-            raise ValueError(f"Expected --out to end in .html, .json or .csv, got {out!r}.")
+            raise ValueError(
+                f"Expected --out to end in .html, .json or .csv, got {out!r}."
+            )
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
@@ -253,7 +257,9 @@ def table(values: Mapping[str, Any]) -> str:
             lines.append(f"{row[0]:<{widths[0]}}  {row[1]}")
         else:
             cells = zip(row, widths[: len(row)], strict=True)
-            lines.append("  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip())
+            lines.append(
+                "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
+            )
     return "\n".join(lines)
 
 
@@ -270,5 +276,7 @@ class _Progress:
         passed = time.monotonic() - self._started
         left = ""
         if self._minutes is not None:
-            left = f", at most {words.seconds(max(60 * self._minutes - passed, 0))} left"
+            left = (
+                f", at most {words.seconds(max(60 * self._minutes - passed, 0))} left"
+            )
         print(f"[{words.seconds(passed)}{left}] {what}", file=sys.stderr, flush=True)

@@ -170,7 +170,9 @@ def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     for group in (privacy, audit):
         if arguments.command in group.COMMANDS:
             if rest:
-                raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
+                raise ValueError(
+                    f"Unknown argument {rest[0]!r}. See `informed --help`."
+                )
             group.execute(arguments)
             return
     if arguments.command == "attacks":

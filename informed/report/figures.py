@@ -48,9 +48,7 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
     """
     buffer = io.StringIO()
     with matplotlib.rc_context(_STYLE):
-        figure.savefig(
-            buffer, format="svg", transparent=True, metadata={"Date": None}
-        )
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
@@ -78,7 +76,9 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
         axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
                   label="best guess without the release")  # fmt: skip
         for i, attack in enumerate(attacks):
-            found = [(p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)]
+            found = [
+                (p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)
+            ]
             some = [(p, max(e, _FLOOR)) for p, e in found if e is not None]
             if some:
                 axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,

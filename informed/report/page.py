@@ -17,7 +17,9 @@ from shadow.tables import Table
 
 MOST_BYTES = 3 << 20
 _TEMPLATE = "page.html.j2"
-_COLUMNS = 12  # of a table that are shown for one record, those farthest from their mean
+_COLUMNS = (
+    12  # of a table that are shown for one record, those farthest from their mean
+)
 
 
 def render(document: Any, *, redact: bool = False) -> str:
@@ -69,7 +71,9 @@ def _page(
 def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
     """By name; None where there is nothing to draw."""
     found: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
-    if any(any(e is not None for e in row["mse"].values()) for row in values["records"]):
+    if any(
+        any(e is not None for e in row["mse"].values()) for row in values["records"]
+    ):
         found["errors"] = figures.errors(values["records"])
     if sum(bool(row["attacks"]) for row in values["defences"]) > 1:
         found["defences"] = figures.defences(values["defences"])
@@ -95,9 +99,7 @@ def _columns(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _cell_of(
-    name: str, image: np.ndarray | None, truth: np.ndarray
-) -> dict[str, Any]:
+def _cell_of(name: str, image: np.ndarray | None, truth: np.ndarray) -> dict[str, Any]:
     """One picture; without a source where the attack has none."""
     if image is None or not np.isfinite(image).all():
         return {"name": name, "source": None, "mse": None}

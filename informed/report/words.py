@@ -111,7 +111,7 @@ def _found(values: Values) -> str:
     other = max(others, key=lambda row: row["success"]["successes"], default=best)
     if other["success"]["successes"] > best["exact"]["successes"]:
         text += (
-            f"; the attack \"{other['name']}\" came nearer than the best guess without the release for"
+            f'; the attack "{other["name"]}" came nearer than the best guess without the release for'
             f" {share(other['success'])}"
         )
     return text + "."
@@ -121,7 +121,9 @@ def _stopped(values: Values) -> str:
     """What the defences and the bound say."""
     parts = []
     tried = [row for row in values.get("defences", []) if row["attacks"]]
-    quiet = [row for row in tried[1:] if (worst := _most(row)) and not worst["successes"]]
+    quiet = [
+        row for row in tried[1:] if (worst := _most(row)) and not worst["successes"]
+    ]
     if quiet:
         row = min(quiet, key=lambda r: _loss(tried[0], r))
         worst = _most(row)

@@ -141,7 +141,9 @@ def _trials(
     """Every attack of the run."""
     found = []
     if experiment.inversion.targets:
-        found.append(("inversion", "inversion", paths.workdir / "inversions.npz", "invert"))
+        found.append(
+            ("inversion", "inversion", paths.workdir / "inversions.npz", "invert")
+        )
     kind = {"network": "reconn"}.get(experiment.reconn.kind, experiment.reconn.kind)
     name = "RecoNN" if kind == "reconn" else kind
     found.append((name, kind, paths.workdir / "reconstructions.npz", "attack"))
@@ -174,9 +176,7 @@ def _trial(
         name=name,
         about=row.about,
         sees="all weights" if whole else "logits on queries",
-        knows=SEED
-        if experiment.training.initialisation == "shared"
-        else ALL_BUT_ONE,
+        knows=SEED if experiment.training.initialisation == "shared" else ALL_BUT_ONE,
         images=arrays["images"],
         labels=arrays.get("labels"),
         certified=arrays.get("certified"),

@@ -22,16 +22,22 @@ CELLS = {
 
 @given(
     st.lists(
-        st.tuples(st.floats(-1e6, 1e6), st.integers(-1000, 1000)), min_size=2, max_size=20
+        st.tuples(st.floats(-1e6, 1e6), st.integers(-1000, 1000)),
+        min_size=2,
+        max_size=20,
     )
 )
 def test_features_are_the_numbers_of_the_file(rows):
     cells = {"a": [r[0] for r in rows], "b": [r[1] for r in rows]}
-    table = tables.table_of({**cells, "y": [0, 1] * (len(rows) // 2) + [0] * (len(rows) % 2)})
+    table = tables.table_of(
+        {**cells, "y": [0, 1] * (len(rows) // 2) + [0] * (len(rows) % 2)}
+    )
     found = table.features(table.examples.images.astype(np.float64))
     wanted = np.stack([cells["a"], cells["b"]], axis=1)
     widths = np.maximum(np.ptp(wanted, axis=0), 1)
-    assert np.abs(found - wanted).max(axis=0) == pytest.approx([0, 0], abs=1e-6 * widths.max())
+    assert np.abs(found - wanted).max(axis=0) == pytest.approx(
+        [0, 0], abs=1e-6 * widths.max()
+    )
 
 
 def test_words_become_features_and_come_back():

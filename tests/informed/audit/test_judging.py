@@ -84,7 +84,11 @@ def test_an_indicator_that_decides_the_error_is_seen(truth, pool):
     guesses = truth.images + 0.3 * strength[:, None, None, None].astype(np.float32)
     indicators = {"influence": 1 - strength, "loss": np.ones(10)}
     found = records.rank(
-        truth, np.arange(10), [trial(guesses)], judging.baselines(truth, pool), indicators
+        truth,
+        np.arange(10),
+        [trial(guesses)],
+        judging.baselines(truth, pool),
+        indicators,
     )
     assert found.order == list(range(10))
     assert found.indicators["influence"]["correlation"] == pytest.approx(1)
@@ -94,7 +98,9 @@ def test_an_indicator_that_decides_the_error_is_seen(truth, pool):
 
 def gaussian(means, sigma):
     def train(targets, ids):
-        noise = [np.random.default_rng(int(i)).standard_normal(means.shape[1]) for i in ids]
+        noise = [
+            np.random.default_rng(int(i)).standard_normal(means.shape[1]) for i in ids
+        ]
         return means[targets.labels] + sigma * np.array(noise)
 
     return train

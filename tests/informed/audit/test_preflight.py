@@ -86,7 +86,11 @@ def by_the_system(images, labels, seed: int):
     [
         (unseeded_torch, "PyTorch's global generator", "torch.manual_seed(seed)"),
         (by_the_clock, "reads a clock", "by steps"),
-        (by_the_system, "no global generator.*default_rng\\(\\) without a seed", "seed"),
+        (
+            by_the_system,
+            "no global generator.*default_rng\\(\\) without a seed",
+            "seed",
+        ),
     ],
 )
 def test_causes(train, cause, remedy):

@@ -18,7 +18,7 @@ from informed.audit.document import finite
 from informed.cli import main
 from informed.report import page, words
 
-SOURCE = '''
+SOURCE = """
 import jax
 import jax.numpy as jnp
 
@@ -32,7 +32,7 @@ def train(images, labels, key):
 
 def predict(released, images):
     return images.reshape(len(images), -1) @ released["w"]
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,10 @@ def test_the_document_is_strict_json_with_a_schema(audit):
     for wrong in ({"records": None}, {"schema": 2}, {"surplus": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values, **wrong}, schema())
-    assert finite({"a": np.nan, "b": [np.float32(1), np.inf]}) == {"a": None, "b": [1.0, None]}
+    assert finite({"a": np.nan, "b": [np.float32(1), np.inf]}) == {
+        "a": None,
+        "b": [1.0, None],
+    }
 
 
 def test_csv_is_tidy(audit):
@@ -115,9 +118,9 @@ def test_the_page_stands_alone(audit):
     assert all('aria-label="' in svg for svg in re.findall(r"<svg [^>]*>", html))
     ids = re.findall(r'\bid="([^"]+)"', html)
     assert len(ids) == len(set(ids))
-    assert html in audit._repr_html_().replace("&lt;", "<").replace("&gt;", ">").replace(
-        "&quot;", '"'
-    ).replace("&#x27;", "'").replace("&amp;", "&")
+    assert html in audit._repr_html_().replace("&lt;", "<").replace(
+        "&gt;", ">"
+    ).replace("&quot;", '"').replace("&#x27;", "'").replace("&amp;", "&")
 
 
 def test_redacted_there_is_no_record(audit, tmp_path):
@@ -145,7 +148,13 @@ def test_nothing_found_is_called_no_protection(audit):
     for row in values["attacks"]:
         if row["tried"]:
             trials = row["success"]["trials"]
-            none = {"successes": 0, "trials": trials, "rate": 0.0, "low": 0.0, "high": 0.4}
+            none = {
+                "successes": 0,
+                "trials": trials,
+                "rate": 0.0,
+                "low": 0.0,
+                "high": 0.4,
+            }
             row |= {"success": none, "exact": none, "certified": None}
     first, _ = words.answer(values)
     assert "no protection" in first
@@ -170,7 +179,18 @@ def run(arguments, capsys):
 
 
 def test_the_check_alone(code, capsys):
-    main(["audit", code, "--data", "digits", "--fixed=20", "--targets=2", "--check", "--json"])
+    main(
+        [
+            "audit",
+            code,
+            "--data",
+            "digits",
+            "--fixed=20",
+            "--targets=2",
+            "--check",
+            "--json",
+        ]
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["engine"] == "jax"
     assert found["plan"]["targets"] == 2
@@ -179,7 +199,9 @@ def test_the_check_alone(code, capsys):
 
 def test_what_has_to_be_mended_first_has_an_exit_code(tmp_path, capsys):
     file = tmp_path / "nan_of_test.py"
-    file.write_text("def train(images, labels, seed: int):\n    return [float('nan')]\n")
+    file.write_text(
+        "def train(images, labels, seed: int):\n    return [float('nan')]\n"
+    )
     arguments = ["audit", f"{file}:train", "--data=digits", "--fixed=20", "--targets=2"]
     code, error = run(arguments, capsys)
     assert code == 3
