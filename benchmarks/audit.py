@@ -2,13 +2,13 @@
 
     python -m benchmarks.audit [--only=sklearn] [--minutes=12]
 
-The examples `examples/audit_*.py` as they are: scikit-learn's MLPClassifier on digits, a
-Flax model on MNIST, a PyTorch CNN on MNIST, a logistic regression on a table, and
+The examples `examples/audit_*.py` as they are: scikit-learn's MLPClassifier on digits,
+a Flax model on MNIST, a PyTorch CNN on MNIST, a logistic regression on a table, and
 training with noise. Pages and numbers go to --out. A line has: code, minutes, targets
-(attacked by the inversion), certified, certified_wrong, exact; best_attack, best_mse_median
-and successes of the attack that succeeded most often, baseline_mse (the best guess
-without the release, median), label_right (share, of the attacks that name labels the
-best), bounds (noise multiplier, attack, bound).
+(attacked by the inversion), certified, certified_wrong, exact; best_attack,
+best_mse_median and successes of the attack that succeeded most often, baseline_mse (the
+best guess without the release, median), label_right (share, of the attacks that name
+labels the best), bounds (noise multiplier, attack, bound).
 """
 
 import argparse

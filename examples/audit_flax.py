@@ -1,7 +1,7 @@
 """Audit a Flax model on MNIST: Adam, mini-batches, an order that the key decides.
 
-    informed audit examples/audit_flax.py:train --data mnist --fixed 1000 --targets 10 \\
-        --out audit.html
+    informed audit examples/audit_flax.py:train --data mnist --fixed 1000 \\
+        --targets 10 --out audit.html
 """
 
 import jax

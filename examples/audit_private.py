@@ -1,7 +1,7 @@
-"""Audit training with noise (DP-SGD by jax-privacy's clipping): attack and bound together.
+"""Audit training with noise (DP-SGD, jax-privacy's clipping): attack and bound.
 
-    informed audit examples/audit_private.py:train --data digits --fixed 200 --targets 10 \\
-        --out audit.html
+    informed audit examples/audit_private.py:train --data digits --fixed 200 \\
+        --targets 10 --out audit.html
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Tables as examples: a row is an "image" of shape (1, features, 1) with values in [0, 1].
+"""Tables as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
 
 A column of numbers is scaled from its range to [0, 1]; a column of words becomes one
 feature a word, 1 where it applies. Ranges and words of the columns are taken for public
@@ -221,7 +221,8 @@ def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
         if len(words) > _MOST_WORDS:
             raise ValueError(
                 f"Expected at most {_MOST_WORDS} different words in the column"
-                f" {column!r} of {name}, found {len(words)}. Leave it out, or number it."
+                f" {column!r} of {name}, found {len(words)}. Leave it out, or"
+                " number it."
             )
         marks = np.array([[str(v) == word for word in words] for v in values], float)
         return Column(name=column, words=words), marks
@@ -243,8 +244,8 @@ def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.nd
         if not np.array_equal(known, np.round(known)) or len(known) > _MOST_WORDS:
             raise ValueError(
                 f"Expected the column {label!r} of {name} to hold classes, found"
-                f" {len(known)} different numbers. Regression isn't audited; cut it into"
-                " classes, or name another column: --label."
+                f" {len(known)} different numbers. Regression isn't audited; cut it"
+                " into classes, or name another column: --label."
             )
         names = tuple(f"{value:g}" for value in known)
         return names, np.searchsorted(known, numbers)

@@ -74,7 +74,7 @@ class AuditConfig:
 
 
 class AuditStoppedError(ValueError):
-    """The pre-flight found what an audit can't do with; the message has the remedies."""
+    """The pre-flight found what has to be mended first; the message says how."""
 
 
 def audit(
@@ -95,7 +95,7 @@ def audit(
         audit.save("audit.html")
 
     Args:
-      train: train(images, labels, key), or "mine.py:train"; see `informed.audit.contract`.
+      train: train(images, labels, key), or "mine.py:train"; see `contract`.
       data: an .npz file, a TFDS name, a folder of images a class, a .csv or .parquet
         table; or arrays (images, labels), `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.

@@ -24,7 +24,8 @@ _SUSPECTS = (
     (r"default_rng\(\s*\)", "np.random.default_rng() without a seed"),
     (r"np\.random\.(shuffle|permutation|rand|randn|normal|choice|uniform)\(",
      "NumPy's global generator"),
-    (r"\brandom\.(shuffle|random|choice|sample|randint)\(", "Python's global generator"),
+    (r"\brandom\.(shuffle|random|choice|sample|randint)\(",
+     "Python's global generator"),
     (r"shuffle\s*=\s*True", "a shuffled loader"),
     (r"[Dd]ropout", "dropout"),
     (r"random_state\s*=\s*None", "random_state=None"),
@@ -51,7 +52,7 @@ def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
         "random": f"use random.Random({seed}) instead of random's functions",
     }
     names = {
-        "torch": "PyTorch's global generator (initialisation, dropout, shuffled loaders)",
+        "torch": "PyTorch's global generator (start, dropout, shuffled loaders)",
         "numpy": "NumPy's global generator",
         "random": "Python's global generator",
     }

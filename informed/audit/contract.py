@@ -2,10 +2,10 @@
 
     train(images, labels, key) -> what is released
 
-`key` is a JAX key; it is an int where the parameter is annotated `int` or called `seed`,
-`random_seed` or `random_state`; it may be left out where training draws nothing. What
-comes back is any tree of arrays, a PyTorch module or its state_dict, or a fitted
-estimator of scikit-learn's (`released`).
+`key` is a JAX key; it is an int where the parameter is annotated `int` or called
+`seed`, `random_seed` or `random_state`; it may be left out where training draws
+nothing. What comes back is any tree of arrays, a PyTorch module or its state_dict, or a
+fitted estimator of scikit-learn's (`released`).
 
 The file may hold more:
 
@@ -42,6 +42,7 @@ class InFile:
     name: str
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call it."""
         return getattr(module(self.path), self.name)(*arguments, **named)
 
 

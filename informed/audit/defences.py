@@ -1,7 +1,7 @@
-"""What stops it: each defence tried, with what it leaves to an attack and what it costs.
+"""What stops it: each defence tried, with what it leaves to an attack and its cost.
 
-None of these is a guarantee: that the attacks here find less doesn't say that none finds
-more. Noise in training has a bound beside it (`noise`).
+None of these is a guarantee: that the attacks here find less doesn't say that none
+finds more. Noise in training has a bound beside it (`noise`).
 """
 
 import dataclasses

@@ -209,7 +209,7 @@ _MEASURED = (
 
 
 def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
-    """True-positive rate of "the guess is this near to a record, hence it is the target".
+    """True-positive rate of "the guess is so near to a record that it is the target".
 
     At the distance at which one public record in a hundred is taken for the target.
     """
@@ -230,7 +230,7 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
 
 
 def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
-    """Mean structural similarity; None for tables and pictures of under three pixels."""
+    """Mean structural similarity; None for tables and pictures under three pixels."""
     height, width = truth.shape[1:3]
     window = min(7, height, width)
     window -= 1 - window % 2

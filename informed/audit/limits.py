@@ -16,8 +16,8 @@ class OutOfTimeError(RuntimeError):
 def seconds(limit: float) -> Iterator[None]:
     """Raise OutOfTimeError inside, some time after `limit` seconds.
 
-    A computation of XLA's isn't interrupted, but ended after. Outside of a process's main
-    thread, and where there are no signals, nothing is interrupted.
+    A computation of XLA's isn't interrupted, but ended after. Outside of a process's
+    main thread, and where there are no signals, nothing is interrupted.
     """
     usable = hasattr(signal, "setitimer") and (
         threading.current_thread() is threading.main_thread()

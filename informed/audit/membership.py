@@ -1,7 +1,7 @@
 """Membership beside reconstruction: who was in, of two known candidates or by its loss.
 
-Knowing a record and asking whether it was in is another question than reading it out. It
-is here for comparison: most tools answer this one alone.
+Knowing a record and asking whether it was in is another question than reading it out.
+It is here for comparison: most tools answer this one alone.
 """
 
 import dataclasses
@@ -108,9 +108,9 @@ def audited(
 ) -> dict[str, Any]:
     """Membership by scores, and what epsilon they imply, by jax-privacy's auditor.
 
-    A score is taken beside its mean and deviation over shadow models, which didn't train
-    on the record. In: the model that did. Out: the next target's model, so that every
-    model counts once on each side.
+    A score is taken beside its mean and deviation over shadow models, which didn't
+    train on the record. In: the model that did. Out: the next target's model, so that
+    every model counts once on each side.
 
     Args:
       of_released: log-probability of each target's label (columns) under each model.

@@ -1,14 +1,14 @@
 """Training with noise: an attack and its bound on one axis.
 
 For a training function that takes `noise_multiplier` and says in PRIVACY what its steps
-are. Played is the game that bounds are about: one of m candidate records was trained on,
-each as likely as the others, so that kappa = 1/m; the adversary, who knows everything
-but the noise, the sample and the seed, names one from the released weights.
+are. Played is the game that bounds are about: one of m candidate records was trained
+on, each as likely as the others, so that kappa = 1/m; the adversary, who knows
+everything but the noise, the sample and the seed, names one from the released weights.
 
 The attack trains models on each candidate, without noise for the directions in which
-their weights differ, with noise for how they scatter along these, and names the likeliest
-(a Gaussian of one covariance). The bound is that of DP-SGD as PRIVACY describes it. It
-holds if the function does what PRIVACY says, which nobody checks here.
+their weights differ, with noise for how they scatter along these, and names the
+likeliest (a Gaussian of one covariance). The bound is that of DP-SGD as PRIVACY
+describes it. It holds if the function does what PRIVACY says, which nobody checks here.
 """
 
 import dataclasses
@@ -64,8 +64,8 @@ def measured(
       threshold: how often a reconstruction may succeed, for the least noise.
       limit: seconds.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
-      bound, violation, accuracy; kappa; calibrated, the least noise at which the bound is
-      the threshold; why_not.
+      bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
+      is the threshold; why_not.
     """
     contract = subject.contract
     privacy = contract.privacy
@@ -185,8 +185,8 @@ def likeliest(
 
     Args:
       theta, labels: what it learns from.
-      quiet: (classes, params), means without noise, for the directions that count; None:
-        the means of theta.
+      quiet: (classes, params), means without noise, for the directions that count;
+        None: the means of theta.
     """
     classes = np.unique(labels)
     means = np.stack([theta[labels == c].mean(axis=0) for c in classes])
@@ -210,7 +210,8 @@ def likeliest(
 
 def apart(targets: Examples, public: Examples) -> Examples:
     """Candidates: a target, and public records of other labels where there are any."""
-    rows, seen = [], {int(targets.labels[0])}
+    rows: list[int] = []
+    seen = {int(targets.labels[0])}
     for fresh in (True, False):
         for i, label in enumerate(public.labels):
             if len(rows) == CANDIDATES - 1:

@@ -1,8 +1,8 @@
 """What can be said of a training function after a few runs of it, before an audit.
 
-Same arguments twice: the same weights? Another target, another order, another key: other
-weights? Does JAX trace and differentiate it? How long does a model take? Whatever voids
-an audit, or weakens it, becomes a finding with its remedy.
+Same arguments twice: the same weights? Another target, another order, another key:
+other weights? Does JAX trace and differentiate it? How long does a model take? Whatever
+voids an audit, or weakens it, becomes a finding with its remedy.
 """
 
 import dataclasses
@@ -269,7 +269,8 @@ def _kept(subject: Subject, probe: _Probe, result: Any) -> list[Finding]:
         findings.append(
             Finding(
                 level="weakens",
-                what=f"the model holds training records word for word: {', '.join(kept)}",
+                what="the model holds training records word for word:"
+                f" {', '.join(kept)}",
                 remedy="no attack is needed: don't release this object",
             )
         )
@@ -318,8 +319,8 @@ def _engine(subject: Subject) -> tuple[str, str]:
     values = np.asarray(derivative)
     if not np.isfinite(values).all():
         return "runs", (
-            "its derivatives are NaN or infinite (the root in Adam at a gradient of zero,"
-            " for one: eps_root=1e-20); differences of trainings are used instead"
+            "its derivatives are NaN or infinite (Adam: root of a zero gradient, for"
+            " one: eps_root=1e-20); differences of trainings are used instead"
         )
     if not values.any():
         return "runs", "its derivatives are zero; differences of trainings are used"
@@ -376,7 +377,7 @@ def _asked(
                 subject,
                 Finding(
                     level="note",
-                    what=f"JAX can't trace predict ({type(error).__name__}): no black box",
+                    what=f"no black box: predict isn't traced ({type(error).__name__})",
                 ),
             )
     return right, subject, None
@@ -411,7 +412,7 @@ def _seconds_a_model(subject: Subject, plain: float, findings: list[Finding]) ->
                 Finding(
                     level="weakens",
                     what="the same arguments give other weights in other processes",
-                    remedy="look for hash(), and for sums whose order depends on threads",
+                    remedy="look for hash(), and for sums that depend on threads",
                 )
             )
     else:

@@ -2,7 +2,7 @@
 
 tree of arrays       its leaves
 PyTorch              parameters and buffers (running statistics are released too); the
-                     prefixes that wrappers add, `_module.` and `_orig_mod.`, are cut off
+                     prefixes of wrappers, `_module.` and `_orig_mod.`, are cut off
 scikit-learn         fitted arrays of floats (`coef_`, `coefs_`, `mean_`, ...), also of
                      the steps of a pipeline and the members of an ensemble
 

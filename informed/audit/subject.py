@@ -188,11 +188,14 @@ class Subject:
             "key_is_public": not secret,
             "version": self.contract.version,
         }
+        made: Any  # their `quiet` gives a function again, which is an Algorithm
         if self.engine == "jax":
-            return JaxFunction(**settings)
-        if self.engine == "runs":
-            return WithoutDerivatives(**settings)
-        return PythonFunction(deterministic=self.deterministic, **settings)
+            made = JaxFunction(**settings)
+        elif self.engine == "runs":
+            made = WithoutDerivatives(**settings)
+        else:
+            made = PythonFunction(deterministic=self.deterministic, **settings)
+        return made
 
     def factory(self, role: str, **settings: Any) -> Factory:
         """Trains models of a role; settings as for `algorithm`."""

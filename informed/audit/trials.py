@@ -202,7 +202,7 @@ def _trial_of(
             why_not=why,
         )
     whole = Reconstruction.joined(found)
-    padded = {
+    padded: dict[str, Any] = {
         name: None
         if value is None
         else np.append(value, np.zeros(int(cut), value.dtype))
@@ -233,15 +233,8 @@ def learned(
     """
     row = registry.find(kind)
     knows = ALL_BUT_ONE if models.secret else SEED
-    trial = Trial(
-        **{
-            "name": kind,
-            "about": row.about,
-            "sees": "all weights",
-            "knows": knows,
-            **words,
-        }
-    )
+    fields: dict[str, Any] = {"name": kind, "sees": "all weights", "knows": knows}
+    trial = Trial(about=row.about, **{**fields, **words})
     if models.shadows is None:
         return dataclasses.replace(trial, why_not="no shadow models in this time")
     view = models.subject.only(WEIGHTS) if view is None else view
@@ -270,7 +263,7 @@ def learned(
 
 def black_box(models: Models) -> Trial:
     """The kernel regression on answers alone."""
-    words = {
+    words: dict[str, Any] = {
         "name": "black box",
         "sees": f"scores for {len(models.subject.held_out)} public records",
         "knows": ALL_BUT_ONE if models.secret else SEED,

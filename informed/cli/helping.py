@@ -8,7 +8,7 @@ Can one training record be read back out of a released model?
 
 Your own training, one page:
   informed audit mine.py:train --data mine.npz --check    seconds: what will be done
-  informed audit mine.py:train --data mine.npz --targets 20 --minutes 30 --out audit.html
+  informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 
 The attacks of the papers, in stages that go on where they were interrupted:
@@ -39,7 +39,7 @@ _EXAMPLES = {
     "bound": "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
     "calibrate": "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
     "kkt": "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
-    "landscape": "informed landscape --config=configs/landscape.py --workdir=runs/where",
+    "landscape": "informed landscape --config=configs/landscape.py --workdir=runs/ends",
     "sweep": (
         "informed sweep --config=configs/sweeps/privacy.py --workdir=runs/privacy"
     ),

@@ -19,7 +19,7 @@ from PIL import Image
 _INK = "#010203"  # stands for the colour of the page's text
 COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f", "#8a63d2", "#b8860b", "#c2477f")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "text.color": _INK,
     "axes.edgecolor": _INK,
@@ -67,7 +67,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def errors(records: Sequence[Values], name: str = "errors") -> str:
-    """Each record's error under each attack, beside the best guess without a release."""
+    """Each record's error under each attack, and the best guess without a release."""
     attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
     figure, axes = _figure(6.4, 3.4)
     with matplotlib.rc_context(_STYLE):
@@ -83,15 +83,15 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
             if some:
                 axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,
                           color=COLOURS[i % 6], label=attack, linestyle="none",
-                          markerfacecolor="none" if i % 2 else COLOURS[i % 6])  # fmt: skip
+                          markerfacecolor="none" if i % 2 else None)  # fmt: skip
         axes.set_yscale("log")
         axes.set_xlabel("records, worst first")
         axes.set_ylabel("error of the guess (MSE)")
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
     alt = (
-        f"Error of every attack at {len(records)} records, worst first, on a logarithmic"
-        " axis, with the best guess without the release as a dashed line. The same numbers"
-        " are in the list of records."
+        f"Error of every attack at {len(records)} records, worst first, on a"
+        " logarithmic axis, with the best guess without the release as a dashed line."
+        " The same numbers are in the list of records."
     )
     return svg(figure, name, alt)
 
@@ -105,7 +105,8 @@ def defences(rows: Sequence[Values], name: str = "defences") -> str:
             rates = [a["success"] for a in row["attacks"] if a["tried"]]
             rate = max(rates, key=lambda r: r["rate"])
             axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
-                      linewidth=3, label="attack, 95 %" if not place else None)  # fmt: skip
+                      linewidth=3,
+                      label="attack, 95 %" if not place else None)  # fmt: skip
             axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
             if row["accuracy"] is not None:
                 axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
@@ -148,9 +149,9 @@ def bound(values: Values, name: str = "bound") -> str:
         axes.set_ylabel("share")
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     alt = (
-        f"How often one of {values['candidates']} candidates is named, by the attack and"
-        " at most by any attack, against the noise multiplier. The same numbers are in the"
-        " table."
+        f"How often one of {values['candidates']} candidates is named, by the attack"
+        " and at most by any attack, against the noise multiplier. The same numbers are"
+        " in the table."
     )
     return svg(figure, name, alt)
 

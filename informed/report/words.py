@@ -101,17 +101,16 @@ def _found(values: Values) -> str:
         )
     text = f"{who} read {what}s out exactly: {share(best['exact'])}"
     if best["certified"]:
-        text += (
-            f", of which the attack certified {best['certified'] - best['certified_wrong']}"
-            f" without having the {what}s"
-        )
+        rightly = best["certified"] - best["certified_wrong"]
+        text += f", of which the attack certified {rightly} without having the {what}s"
     if best["certified_wrong"]:
         text += f" ({best['certified_wrong']} more certificates were wrong)"
     others = [row for row in _tried(values) if row is not best]
     other = max(others, key=lambda row: row["success"]["successes"], default=best)
     if other["success"]["successes"] > best["exact"]["successes"]:
         text += (
-            f'; the attack "{other["name"]}" came nearer than the best guess without the release for'
+            f'; the attack "{other["name"]}" came nearer than the best guess without'
+            " the release for"
             f" {share(other['success'])}"
         )
     return text + "."
@@ -148,10 +147,10 @@ def _stopped(values: Values) -> str:
         if values["kind"] == "run":
             how = "the same training with clipped gradients and noise multiplier"
             parts.append(
-                f"{how} {number(row['noise_multiplier'])} keeps any attack from naming one"
-                f" of {bounds['candidates']} candidates more often than"
-                f" {percent(row['bound'])}, at {percent(row['accuracy'])} accuracy instead"
-                f" of {percent(values['subject']['accuracy'])}"
+                f"{how} {number(row['noise_multiplier'])} keeps any attack from naming"
+                f" one of {bounds['candidates']} candidates more often than"
+                f" {percent(row['bound'])}, at {percent(row['accuracy'])} accuracy"
+                f" instead of {percent(values['subject']['accuracy'])}"
             )
             return _sentence(parts)
         parts.append(
@@ -192,7 +191,8 @@ def _loss(first: Values, row: Values) -> float:
 def _cost(first: Values, row: Values) -> str:
     if first["accuracy"] is None or row["accuracy"] is None:
         return ""
-    return f", at {percent(row['accuracy'])} accuracy instead of {percent(first['accuracy'])}"
+    before, after = percent(first["accuracy"]), percent(row["accuracy"])
+    return f", at {after} accuracy instead of {before}"
 
 
 def threat_models(rows: Sequence[Values]) -> list[str]:

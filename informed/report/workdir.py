@@ -196,7 +196,8 @@ def _about(
 ) -> dict[str, Any]:
     victim = developer.descent.victim
     return {
-        "train": f"{experiment.training.optimiser}, {experiment.training.epochs} epochs",
+        "train": f"{experiment.training.epochs} epochs of"
+        f" {experiment.training.optimiser}",
         "version": "",
         "takes": "key",
         "engine": "jax",

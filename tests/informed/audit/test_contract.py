@@ -81,7 +81,7 @@ def test_a_function_in_a_file(tmp_path):
     assert contract.load(f"{file}:train").version != found.version
     with pytest.raises(ValueError, match=r"has no function 'trian'.*'train'"):
         contract.load(f"{file}:trian")
-    with pytest.raises(ValueError, match="FILE.py:FUNCTION"):
+    with pytest.raises(ValueError, match=r"FILE\.py:FUNCTION"):
         contract.load("mine.train")
 
 

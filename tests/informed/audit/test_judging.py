@@ -107,7 +107,7 @@ def gaussian(means, sigma):
 
 
 def test_the_game_attains_what_theory_says_of_orthogonal_means(digits, monkeypatch):
-    """Four means at distance sqrt(2) in ten dimensions, noise 1/2; integral by scipy."""
+    """Four means sqrt(2) apart in ten dimensions, noise 1/2; integral by scipy."""
     monkeypatch.setattr(noise, "PLAYED", 400)
     monkeypatch.setattr(noise, "LEARNT", 100)
     means, sigma = np.eye(4, 10), 0.5

@@ -55,7 +55,7 @@ def test_a_function_of_numpy_is_run_in_processes():
 
 def noisy_numpy(images, labels, seed: int):
     x = images.reshape(len(images), -1)
-    np.random.shuffle(x)
+    np.random.shuffle(x)  # noqa: NPY002
     return np.arange(len(x)) @ x
 
 
@@ -181,7 +181,7 @@ def test_the_budget_is_kept():
     assert plan(seconds_a_model=10.0).targets == 6
     assert plan(seconds_a_model=10.0).shadows == 0
     assert plan(public=40).shadows == 40
-    with pytest.raises(ValueError, match="minutes.*a model takes 100 s"):
+    with pytest.raises(ValueError, match=r"minutes.*a model takes 100 s"):
         plan(minutes=1.0, seconds_a_model=100.0)
 
 
