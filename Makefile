@@ -11,6 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 demo: install
 	$(BIN)/informed run --config=configs/digits.py --workdir=runs/digits
+	$(BIN)/informed report runs/digits
 
 test: install
 	$(PYTEST) -m "not slow"

@@ -17,4 +17,5 @@ def get_config() -> config_dict.ConfigDict:
     config.reconn.batch_size = 32
     config.reconn.epochs = 60
     config.inversion.targets = 5
+    informed.add_attack(config, "kernel", "kernel")
     return config

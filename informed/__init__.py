@@ -2,6 +2,7 @@
 
 threat     what an attack is told and gives back; Algorithms 1 and 2
 attacks/   the attacks
+audit/     one's own training, in one command
 metrics/   where a target meets a guess
 runs/      the main job: from a configuration to results
 studies/   experiments of papers on attacks that know the weights alone
@@ -16,6 +17,7 @@ from informed.attacks.glm import ReconstructionImpossibleError
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
+from informed.audit import audit
 from informed.defaults import defaults
 from informed.metrics import mse, nearest_neighbours, success_rate
 from informed.runs.experiment import (
@@ -48,6 +50,7 @@ __all__ = [
     "ShadowConfig",
     "TrainingInversion",
     "add_attack",
+    "audit",
     "defaults",
     "membership_game",
     "mse",

@@ -30,7 +30,8 @@ class Examples:
     """Labelled images, checked when made.
 
     Attributes:
-      images: (examples, height, width, channels), float32, pixels in [0, 1].
+      images: (examples, height, width, channels), float32, pixels in [0, 1]; bytes
+        (uint8) are divided by 255.
       labels: (examples,), int32, in 0 .. num_classes - 1.
       num_classes: number of classes of the labels.
       name: where they come from; used in messages and manifests.
@@ -50,10 +51,12 @@ class Examples:
                 f"Expected {self.name}.images of shape (examples, height, width,"
                 f" channels), got {images.shape}."
             )
+        if images.dtype == np.uint8:
+            images = images.astype(np.float32) / np.float32(255)
         if not np.issubdtype(images.dtype, np.floating):
             raise ValueError(
-                f"Expected {self.name}.images as floats in [0, 1], got {images.dtype}."
-                " Divide bytes by 255."
+                f"Expected {self.name}.images as floats in [0, 1] or as bytes (uint8),"
+                f" got {images.dtype}."
             )
         if labels.shape != images.shape[:1]:
             raise ValueError(
@@ -123,8 +126,9 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
 
     Args:
       name: "digits", or one that was registered; a TFDS name such as "mnist",
-        "cifar10", "mnist:3.0.1"; or the path of an .npz file with arrays images and
-        labels (see `Examples`).
+        "cifar10", "mnist:3.0.1"; the path of an .npz file with arrays images and
+        labels (see `Examples`); or that of a folder with a folder of images a class
+        (`shadow.folders`), with a "/" in it, as in "./pictures".
       data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
     Returns: Examples; the position of an image in it is what `Split` records.
     Raises:
@@ -136,6 +140,10 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
         return _SOURCES[name]()
     if name.endswith(".npz"):
         return load_npz(name)
+    if "/" in name and Path(name).is_dir():
+        from shadow import folders  # which needs this module
+
+        return folders.load_folder(name)
     return load_tfds(name, data_dir=data_dir)
 
 
@@ -154,6 +162,8 @@ def load_npz(path: str | os.PathLike) -> Examples:
                     f" {', '.join(arrays) or 'none'}."
                 )
         images, labels = arrays["images"], arrays["labels"]
+    if images.ndim == 3:
+        images = images[..., None]  # grey images are often kept without channels
     return Examples(
         images=images,
         labels=labels,

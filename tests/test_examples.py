@@ -15,7 +15,8 @@ from informed.attacks import registry
 from informed.attacks.registry import Material
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+AUDITS = sorted((ROOT / "examples").glob("audit_*.py"))
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - set(AUDITS))
 
 
 def load(name):
@@ -28,6 +29,16 @@ def test_examples_are_short_and_each_is_a_recipe():
     for file in EXAMPLES:
         assert len(file.read_text().splitlines()) <= 60
         assert f"examples/{file.name}" in text
+
+
+def test_audits_are_short_and_named_where_they_are_explained():
+    text = (ROOT / "docs" / "audit.md").read_text()
+    assert len(AUDITS) == 5
+    for file in AUDITS:
+        assert len(file.read_text().splitlines()) <= 60
+        assert f"examples/{file.name}" in text
+        source = file.read_text()
+        assert f"informed audit examples/{file.name}:train" in source
 
 
 def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):

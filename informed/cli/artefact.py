@@ -14,6 +14,7 @@ from informed.attacks.artefacts.sanitise import Sanitised, sanitise
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
 COMMAND = "artefact"
+COMMANDS = (COMMAND,)
 ABOUT = "a scikit-learn model in a skops file: what it tells of one training row"
 
 

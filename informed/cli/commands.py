@@ -17,7 +17,8 @@ import jax
 
 from informed import report
 from informed.attacks import registry
-from informed.cli import artefact, privacy, shadow
+from informed.audit import AuditStoppedError
+from informed.cli import artefact, audit, helping, privacy, shadow
 from informed.cli.configuration import load_experiment, load_sweep, values
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
@@ -58,14 +59,14 @@ _EXPECTED = (
     ImportError,
     MemoryError,
 )
-_EPILOG = """\
-Every field of a configuration can be set: --config.shadow.count=20000.
-Finished stages do nothing, interrupted ones go on where they were.
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point. Exits with 0, or with 2 and one line on what was wrong."""
+    """Entry point.
+
+    Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
+    pre-flight found what has to be mended first; with 130 where it was interrupted.
+    """
     absl.logging.set_verbosity(absl.logging.ERROR)
     with contextlib.suppress(RuntimeError):  # JAX is in use already, as in a notebook
         devices.one_a_core()
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         text = f"{error} {_remedy(error, arguments)}".rstrip()
         print(f"informed {arguments.command}: {text}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(3 if isinstance(error, AuditStoppedError) else 2)
     except KeyboardInterrupt:
         print("\nInterrupted; the same command goes on from here.", file=sys.stderr)
         sys.exit(130)
@@ -113,9 +114,9 @@ def _remedy(error: Exception, arguments: argparse.Namespace) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="informed",
-        description="Reconstruct single training points from released models.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=helping.STORY,
+        epilog=helping.END,
+        formatter_class=helping.formatter,
         allow_abbrev=False,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
@@ -124,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
             name,
             help=text,
             description=text,
-            epilog=_EPILOG,
+            epilog=helping.epilog(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -156,23 +157,28 @@ def _parser() -> argparse.ArgumentParser:
                 help="be process I of N that train one RecoNN; without a value from"
                 " Slurm, Open MPI or the like",
             )
-    privacy.add_parsers(commands)
+    privacy.add_parsers(commands, helping.epilog)
+    audit.add_parsers(commands, helping.epilog)
     artefact.add_parser(commands)
+    shells = commands.add_parser("completion", help="completion for bash or zsh")
+    shells.add_argument("shell", choices=("bash", "zsh"))
+    shells.set_defaults(debug=False, parsers=commands.choices)
     return parser
 
 
 def _execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run a command and print what it has to say."""
-    if arguments.command == artefact.COMMAND:
-        if rest:
-            raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
-        artefact.execute(arguments)
+    if arguments.command == "completion":
+        print(helping.completion(arguments.shell, arguments.parsers))
         return
-    if arguments.command in privacy.COMMANDS:
-        if rest:
-            raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")
-        privacy.execute(arguments)
-        return
+    for group in (privacy, audit, artefact):
+        if arguments.command in group.COMMANDS:
+            if rest:
+                raise ValueError(
+                    f"Unknown argument {rest[0]!r}. See `informed --help`."
+                )
+            group.execute(arguments)
+            return
     if arguments.command == "attacks":
         if rest:
             raise ValueError(f"Unknown argument {rest[0]!r}. See `informed --help`.")

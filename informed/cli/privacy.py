@@ -9,6 +9,7 @@
 import argparse
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,20 @@ _KAPPAS = (0.1, 1e-3, 1e-6)
 _POINTS = 25
 
 
-def add_parsers(commands: Any) -> None:
-    """Both commands, with their arguments."""
+def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
+    """Both commands, with their arguments.
+
+    Args:
+      epilog: command -> what its help ends with.
+    """
     for name, text in COMMANDS.items():
         parser = commands.add_parser(
-            name, help=text, description=text, allow_abbrev=False
+            name,
+            help=text,
+            description=text,
+            epilog=epilog(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         if name == "bound":
             parser.add_argument("--noise-multiplier", type=float, required=True)

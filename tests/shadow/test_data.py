@@ -124,7 +124,7 @@ def with_pixel(value):
         ({"images": with_pixel(1.5)}, r"mine\.images within \[0, 1\].*1\.5"),
         ({"images": with_pixel(-0.1)}, r"mine\.images within \[0, 1\].*-0\.1"),
         ({"images": np.zeros((6, 2, 2))}, r"mine\.images of shape.*\(6, 2, 2\)"),
-        ({"images": np.zeros((6, 2, 2, 1), np.uint8)}, r"floats.*uint8.*255"),
+        ({"images": np.zeros((6, 2, 2, 1), np.int32)}, r"floats.*uint8.*int32"),
         ({"labels": np.arange(5)}, r"mine\.labels of shape \(6,\).*\(5,\)"),
         ({"labels": np.full(6, 3)}, r"mine\.labels in 0 \.\. 2.*3"),
         ({"labels": np.zeros(6)}, r"mine\.labels as integers.*float64"),

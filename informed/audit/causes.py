@@ -1,0 +1,145 @@
+"""Why a training function gives other weights for the same arguments.
+
+By experiment first: the global random generators of Python, NumPy and PyTorch are
+seeded before each of two runs, one library at a time, and then the clocks are stopped.
+What makes both runs equal is the cause. Lines of the source that can do it are named.
+"""
+
+import contextlib
+import random
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from informed.audit.contract import Contract
+
+Run = Callable[[], np.ndarray]
+
+_SUSPECTS = (
+    (r"default_rng\(\s*\)", "np.random.default_rng() without a seed"),
+    (r"np\.random\.(shuffle|permutation|rand|randn|normal|choice|uniform)\(",
+     "NumPy's global generator"),
+    (r"\brandom\.(shuffle|random|choice|sample|randint)\(",
+     "Python's global generator"),
+    (r"shuffle\s*=\s*True", "a shuffled loader"),
+    (r"[Dd]ropout", "dropout"),
+    (r"random_state\s*=\s*None", "random_state=None"),
+    (r"\btime\.(time|monotonic|perf_counter)\(|datetime\.(now|today)", "a clock"),
+    (r"os\.urandom|secrets\.|uuid4", "the system's randomness"),
+    (r"\bhash\(", "hash(), which differs between processes"),
+)  # fmt: skip
+
+
+def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
+    """Causes, each with its remedy.
+
+    Args:
+      run: () -> theta, for the same arguments each time.
+      contract: whose source is read.
+    Returns: (cause, remedy), at least one.
+    """
+    seed = {"key": "int(jax.random.bits(key)) % 2**31", "seed": "seed"}.get(
+        contract.takes, "0"
+    )
+    remedies = {
+        "torch": f"call torch.manual_seed({seed}) at the beginning of train",
+        "numpy": f"use np.random.default_rng({seed}) instead of np.random's functions",
+        "random": f"use random.Random({seed}) instead of random's functions",
+    }
+    names = {
+        "torch": "PyTorch's global generator (start, dropout, shuffled loaders)",
+        "numpy": "NumPy's global generator",
+        "random": "Python's global generator",
+    }
+    for library, remedy in remedies.items():
+        if library in ("numpy", "random") or "torch" in sys.modules:
+            with _kept_generators():
+                if _equal(lambda: _seeded(run, (library,))):  # noqa: B023
+                    return [
+                        _with_lines(f"it draws from {names[library]}", remedy, contract)
+                    ]
+    everything = tuple(remedies)
+    with _kept_generators():
+        if _equal(lambda: _seeded(run, everything)):
+            how = "; ".join(remedies[each] for each in everything)
+            return [
+                _with_lines("it draws from several global generators", how, contract)
+            ]
+        with _stopped_clocks():
+            if _equal(lambda: _seeded(run, everything)):
+                return [
+                    _with_lines(
+                        "it reads a clock", "stop by steps, not by time", contract
+                    )
+                ]
+    return [
+        _with_lines(
+            "no global generator and no clock explains it",
+            "look for generators without a seed, and for sums whose order depends on"
+            " threads (torch.use_deterministic_algorithms(True))",
+            contract,
+        )
+    ]
+
+
+def suspects(source: str) -> list[str]:
+    """Lines that may draw what the key doesn't decide: "line 12: a shuffled loader"."""
+    found = []
+    for number, line in enumerate(source.splitlines(), 1):
+        code = line.split("#", 1)[0]
+        for pattern, what in _SUSPECTS:
+            if re.search(pattern, code):
+                found.append(f"line {number}: {what}")
+    return found
+
+
+def _with_lines(cause: str, remedy: str, contract: Contract) -> tuple[str, str]:
+    lines = suspects(contract.source)
+    if lines:
+        cause += f" ({'; '.join(lines[:4])})"
+    return cause, remedy
+
+
+def _equal(run: Run) -> bool:
+    return np.array_equal(run(), run())
+
+
+def _seeded(run: Run, libraries: tuple[str, ...]) -> np.ndarray:
+    for library in libraries:
+        if library == "random":
+            random.seed(0)
+        elif library == "numpy":
+            np.random.seed(0)  # noqa: NPY002 - it is what the function may draw from
+        elif library in sys.modules:
+            sys.modules[library].manual_seed(0)
+    return run()
+
+
+@contextlib.contextmanager
+def _kept_generators() -> Iterator[None]:
+    """Global generators are afterwards as they were before."""
+    torch: Any = sys.modules.get("torch")
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    of_torch = None if torch is None else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        if torch is not None:
+            torch.set_rng_state(of_torch)
+
+
+@contextlib.contextmanager
+def _stopped_clocks() -> Iterator[None]:
+    """time.time and its like stand still."""
+    with contextlib.ExitStack() as stack:
+        for name in ("time", "monotonic", "perf_counter", "time_ns"):
+            now = getattr(time, name)()
+            stack.enter_context(mock.patch.object(time, name, lambda now=now: now))
+        yield

@@ -1,0 +1,199 @@
+"""The contract of an audit: a training function of the user's, found and called.
+
+    train(images, labels, key) -> what is released
+
+`key` is a JAX key; it is an int where the parameter is annotated `int` or called
+`seed`, `random_seed` or `random_state`; it may be left out where training draws
+nothing. What comes back is any tree of arrays, a PyTorch module or its state_dict, or a
+fitted estimator of scikit-learn's (`released`).
+
+The file may hold more:
+
+    predict(released, images) -> scores (examples, classes)   for accuracy and black box
+    PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}     what bounds may rely on
+
+and where `train` takes a keyword `noise_multiplier`, other values of it are tried.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from shadow import checks
+from shadow.training import foreign
+
+SEEDS = ("seed", "random_seed", "random_state")
+TAKES = ("key", "seed", "nothing")
+NOISE = "noise_multiplier"
+
+
+@dataclasses.dataclass(frozen=True)
+class InFile:
+    """A function by the file that it is in, so that other processes find it too."""
+
+    path: str
+    name: str
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call it."""
+        return getattr(module(self.path), self.name)(*arguments, **named)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Contract:
+    """A training function, and what is known of it before it is run.
+
+    Attributes:
+      train: the function, as it can be sent to other processes.
+      name: for people, such as "mine.py:train".
+      takes: one of `TAKES`, what its third argument is.
+      predict: (released, images) -> scores (examples, classes), or None.
+      privacy: what its noise is said to be; None: it adds none.
+      noisy: whether it takes the keyword `noise_multiplier`.
+      version: a hash of the source, or the user's own.
+      source: of its file or of itself; "" where there is none.
+      path: of the file, where there is one.
+    """
+
+    train: Callable
+    name: str
+    takes: str
+    predict: Callable | None = None
+    privacy: Mapping[str, Any] | None = None
+    noisy: bool = False
+    version: str
+    source: str = ""
+    path: str | None = None
+
+
+@functools.cache
+def module(path: str) -> ModuleType:
+    """The module in a file; its neighbours can be imported by it.
+
+    Raises: FileNotFoundError; whatever running the file raises, as ValueError.
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    folder = str(file.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    name = file.stem if file.stem not in sys.modules else f"audited_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    try:
+        spec.loader.exec_module(found)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(
+            f"{path} can't be read: {type(error).__name__}: {error}"
+        ) from error
+    return found
+
+
+def load(
+    where: str | Callable, *, version: str | None = None, **extra: Any
+) -> Contract:
+    """Find a training function.
+
+    Args:
+      where: "mine.py:train", or the function itself.
+      version: names this version of it; None: a hash of its source.
+      extra: `predict` and `privacy`, where they aren't in the file.
+    Raises: FieldError: no such function, or one that can't be called as the contract
+      says; FileNotFoundError; ValueError: the file can't be run.
+    """
+    if isinstance(where, str):
+        return _from_file(where, version, extra)
+    function, takes = where, takes_of(where)
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = ""
+    return Contract(
+        train=function,
+        name=getattr(function, "__qualname__", type(function).__name__),
+        takes=takes,
+        predict=extra.get("predict"),
+        privacy=extra.get("privacy"),
+        noisy=_takes_noise(function),
+        version=version or foreign.source_hash(function),
+        source=source,
+    )
+
+
+def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Contract:
+    path, colon, name = where.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        raise checks.FieldError(
+            "train", f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
+        )
+    found = module(path)
+    functions = [
+        each
+        for each, value in vars(found).items()
+        if inspect.isfunction(value) and not each.startswith("_")
+    ]
+    if not callable(getattr(found, name, None)):
+        raise checks.FieldError(
+            "train",
+            f"{{}}: {path} has no function {name!r}; it has"
+            f" {', '.join(functions) or 'none'}.{checks.nearest(name, functions)}",
+        )
+    function, source = getattr(found, name), Path(path).read_text()
+    resolved = str(Path(path).resolve())
+    predict = InFile(resolved, "predict") if hasattr(found, "predict") else None
+    return Contract(
+        train=InFile(resolved, name),
+        name=f"{Path(path).name}:{name}",
+        takes=takes_of(function),
+        predict=extra.get("predict") or predict,
+        privacy=extra.get("privacy") or getattr(found, "PRIVACY", None),
+        noisy=_takes_noise(function),
+        version=version or hashlib.sha256(source.encode()).hexdigest(),
+        source=source,
+        path=resolved,
+    )
+
+
+def takes_of(function: Callable) -> str:
+    """What a training function's third argument is: one of `TAKES`.
+
+    Raises: FieldError: it can't be called with images, labels and a key.
+    """
+    parameters = list(inspect.signature(function).parameters.values())
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, _EITHER)]
+    open_end = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    required = [p for p in places if p.default is p.empty]
+    needs = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if (len(places) < 2 and not open_end) or len(required) > 3 or needs:
+        raise checks.FieldError(
+            "train",
+            "Expected {} to take (images, labels, key), got"
+            f" {inspect.signature(function)}. Other arguments need defaults.",
+        )
+    if len(places) < 3:
+        return "key" if open_end else "nothing"
+    third = places[2]
+    if third.annotation in (int, "int") or third.name in SEEDS:
+        return "seed"
+    if third.name != "key" and third.default is not third.empty:
+        return "nothing"  # an option of the user's
+    return "key"
+
+
+_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _takes_noise(function: Callable) -> bool:
+    return NOISE in inspect.signature(function).parameters

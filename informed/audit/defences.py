@@ -1,0 +1,306 @@
+"""What stops it: each defence tried, with what it leaves to an attack and its cost.
+
+None of these is a guarantee: that the attacks here find less doesn't say that none
+finds more. Noise in training has a bound beside it (`noise`).
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from informed.audit import judging, limits, released, trials
+from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.audit.trials import Models, Trial
+from shadow import rounding
+from shadow.data import Examples
+from shadow.models import ShadowModels
+from shadow.release import Release
+from shadow.views import Layers
+
+_PRECISIONS = tuple(rounding.FORMATS)
+_NOISES = (1e-3, 1e-2, 1e-1)  # times each array's root mean square
+_INVERTED = 3  # targets
+_JUDGED = 8  # models whose accuracy is measured
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Bench:
+    """What defences are tried on.
+
+    Attributes:
+      models: as they are, undefended.
+      pool: all that is known to everyone.
+      baselines: see `judging`.
+      seconds_a_model: measured before.
+      template: what train returned once; None: it isn't kept.
+      clock: what is left of the time for all defences.
+    """
+
+    models: Models
+    pool: Examples
+    baselines: list[judging.Baseline]
+    seconds_a_model: float
+    template: Any
+    clock: limits.Clock
+
+    @property
+    def subject(self) -> Subject:
+        """What is audited."""
+        return self.models.subject
+
+
+def tried(
+    bench: Bench, undefended: Sequence[Trial], progress: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """All defences that apply, the undefended release first.
+
+    Returns: rows of name, about, attacks (judged), accuracy, why_not, guarantee.
+    """
+    whole = [t for t in undefended if t.name in ("inversion", "kernel", "closed form")]
+    rows = [
+        _row(bench, "as it is", "all weights, float32", whole, _accuracy(bench.models))
+    ]
+    steps: list[Callable[[], list[dict[str, Any]]]] = [
+        lambda: fewer_bits(bench, undefended),
+        lambda: fewer_layers(bench),
+        lambda: secret_seed(bench, progress),
+        lambda: noisy_release(bench),
+    ]
+    for step in steps:
+        if not bench.clock.left:
+            rows.append(_not_tried("the remaining defences", "", "out of time"))
+            break
+        rows += step()
+    return rows
+
+
+def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]]:
+    """The weights rounded."""
+    subject, layout = bench.subject, bench.subject.layout()
+    rows = []
+    inversion = next((t for t in undefended if t.name == "inversion"), None)
+    for precision in _PRECISIONS:
+        view = dataclasses.replace(
+            _columns(subject, [p.name for p in subject.weights_layout]),
+            precision=precision,
+            layout=layout,
+        )
+        with np.errstate(over="ignore"):
+            rounded = view(np.asarray(bench.models.released, np.float32))
+        if not np.isfinite(rounded).all():
+            why = "weights overflow this format"
+            rows.append(_not_tried(precision, f"weights rounded to {precision}", why))
+            continue
+        found = [trials.learned(bench.models, view=view)]
+        if inversion is not None and _affordable(bench, inversion):
+            found.append(_inverted(bench, rounded, precision))
+        rows.append(
+            _row(
+                bench,
+                precision,
+                f"weights rounded to {precision}",
+                found,
+                _accuracy_of(bench, rounded),
+            )
+        )
+    return rows
+
+
+def _affordable(bench: Bench, inversion: Trial) -> bool:
+    """Whether a few more inversions fit in a share of the time."""
+    if inversion.finished is None or not inversion.finished.any():
+        return False
+    each = inversion.seconds / len(inversion.finished)
+    return each * _INVERTED < bench.clock.left / (2 * len(_PRECISIONS))
+
+
+def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
+    """Inversion of the first targets' rounded weights."""
+    subject = bench.subject
+    layout, start = [], 0
+    for part in subject.weights_layout:
+        size = part.stop - part.start
+        layout.append(dataclasses.replace(part, start=start, stop=start + size))
+        start += size
+    view = Layers(params=start, precision=precision, layout=tuple(layout))
+    theta = subject.only(WEIGHTS)(bench.models.released)[:_INVERTED]
+    release = Release(
+        values=rounded[:_INVERTED],
+        view=view,
+        deviations=view.deviations(np.asarray(theta, np.float32)),
+    )
+    few = dataclasses.replace(bench.models, released=bench.models.released[:_INVERTED])
+    return trials.inversion(
+        few,
+        bench.seconds_a_model,
+        limit=bench.clock.left / 4,
+        release=release,
+    )
+
+
+def fewer_layers(bench: Bench) -> list[dict[str, Any]]:
+    """Only the last layer is released, or all but the first."""
+    arrays = bench.subject.weights_layout
+    matrices = [i for i, part in enumerate(arrays) if len(part.shape) > 1]
+    if len(matrices) < 2:
+        why = "the model has one layer"
+        return [_not_tried("fewer layers", "the last layer alone", why)]
+    last = [part.name for part in arrays[matrices[-2] + 1 :] if _size(part)]
+    rest = [part.name for part in arrays[matrices[0] + 1 :]]
+    rows = []
+    for name, names in {"last arrays": last, "without the first array": rest}.items():
+        if name != "last arrays" and names == last:
+            continue
+        trial = trials.learned(bench.models, view=_columns(bench.subject, names))
+        about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
+        rows.append(_row(bench, name, about, [trial], None))
+    return rows
+
+
+def secret_seed(bench: Bench, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The key is told to nobody, and each model has its own."""
+    about = "nobody is told the seed; every model has its own"
+    if bench.models.secret:
+        return []  # it is so already
+    shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
+    count = len(bench.models.released) + shadows
+    if not shadows or count * bench.seconds_a_model > bench.clock.left:
+        why = "no time for shadow models with seeds of their own"
+        return [_not_tried("secret seed", about, why)]
+    models = trials.train(
+        bench.subject,
+        targets=len(bench.models.released),
+        shadows=shadows,
+        secret=True,
+        progress=progress,
+    )
+    trial = trials.learned(models)
+    return [_row(bench, "secret seed", about, [trial], _accuracy(models))]
+
+
+def noisy_release(bench: Bench) -> list[dict[str, Any]]:
+    """Gaussian noise on the weights, once, after training; without a guarantee."""
+    subject, models = bench.subject, bench.models
+    if models.shadows is None:
+        why = "no shadow models in this time"
+        return [_not_tried("noise on the weights", "Gaussian, after training", why)]
+    view, rows = subject.only(WEIGHTS), []
+    own, shadows = view(models.released), view(models.shadows.weights)
+    sizes, start = np.empty(own.shape[1]), 0
+    for part in subject.weights_layout:
+        stop = start + part.stop - part.start
+        sizes[start:stop] = np.sqrt(np.mean(np.square(own[:, start:stop])))
+        start = stop
+    for scale in _NOISES:
+        if not bench.clock.left:
+            break
+        rng = np.random.default_rng(subject.seed)
+        noisy = [
+            (values + scale * sizes * rng.standard_normal(values.shape))
+            for values in (own, shadows)
+        ]
+        weights_only = dataclasses.replace(subject, answering=False)
+        changed = Models(
+            subject=weights_only,
+            released=noisy[0],
+            shadows=ShadowModels(
+                weights=noisy[1].astype(np.float32),
+                images=models.shadows.images,
+                labels=models.shadows.labels,
+            ),
+            secret=models.secret,
+            seconds=0.0,
+        )
+        about = f"noise of {scale:g} times each array's size, after training"
+        rows.append(
+            _row(
+                bench,
+                f"noise {scale:g}",
+                about,
+                [trials.learned(changed)],
+                _accuracy_of(bench, noisy[0]),
+            )
+        )
+    return rows
+
+
+def _columns(subject: Subject, names: Sequence[str]) -> Layers:
+    """The view of some arrays of the weights."""
+    layout = subject.layout()
+    wanted = {f"{WEIGHTS}/{name}" for name in names}
+    columns = [
+        np.arange(part.start, part.stop)
+        for part in layout
+        if part.name.split("/", 1)[1] in wanted
+    ]
+    return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
+
+
+def _size(part: Any) -> int:
+    return part.stop - part.start
+
+
+def _row(
+    bench: Bench,
+    name: str,
+    about: str,
+    found: Sequence[Trial],
+    accuracy: float | None,
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "about": about,
+        "attacks": [
+            judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
+            for t in found
+        ],
+        "accuracy": accuracy,
+        "guarantee": False,
+        "why_not": "",
+    }
+
+
+def _not_tried(name: str, about: str, why: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "about": about,
+        "attacks": [],
+        "accuracy": None,
+        "guarantee": False,
+        "why_not": why,
+    }
+
+
+def _accuracy(models: Models) -> float | None:
+    """Of the released models on public records, by their answers."""
+    subject = models.subject
+    if not subject.answering:
+        return None
+    answers = np.asarray(subject.only(ANSWERS)(models.released))
+    shape = (len(answers), len(subject.held_out), -1)
+    named = answers.reshape(shape).argmax(axis=-1)
+    return float(np.mean(named == subject.held_out.labels[None]))
+
+
+def _accuracy_of(bench: Bench, weights: np.ndarray) -> float | None:
+    """Of models with these weights, put back where train had them."""
+    subject = bench.subject
+    if not subject.answering or bench.template is None:
+        return None
+    shapes = [np.shape(part.array) for part in released.parts(bench.template)]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    call, right = subject.call(), []
+    for theta in weights[:_JUDGED]:
+        pieces = np.split(np.asarray(theta), ends)
+        arrays = [a.reshape(s) for a, s in zip(pieces, shapes, strict=True)]
+        model = released.replaced(bench.template, arrays)
+        try:
+            with np.errstate(all="ignore"):
+                scores = np.asarray(call.answers(model, subject.held_out.images))
+        except (ValueError, ArithmeticError):
+            right.append(0.0)  # so changed that it answers no more
+            continue
+        right.append(np.mean(scores.argmax(axis=1) == subject.held_out.labels))
+    return float(np.mean(right))

@@ -1,0 +1,173 @@
+"""What an audit, or a run, has to say: numbers as strict JSON, pictures for the page.
+
+The numbers hold no record: they are what is left of a report with `redact`. Tables of
+records and guesses, and pictures, are in `Document.pictures` and go to the page alone.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import math
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadow import files
+
+SCHEMA = "document.schema.json"
+_ATTACK_COLUMNS = (
+    "name",
+    "sees",
+    "knows",
+    "tried",
+    "targets",
+    "finished",
+    "mse_mean",
+    "mse_median",
+    "ssim",
+    "labels_right",
+    "certified",
+    "certified_wrong",
+    "tpr",
+    "trainings",
+    "seconds",
+    "why_not",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Document:
+    """The result of an audit, or of a run.
+
+    Attributes:
+      values: JSON-able and finite; see the schema beside this file.
+      pictures: records and guesses; empty where there are none.
+    """
+
+    values: Mapping[str, Any]
+    pictures: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def redacted(self) -> dict[str, Any]:
+        """The values without the records' labels."""
+        rows = [
+            {k: v for k, v in row.items() if k != "label"}
+            for row in self.values["records"]
+        ]
+        return {**self.values, "records": rows}
+
+    @property
+    def json(self) -> str:
+        """Strict JSON: numbers, and the labels of the records; no record itself."""
+        return files.as_json(self.values).decode()
+
+    @property
+    def csv(self) -> str:
+        """One line a record and attack, tidy: record, label, attack, mse, ..."""
+        return self._csv(("record", "label"))
+
+    @property
+    def redacted_csv(self) -> str:
+        """The same without labels."""
+        return self._csv(("record",))
+
+    def _csv(self, about: tuple[str, ...]) -> str:
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
+        for row in self.values["records"]:
+            for attack, error in row["mse"].items():
+                certified = row["certified"] if attack == "inversion" else None
+                line = [*(row[name] for name in about), attack, error]
+                line += [row["without_release_mse"], certified]
+                writer.writerow(["" if v is None else v for v in line])
+        return stream.getvalue()
+
+    @property
+    def attacks_csv(self) -> str:
+        """One line an attack."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        rates = ("success", "exact")
+        writer.writerow([*_ATTACK_COLUMNS, *(f"{r}_{e}" for r in rates for e in _ENDS)])
+        for row in self.values["attacks"]:
+            line = [row[name] for name in _ATTACK_COLUMNS]
+            for name in rates:
+                rate = row[name] or {}
+                line += [rate.get(end) for end in _ENDS]
+            writer.writerow(["" if v is None else v for v in line])
+        return stream.getvalue()
+
+    def html(self, *, redact: bool = False) -> str:
+        """The page.
+
+        Args:
+          redact: numbers only, no record and no guess.
+        """
+        from informed.report import page  # which reads documents
+
+        return page.render(self, redact=redact)
+
+    def save(self, path: str | os.PathLike, *, redact: bool = False) -> Path:
+        """Write .html, .json or .csv, by the end of the name.
+
+        Raises: ValueError: another end.
+        """
+        file = Path(path)
+        if file.suffix in (".html", ".htm"):
+            content = self.html(redact=redact)
+        elif file.suffix == ".json":
+            content = files.as_json(self.redacted).decode() if redact else self.json
+        elif file.suffix == ".csv":
+            content = self.redacted_csv if redact else self.csv
+        else:
+            raise ValueError(
+                f"Expected a name that ends in .html, .json or .csv, got {file.name!r}."
+            )
+        files.write_bytes(file, content.encode())
+        return file
+
+    def _repr_html_(self) -> str:
+        """Shown in a notebook, in a frame of its own: the page brings its style."""
+        from html import escape
+
+        return (
+            f'<iframe srcdoc="{escape(self.html(), quote=True)}" width="100%"'
+            ' height="800" style="border:0" title="audit"></iframe>'
+        )
+
+    def __str__(self) -> str:
+        from informed.report import words
+
+        return " ".join(words.answer(self.values))
+
+
+_ENDS = ("successes", "trials", "rate", "low", "high")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of `Document.values`."""
+    text = resources.files("informed.audit").joinpath(SCHEMA).read_text()
+    return json.loads(text)
+
+
+def finite(value: Any) -> Any:
+    """Plain values for JSON: NaN and infinity become None, arrays lists."""
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return finite(value.tolist())
+    if isinstance(value, np.generic):
+        return finite(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)

@@ -1,0 +1,249 @@
+"""What attacks found, against the truth and against the best guesses without a release.
+
+Baselines that no adversary can beat without the release: the public record that is
+nearest to the target, chosen with knowledge of the target; for tables also each column
+guessed from all the other columns of the target itself. An attack succeeds at a target
+where its guess is nearer than all of these.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from skimage.metrics import structural_similarity
+
+from informed import metrics
+from informed.audit.subject import Subject
+from informed.audit.trials import Trial
+from shadow.data import Examples
+
+EXACT = 1e-6  # MSE of values in [0, 1]
+FALSE_POSITIVES = 0.01
+_SMALLEST_WINDOW = 3
+_OTHERS = 500
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """A guess at every target without the release.
+
+    Attributes:
+      name: of it.
+      about: what it knows.
+      images: (targets, ...).
+      mse: (targets,).
+      oracle: whether it is chosen with knowledge of the target.
+    """
+
+    name: str
+    about: str
+    images: np.ndarray
+    mse: Float[np.ndarray, " targets"]
+    oracle: bool
+
+
+def baselines(
+    targets: Examples, pool: Examples, *, table: bool = False
+) -> list[Baseline]:
+    """All of them; the last ones are oracles.
+
+    Args:
+      targets: the truth.
+      pool: all that is known to everyone.
+      table: whether the examples are rows of a table.
+    """
+    flat = pool.images.reshape(len(pool), -1).astype(np.float64)
+    mean = np.broadcast_to(pool.images.mean(axis=0), targets.images.shape)
+    of_label = mean.copy()
+    for i, label in enumerate(targets.labels):
+        members = pool.labels == label
+        if members.any():
+            of_label[i] = pool.images[members].mean(axis=0)
+    nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
+    found = [
+        ("mean record", "no release; public records", mean, False),
+        ("mean of the label", "no release; the label", of_label, False),
+        (
+            "nearest public record",
+            "no release; chosen with knowledge of the target",
+            nearest,
+            True,
+        ),
+    ]
+    if table:
+        guess = _imputed(flat, targets.images.reshape(len(targets), -1))
+        found.append(
+            (
+                "imputed",
+                "no release; each column from all other columns of the target",
+                guess.reshape(targets.images.shape),
+                True,
+            )
+        )
+    return [
+        Baseline(
+            name=name,
+            about=about,
+            images=np.asarray(images, np.float32),
+            mse=metrics.mse(targets.images, np.asarray(images, np.float32)),
+            oracle=oracle,
+        )
+        for name, about, images, oracle in found
+    ]
+
+
+def known_to_all(subject: Subject) -> Examples:
+    """D_- and the public records."""
+    parts = (subject.fixed, subject.split.shadow, subject.held_out)
+    return dataclasses.replace(
+        subject.fixed,
+        images=np.concatenate([part.images for part in parts]),
+        labels=np.concatenate([part.labels for part in parts]),
+    )
+
+
+def _imputed(pool: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Each column from the others, by ridge regression on the pool."""
+    mean = pool.mean(axis=0)
+    centred, asked = pool - mean, targets.astype(np.float64) - mean
+    gram = centred.T @ centred + 1e-3 * np.eye(pool.shape[1])
+    guesses = np.empty_like(asked)
+    for column in range(pool.shape[1]):
+        others = np.arange(pool.shape[1]) != column
+        slopes = np.linalg.solve(gram[np.ix_(others, others)], gram[others, column])
+        guesses[:, column] = asked[:, others] @ slopes
+    return np.clip(guesses + mean, 0, 1)
+
+
+def summary(baseline: Baseline) -> dict[str, Any]:
+    """A row of the comparison of attacks."""
+    return {
+        "name": baseline.name,
+        "about": baseline.about,
+        "oracle": baseline.oracle,
+        "mse_mean": float(baseline.mse.mean()),
+        "mse_median": float(np.median(baseline.mse)),
+    }
+
+
+def thresholds(found: list[Baseline]) -> Float[np.ndarray, " targets"]:
+    """What an attack has to be nearer than: the best oracle's MSE of each target."""
+    return np.min([each.mse for each in found if each.oracle], axis=0)
+
+
+def errors(trial: Trial, truth: Examples) -> Float[np.ndarray, " attempted"]:
+    """MSE of each guess; infinite where there is none."""
+    if trial.images is None:
+        return np.empty(0)
+    count = len(trial.images)
+    found = metrics.mse(truth.images[:count], np.clip(trial.images, 0, 1))
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def judge(
+    trial: Trial, targets: Examples, pool: Examples, found: list[Baseline]
+) -> dict[str, Any]:
+    """One row of the comparison of attacks: JSON-able, None for what isn't known.
+
+    Args:
+      targets: the truth.
+      pool: all that is known to everyone.
+      found: guesses at the same targets.
+
+    Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
+      mse_median over finished ones; ssim; labels_right; success, exact, certified,
+      certified_wrong; tpr, at one false positive in a hundred.
+    """
+    about = {
+        "name": trial.name,
+        "about": trial.about,
+        "sees": trial.sees,
+        "knows": trial.knows,
+        "tried": trial.images is not None,
+        "why_not": trial.why_not,
+        "trainings": trial.trainings,
+        "seconds": round(trial.seconds, 2),
+    }
+    if trial.images is None:
+        return about | dict.fromkeys(_MEASURED)
+    truth, count = targets, len(trial.images)
+    assert trial.finished is not None
+    each = errors(trial, truth)
+    done = trial.finished & np.isfinite(each)
+    labels = trial.labels
+    certified = trial.certified
+    succeeded = done & (each < thresholds(found)[:count])
+    return about | {
+        "targets": count,
+        "finished": int(done.sum()),
+        "mse_mean": float(each[done].mean()) if done.any() else None,
+        "mse_median": _finite(np.median(each)) if count else None,
+        "ssim": ssim(truth.images[:count][done], trial.images[done]),
+        "labels_right": None
+        if labels is None
+        else int((labels == truth.labels[:count]).sum()),
+        "success": dataclasses.asdict(metrics.success_rate(succeeded)),
+        "exact": dataclasses.asdict(metrics.success_rate(done & (each <= EXACT))),
+        "certified": None if certified is None else int(certified.sum()),
+        "certified_wrong": None
+        if certified is None
+        else int((certified & ~(each <= EXACT)).sum()),
+        "tpr": recognised(trial, truth, pool),
+    }
+
+
+_MEASURED = (
+    "targets",
+    "finished",
+    "mse_mean",
+    "mse_median",
+    "ssim",
+    "labels_right",
+    "success",
+    "exact",
+    "certified",
+    "certified_wrong",
+    "tpr",
+)
+
+
+def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
+    """True-positive rate of "the guess is so near to a record that it is the target".
+
+    At the distance at which one public record in a hundred is taken for the target.
+    """
+    assert trial.images is not None
+    assert trial.finished is not None
+    done = trial.finished
+    if not done.any():
+        return 0.0
+    count = len(trial.images)
+    guesses = trial.images[done].reshape(done.sum(), -1).astype(np.float64)
+    own = truth.images[:count][done].reshape(done.sum(), -1)
+    rows = np.random.default_rng(0).permutation(len(others))[:_OTHERS]
+    pool = others.images[rows].reshape(len(rows), -1)
+    to_own = np.mean((guesses - own) ** 2, axis=1)
+    to_others = np.concatenate([np.mean((pool - g) ** 2, axis=1) for g in guesses])
+    distance = np.quantile(to_others, FALSE_POSITIVES, method="lower")
+    return float(np.sum(to_own < distance) / count)
+
+
+def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
+    """Mean structural similarity; None for tables and pictures under three pixels."""
+    height, width = truth.shape[1:3]
+    window = min(7, height, width)
+    window -= 1 - window % 2
+    if window < _SMALLEST_WINDOW or not len(truth):
+        return None
+    values = [
+        structural_similarity(
+            t, np.clip(g, 0, 1), data_range=1.0, channel_axis=-1, win_size=window
+        )
+        for t, g in zip(truth, guesses, strict=True)
+    ]
+    return float(np.mean(values))
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,56 @@
+"""Time limits for what can't be asked to hurry."""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+
+class OutOfTimeError(RuntimeError):
+    """What was begun isn't finished in its time."""
+
+
+@contextlib.contextmanager
+def seconds(limit: float) -> Iterator[None]:
+    """Raise OutOfTimeError inside, some time after `limit` seconds.
+
+    A computation of XLA's isn't interrupted, but ended after. Outside of a process's
+    main thread, and where there are no signals, nothing is interrupted.
+    """
+    usable = hasattr(signal, "setitimer") and (
+        threading.current_thread() is threading.main_thread()
+    )
+    if not usable or limit == float("inf"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTimeError(f"Not finished in {limit:.0f} s.")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(limit, 1e-3))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class Clock:
+    """What is left of a time."""
+
+    def __init__(self, limit: float) -> None:
+        self._end = time.monotonic() + limit
+        self._started = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds, at least 0."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> float:
+        """Seconds."""
+        return time.monotonic() - self._started

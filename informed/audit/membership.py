@@ -1,0 +1,153 @@
+"""Membership beside reconstruction: who was in, of two known candidates or by its loss.
+
+Knowing a record and asking whether it was in is another question than reading it out.
+It is here for comparison: most tools answer this one alone.
+"""
+
+import dataclasses
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from informed import metrics
+from informed.attacks.membership import RetrainingMembership
+from informed.audit import limits
+from informed.audit.subject import CANARIES
+from informed.audit.trials import ALL_BUT_ONE, SEED, Models
+from shadow.data import Examples
+
+_CONFIDENCE = 0.95
+
+
+def of_two(models: Models, *, limit: float, draws: int = 16) -> dict[str, Any]:
+    """Which of two candidates was trained on: train with both and compare.
+
+    The other candidate is a public record, of the same label where there is one.
+
+    Returns: about, knows, rate (a share with its interval), seconds, why_not.
+    """
+    targets, subject = models.targets, models.subject
+    words = {
+        "name": "membership, of two candidates",
+        "about": "train with each candidate and compare the weights",
+        "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
+    }
+    others = of_same_label(subject.split.shadow, targets, subject.seed)
+    # Heads or tails for every release, though the truth is always the released target.
+    coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
+    pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
+    attack, started = RetrainingMembership(draws=draws), time.monotonic()
+    try:
+        with limits.seconds(limit):
+            chosen = attack(
+                models.weights,
+                models.knowledge(),
+                pair,
+                key=jax.random.key(subject.seed),
+            )
+    except limits.OutOfTimeError as error:
+        return {**words, "rate": None, "seconds": limit, "why_not": str(error)}
+    rate = metrics.success_rate(np.asarray(chosen) == coins)
+    return {
+        **words,
+        "rate": dataclasses.asdict(rate),
+        "seconds": round(time.monotonic() - started, 2),
+        "why_not": "",
+    }
+
+
+def _swapped(first: Examples, second: Examples, coins: np.ndarray) -> Examples:
+    """The first where the coin is 0, the second where it is 1."""
+    heads = coins.astype(bool)
+    return dataclasses.replace(
+        first,
+        images=np.where(heads[:, None, None, None], second.images, first.images),
+        labels=np.where(heads, second.labels, first.labels),
+    )
+
+
+def of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
+    """One record of the pool for each target, of its label where there is one."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for label in targets.labels:
+        members = np.flatnonzero(pool.labels == label)
+        rows.append(rng.choice(members if len(members) else np.arange(len(pool))))
+    return pool.take(np.array(rows))
+
+
+def by_scores(models: Models) -> dict[str, Any]:
+    """Membership by the scores of models that can be asked; see `audited`."""
+    targets = models.targets
+    if not models.subject.answering or models.shadows is None:
+        return _WORDS | {"why_not": "it needs models that can be asked, and shadows"}
+    view = models.subject.only(CANARIES)
+    classes = models.subject.fixed.num_classes
+    return audited(
+        _scores(view(models.released), targets, classes),
+        _scores(view(models.shadows.weights), targets, classes),
+    )
+
+
+_WORDS: dict[str, Any] = {
+    "name": "membership, by scores",
+    "about": "the score of each target's label, with and without it (jax-privacy)",
+    "knows": "the record; shadow models",
+    "auc": None,
+    "epsilon": None,
+    "why_not": "",
+}
+
+
+def audited(
+    of_released: Float[np.ndarray, "targets targets"],
+    of_shadows: Float[np.ndarray, "models targets"],
+) -> dict[str, Any]:
+    """Membership by scores, and what epsilon they imply, by jax-privacy's auditor.
+
+    A score is taken beside its mean and deviation over shadow models, which didn't
+    train on the record. In: the model that did. Out: the next target's model, so that
+    every model counts once on each side.
+
+    Args:
+      of_released: log-probability of each target's label (columns) under each model.
+      of_shadows: the same under shadow models.
+    Returns: name, about, knows, auc, epsilon (at least so much, with a confidence of 95
+      %; relation "replace_one"), or why_not.
+    """
+    if len(of_released) < 2:
+        return _WORDS | {"why_not": "it needs two targets"}
+    try:
+        from jax_privacy import auditing
+    except ImportError:
+        why = "jax-privacy isn't installed: pip install 'informed-adversary[privacy]'"
+        return _WORDS | {"why_not": why}
+    centre, scale = of_shadows.mean(axis=0), of_shadows.std(axis=0) + 1e-9
+    scores = (of_released - centre) / scale
+    own = np.arange(len(scores))
+    auditor = auditing.CanaryScoreAuditor(
+        scores[own, own], scores[own, np.roll(own, 1)]
+    )
+    epsilon = float(auditor.epsilon_clopper_pearson(1 - _CONFIDENCE))
+    return _WORDS | {"auc": float(auditor.attack_auroc()), "epsilon": epsilon}
+
+
+def _scores(answers: np.ndarray, targets: Examples, classes: int) -> np.ndarray:
+    """(models, targets): log-probability of each target's label.
+
+    The answers are to all targets of the split, of which the first are asked about.
+    """
+    values = np.asarray(answers, np.float64).reshape(len(answers), -1, classes)
+    values = values[:, : len(targets)]
+    return log_probabilities(values)[:, np.arange(len(targets)), targets.labels]
+
+
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Scores (..., classes), probabilities or any others, as log-probabilities."""
+    sums = scores.sum(axis=-1)
+    if (scores >= 0).all() and np.abs(sums - 1).max() < 1e-3:
+        return np.log(np.maximum(scores, 1e-12))
+    return np.asarray(jax.nn.log_softmax(scores, axis=-1))

@@ -1,0 +1,249 @@
+"""Training with noise: an attack and its bound on one axis.
+
+For a training function that takes `noise_multiplier` and says in PRIVACY what its steps
+are. Played is the game that bounds are about: one of m candidate records was trained
+on, each as likely as the others, so that kappa = 1/m; the adversary, who knows
+everything but the noise, the sample and the seed, names one from the released weights.
+
+The attack trains models on each candidate, without noise for the directions in which
+their weights differ, with noise for how they scatter along these, and names the
+likeliest (a Gaussian of one covariance). The bound is that of DP-SGD as PRIVACY
+describes it. It holds if the function does what PRIVACY says, which nobody checks here.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import dp
+from dp import accounting, rates
+from informed import metrics
+from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from shadow import checks
+from shadow.data import Examples
+
+RELATION = "zero_out"
+DELTA = 1e-5
+CANDIDATES = 4
+_FACTORS = (0.1, 0.25, 1.0, 2.5)  # times the noise that PRIVACY names
+LEARNT, PLAYED = 24, 20  # models a candidate
+_FIELDS = ("noise_multiplier", "steps", "sampling_probability", "clip_norm")
+
+
+def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
+    """DP-SGD as PRIVACY describes it, at a noise multiplier.
+
+    Raises: FieldError: a field is missing, unknown, or has no such value.
+    """
+    for name in privacy:
+        checks.choice("PRIVACY", name, _FIELDS)
+    if "steps" not in privacy:
+        raise checks.FieldError("PRIVACY", "{} lacks steps, the number of noisy steps.")
+    return dp.PoissonGaussian(
+        noise_multiplier=sigma,
+        sampling_probability=float(privacy.get("sampling_probability", 1.0)),
+        steps=privacy["steps"],
+        relation=RELATION,
+    )
+
+
+def measured(
+    subject: Subject,
+    *,
+    threshold: float,
+    limit: float,
+    seconds_a_model: float,
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Attack and bound over noise multipliers.
+
+    Args:
+      threshold: how often a reconstruction may succeed, for the least noise.
+      limit: seconds.
+    Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
+      bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
+      is the threshold; why_not.
+    """
+    contract = subject.contract
+    privacy = contract.privacy
+    if privacy is None:
+        why = "the training function declares no PRIVACY, so nothing bounds any attack"
+        return {"rows": [], "why_not": why}
+    kappa = 1 / CANDIDATES
+    found: dict[str, Any] = {
+        "relation": RELATION,
+        "kappa": kappa,
+        "candidates": CANDIDATES,
+        "delta": DELTA,
+        "threshold": threshold,
+        "privacy": {k: float(v) for k, v in privacy.items()},
+        "rows": [],
+        "calibrated": calibrated(privacy, threshold, kappa),
+        "why_not": "",
+    }
+    own = float(privacy.get("noise_multiplier", 1.0))
+    each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
+    affordable = int(limit / max(each, 1e-9))
+    if affordable < 1:
+        return found | {"why_not": "no time for the game: give it more --minutes"}
+    sigmas = [own * f for f in _FACTORS] if contract.noisy else [own]
+    if not contract.noisy:
+        found["why_not"] = (
+            "train takes no keyword noise_multiplier: only its own noise is tried"
+        )
+    nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / own)))
+    started = time.monotonic()
+    chosen, quiet = apart(subject.split.test, subject.split.shadow), None
+    if contract.noisy:
+        without = subject.factory("shadow", noise=0.0)
+        quiet = np.asarray(without.train(chosen), np.float64)
+    for sigma in sorted(nearest_first[:affordable]):
+        if time.monotonic() - started > limit:
+            found["why_not"] = "out of time before the largest noise"
+            break
+        progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
+        found["rows"].append(_play(subject, privacy, sigma, chosen, quiet))
+    return found
+
+
+def row(
+    privacy: Mapping[str, Any], sigma: float, right: np.ndarray, accuracy: float | None
+) -> dict[str, Any]:
+    """One noise multiplier: what was measured, and the bound.
+
+    Args:
+      right: (trials,) bool, whether the candidate was named.
+    """
+    run = mechanism(privacy, sigma)
+    gamma = float(dp.rero_bound(run, kappa=1 / CANDIDATES).gamma)
+    rate = metrics.success_rate(right)
+    return {
+        "noise_multiplier": sigma,
+        "epsilon": accounting.epsilon(run, DELTA),
+        "success": dataclasses.asdict(rate),
+        "bound": gamma,
+        "violation": rates.violation(rate.successes, rate.trials, gamma),
+        "accuracy": accuracy,
+    }
+
+
+def game(
+    train: Callable[[Examples, np.ndarray], np.ndarray],
+    candidates: Examples,
+    quiet: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Play it.
+
+    Args:
+      train: (targets, numbers of the models) -> weights; the numbers decide the noise,
+        which is fresh for every one of them.
+      candidates: as many as `CANDIDATES`.
+      quiet: (candidates, params), weights without noise; None: not to be had.
+    Returns: (trials,) bool, whether the candidate was named; weights of these models.
+    """
+    labels = np.repeat(np.arange(len(candidates)), LEARNT)
+    truth = np.repeat(np.arange(len(candidates)), PLAYED)
+    theta = train(candidates.take(labels), np.arange(len(labels)))
+    asked = train(candidates.take(truth), len(labels) + np.arange(len(truth)))
+    return likeliest(theta, labels, asked, quiet) == truth, asked
+
+
+def _play(
+    subject: Subject,
+    privacy: Mapping[str, Any],
+    sigma: float,
+    candidates: Examples,
+    quiet: np.ndarray | None,
+) -> dict[str, Any]:
+    """The game with a training function, and the accuracy of its models."""
+    noise = sigma if subject.contract.noisy else None
+    factory = subject.factory("released", answers=True, secret=True, noise=noise)
+    view, answers = subject.only(WEIGHTS), []
+
+    def train(targets: Examples, ids: np.ndarray) -> np.ndarray:
+        made = np.asarray(factory.train(targets, ids=ids))
+        if subject.answering:
+            answers.append(subject.only(ANSWERS)(made))
+        return np.asarray(view(made), np.float64)
+
+    right, _ = game(train, candidates, quiet)
+    accuracy = None
+    if subject.answering:
+        shape = (len(answers[-1]), len(subject.held_out), -1)
+        chosen = answers[-1].reshape(shape).argmax(axis=-1)
+        accuracy = float(np.mean(chosen == subject.held_out.labels[None]))
+    return row(privacy, sigma, right, accuracy)
+
+
+def likeliest(
+    theta: np.ndarray, labels: np.ndarray, asked: np.ndarray, quiet: np.ndarray | None
+) -> np.ndarray:
+    """The class of each row of `asked`, by a Gaussian a class of one covariance.
+
+    Args:
+      theta, labels: what it learns from.
+      quiet: (classes, params), means without noise, for the directions that count;
+        None: the means of theta.
+    """
+    classes = np.unique(labels)
+    means = np.stack([theta[labels == c].mean(axis=0) for c in classes])
+    centres = means if quiet is None else quiet
+    _, lengths, directions = np.linalg.svd(
+        centres - centres.mean(axis=0), full_matrices=False
+    )
+    kept = directions[lengths > 1e-9 * max(lengths[0], 1e-300)]
+    if not len(kept):
+        return np.zeros(len(asked), int)
+    low, seen = theta @ kept.T, asked @ kept.T
+    middle = np.stack([low[labels == c].mean(axis=0) for c in classes])
+    residuals = low - middle[np.searchsorted(classes, labels)]
+    covariance = residuals.T @ residuals / max(len(low) - len(classes), 1)
+    ridge = 1e-6 * np.trace(covariance) / len(covariance) + 1e-300
+    inverse = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))
+    apart = seen[:, None] - middle[None]
+    distances = np.einsum("ijk,kl,ijl->ij", apart, inverse, apart)
+    return classes[distances.argmin(axis=1)]
+
+
+def apart(targets: Examples, public: Examples) -> Examples:
+    """Candidates: a target, and public records of other labels where there are any."""
+    rows: list[int] = []
+    seen = {int(targets.labels[0])}
+    for fresh in (True, False):
+        for i, label in enumerate(public.labels):
+            if len(rows) == CANDIDATES - 1:
+                break
+            if (int(label) not in seen) == fresh and i not in rows:
+                rows.append(i)
+                seen.add(int(label))
+    others = public.take(np.array(rows))
+    return dataclasses.replace(
+        targets,
+        images=np.concatenate([targets.images[:1], others.images]),
+        labels=np.append(targets.labels[:1], others.labels),
+    )
+
+
+def calibrated(
+    privacy: Mapping[str, Any], threshold: float, kappa: float
+) -> dict[str, Any] | None:
+    """The least noise whose bound is the threshold; None where none is enough."""
+    if not kappa < threshold < 1:
+        return None
+    found = dp.calibrate(
+        threshold,
+        kappa=kappa,
+        steps=privacy["steps"],
+        relation=RELATION,
+        sampling_probability=float(privacy.get("sampling_probability", 1.0)),
+        delta=DELTA,
+    )
+    epsilon = found.epsilon
+    return {
+        "noise_multiplier": found.noise_multiplier,
+        "epsilon": epsilon if np.isfinite(epsilon) else None,
+        "bound": float(found.bound.gamma),
+    }

@@ -1,0 +1,211 @@
+"""Which records: the targets, worst first, and what would have told who falls.
+
+Cheap indicators of a record, none of which needs an attack:
+
+influence    how far theta moves if the record takes the place of the mean record
+leverage     x^T (X^T X + ridge)^-1 x in the features
+outlierness  distance to the nearest other record
+loss         under the model that was trained on it
+
+Each is held against how well an attack did (Spearman's rank correlation), so that one
+knows whether a ranking of all records by it is worth anything.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from informed import metrics
+from informed.audit import judging, membership
+from informed.audit.subject import CANARIES, WEIGHTS
+from informed.audit.trials import Models, Trial
+from shadow.data import Examples
+from shadow.parallel import Runs
+from shadow.training.algorithm import Draw
+
+_RIDGE = 1e-2  # of the mean variance
+_FEWEST = 5  # targets for a correlation
+INDICATORS = {
+    "influence": "how far the weights move if the record replaces the mean record",
+    "leverage": "leverage in the features",
+    "outlierness": "distance to the nearest other record",
+    "loss": "loss under the model that was trained on it",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The targets and the indicators.
+
+    Attributes:
+      rows: one a target, worst first; JSON-able.
+      order: positions of the targets, worst first.
+      indicators: name -> about, correlation with the error, p-value, targets.
+      by: name of the attack that the order and the correlations are of.
+    """
+
+    rows: list[dict[str, Any]]
+    order: list[int]
+    indicators: dict[str, dict[str, Any]]
+    by: str
+
+
+def rank(
+    truth: Examples,
+    ids: np.ndarray,
+    trials: list[Trial],
+    baselines: list[judging.Baseline],
+    found: dict[str, np.ndarray],
+) -> Ranking:
+    """Rank the targets by the least error of any attack on one unknown record.
+
+    Args:
+      truth: the targets.
+      ids: their places in the data.
+      trials, baselines: of these targets.
+      found: indicators by name; see `indicators`.
+    """
+    by_attack = {
+        t.name: judging.errors(t, truth) for t in trials if t.images is not None
+    }
+    best = np.full(len(truth), np.inf)
+    for name, each in by_attack.items():
+        if name != "two missing":
+            best[: len(each)] = np.minimum(best[: len(each)], each)
+    least = judging.thresholds(baselines)
+    order = np.argsort(best, kind="stable")
+    certified = next((t.certified for t in trials if t.name == "inversion"), None)
+    rows = []
+    for i in order:
+        attacks = {
+            name: _number(errors[i]) if i < len(errors) else None
+            for name, errors in by_attack.items()
+        }
+        rows.append(
+            {
+                "record": int(ids[i]),
+                "label": int(truth.labels[i]),
+                "best_mse": _number(best[i]),
+                "without_release_mse": float(least[i]),
+                "certified": bool(certified[i])
+                if certified is not None and i < len(certified)
+                else None,
+                "mse": attacks,
+                **{name: float(values[i]) for name, values in found.items()},
+            }
+        )
+    name = max(by_attack, key=_spread_of(by_attack), default="")
+    return Ranking(
+        rows=rows,
+        order=[int(i) for i in order],
+        indicators=_predictive(found, by_attack.get(name, np.empty(0))),
+        by=name,
+    )
+
+
+def indicators(models: Models) -> dict[str, np.ndarray]:
+    """Name -> (targets,); those that can be had."""
+    subject, targets = models.subject, models.targets
+    pool = judging.known_to_all(subject)
+    found = geometry(targets, pool, len(subject.fixed))
+    if not models.secret and subject.deterministic:
+        found["influence"] = influence(models)
+    if subject.answering:
+        answers = subject.only(CANARIES)(models.released)
+        values = np.asarray(answers, np.float64)
+        values = values.reshape(len(values), -1, subject.fixed.num_classes)
+        logs = membership.log_probabilities(values)
+        rows = np.arange(len(targets))
+        found["loss"] = -logs[rows, rows, targets.labels]
+    return found
+
+
+def geometry(targets: Examples, pool: Examples, count: int) -> dict[str, np.ndarray]:
+    """Indicators that need no model.
+
+    Args:
+      pool: other records.
+      count: size of a training set.
+    """
+    flat = pool.images.reshape(len(pool), -1).astype(np.float64)
+    own = targets.images.reshape(len(targets), -1).astype(np.float64)
+    mean = flat.mean(axis=0)
+    covariance = np.cov(flat, rowvar=False).reshape(flat.shape[1], -1)
+    ridge = _RIDGE * np.trace(covariance) / len(covariance) + 1e-12
+    inverse = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))
+    return {
+        "leverage": np.einsum("ij,jk,ik->i", own - mean, inverse, own - mean) / count,
+        "outlierness": metrics.nearest_neighbours(targets.images, pool.images).mse,
+    }
+
+
+def influence(models: Models) -> np.ndarray:
+    """How far weights are from those after training on the mean record of the label."""
+    subject, targets = models.subject, models.targets
+    labels = np.unique(targets.labels)
+    pool = judging.known_to_all(subject)
+    means = np.stack(
+        [
+            pool.images[pool.labels == label].mean(axis=0)
+            if (pool.labels == label).any()
+            else pool.images.mean(axis=0)
+            for label in labels
+        ]
+    )
+    key = models.knowledge().training_key
+    runs = Runs(
+        subject.algorithm(),
+        (subject.fixed.images, subject.fixed.labels),
+        lambda _: Draw(key=key),
+        width=len(labels),
+    )
+    at_means = runs(means[:, None], labels[:, None], np.zeros(len(labels), int))
+    own = subject.only(WEIGHTS)(models.released)
+    return np.linalg.norm(
+        own - at_means[np.searchsorted(labels, targets.labels)], axis=1
+    )
+
+
+def _spread_of(by_attack: dict[str, np.ndarray]) -> Any:
+    """Which attack's errors tell records apart: one that isn't the same for nearly all.
+
+    Exact inversions all have the same rank; the learned attacks grade.
+    """
+
+    def spread(name: str) -> float:
+        values = by_attack[name]
+        if len(values) < _FEWEST or not np.isfinite(values).all():
+            return -1.0
+        return len(np.unique(np.maximum(values, judging.EXACT))) / len(values)
+
+    return spread
+
+
+def _predictive(
+    found: dict[str, np.ndarray], errors: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """How well each indicator ranks: high values for small errors give +1."""
+    result = {}
+    for name, about in INDICATORS.items():
+        values = found.get(name)
+        correlation = p_value = None
+        count = min(len(errors), 0 if values is None else len(values))
+        if values is not None and count >= _FEWEST:
+            some, graded = values[:count], np.maximum(errors[:count], judging.EXACT)
+            if np.ptp(some) > 0 and np.ptp(graded) > 0:
+                spearman = stats.spearmanr(some, -graded)
+                correlation = float(spearman.statistic)
+                p_value = float(spearman.pvalue)
+        result[name] = {
+            "about": about,
+            "correlation": correlation,
+            "p_value": p_value,
+            "targets": int(count),
+        }
+    return result
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

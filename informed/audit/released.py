@@ -1,0 +1,221 @@
+"""What a training function returns, as named arrays: all that is taken for released.
+
+tree of arrays       its leaves
+PyTorch              parameters and buffers (running statistics are released too); the
+                     prefixes of wrappers, `_module.` and `_orig_mod.`, are cut off
+scikit-learn         fitted arrays of floats (`coef_`, `coefs_`, `mean_`, ...), also of
+                     the steps of a pipeline and the members of an ensemble
+
+Nothing is imported here: an object of PyTorch's or scikit-learn's brings its library.
+"""
+
+import copy
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from shadow import checks
+
+PREFIXES = ("_module.", "_orig_mod.", "module.")
+
+
+class Part(NamedTuple):
+    """One array: its name, and itself."""
+
+    name: str
+    array: Any
+
+
+def parts(result: Any) -> list[Part]:
+    """The arrays of what was returned, in a fixed order; traced ones too.
+
+    Raises: FieldError: there is no array in it.
+    """
+    found = _parts(result)
+    if not found:
+        raise checks.FieldError(
+            "train",
+            "Expected {} to return arrays, a PyTorch module or state_dict, or a fitted"
+            f" estimator; got {type(result).__name__} without any array.",
+        )
+    return found
+
+
+def _parts(result: Any) -> list[Part]:
+    if is_torch(result):
+        result = result.state_dict()
+    if is_estimator(result):
+        return _of_estimator(result, "")
+    paths, _ = jax.tree_util.tree_flatten_with_path(result)
+    found = []
+    for path, leaf in paths:
+        name = jax.tree_util.keystr(path, simple=True, separator="/") or "theta"
+        if is_torch(leaf) or is_estimator(leaf):  # such as a list of models
+            found += [Part(f"{name}/{n}", a) for n, a in _parts(leaf)]
+        elif (array := _numeric(leaf)) is not None:
+            found.append(Part(_bare(name), array))
+    return found
+
+
+def replaced(result: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """A copy of what was returned with other values in the arrays of `parts`.
+
+    Args:
+      arrays: in the order of `parts`, of the same shapes.
+    """
+    if is_torch(result):
+        torch = sys.modules["torch"]
+        changed = copy.deepcopy(result)
+        state = {
+            name: torch.as_tensor(np.array(array)).to(old.dtype)
+            for (name, old), array in zip(
+                result.state_dict().items(), arrays, strict=True
+            )
+        }
+        changed.load_state_dict(state)
+        return changed
+    if is_estimator(result):
+        changed, values = copy.deepcopy(result), list(arrays)
+        _set_estimator(changed, values)
+        return changed
+    leaves, treedef = jax.tree_util.tree_flatten(result)
+    values = list(arrays)
+    swapped = []
+    for leaf in leaves:
+        if is_torch(leaf) or is_estimator(leaf):
+            count = len(_parts(leaf))
+            swapped.append(replaced(leaf, values[:count]))
+            values = values[count:]
+        elif _numeric(leaf) is not None:
+            new = values.pop(0)
+            if hasattr(leaf, "detach"):
+                new = sys.modules["torch"].as_tensor(np.array(new)).to(leaf.dtype)
+            swapped.append(new)
+        else:
+            swapped.append(leaf)
+    return jax.tree_util.tree_unflatten(treedef, swapped)
+
+
+def is_torch(value: Any) -> bool:
+    """Whether it is a PyTorch module."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def is_estimator(value: Any) -> bool:
+    """Whether it is an estimator in the manner of scikit-learn's."""
+    return hasattr(value, "get_params") and hasattr(value, "fit")
+
+
+def keeps_records(result: Any, rows: np.ndarray) -> list[str]:
+    """Attributes of an estimator that hold training records word for word.
+
+    Args:
+      rows: (records, features), some of the training set.
+    """
+    if not is_estimator(result):
+        return []
+    known = {row.tobytes() for row in np.asarray(rows, np.float64)}
+    found = []
+    for estimator in _members(result):
+        for name, value in vars(estimator).items():
+            array = value if isinstance(value, np.ndarray) else None
+            if array is None or array.ndim != 2 or array.shape[1] != rows.shape[1]:
+                continue
+            if array.dtype.kind in "fiu":
+                stored = np.asarray(array, np.float64)
+                if any(row.tobytes() in known for row in stored):
+                    found.append(f"{type(estimator).__name__}.{name}")
+    return found
+
+
+def ships_more(result: Any) -> list[str]:
+    """What a pickle of the estimator would hold besides its fitted arrays."""
+    if not is_estimator(result):
+        return []
+    names = ("loss_curve_", "loss_", "validation_scores_", "_optimizer", "n_iter_")
+    return sorted(
+        {name for each in _members(result) for name in names if hasattr(each, name)}
+    )
+
+
+def _members(estimator: Any) -> list[Any]:
+    """An estimator and those inside it."""
+    inside = [step for _, step in getattr(estimator, "steps", [])]
+    if hasattr(estimator, "best_estimator_"):
+        inside.append(estimator.best_estimator_)
+    ensemble = getattr(estimator, "estimators_", [])
+    inside += [each for each in np.ravel(np.asarray(ensemble, object)) if each]
+    return [
+        estimator,
+        *(m for each in inside if is_estimator(each) for m in _members(each)),
+    ]
+
+
+def _fitted(estimator: Any) -> list[tuple[str, Any]]:
+    """Fitted attributes that hold arrays of floats, or lists of them."""
+    return [
+        (name, value)
+        for name, value in sorted(vars(estimator).items())
+        if name.endswith("_") and not name.startswith("_") and _floats(value)
+    ]
+
+
+def _floats(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return bool(value) and all(_floats(each) for each in value)
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
+def _of_estimator(estimator: Any, prefix: str) -> list[Part]:
+    found = []
+    for number, member in enumerate(_members(estimator)):
+        inside = f"{prefix}{type(member).__name__}." if number else prefix
+        for name, value in _fitted(member):
+            leaves = jax.tree_util.tree_leaves(value)
+            many = isinstance(value, list | tuple)
+            found += [
+                Part(f"{inside}{name}" + (f"/{i}" if many else ""), leaf)
+                for i, leaf in enumerate(leaves)
+            ]
+    return found
+
+
+def _set_estimator(estimator: Any, values: list[np.ndarray]) -> None:
+    """Put values, from the first on, where `_of_estimator` found arrays."""
+    for member in _members(estimator):
+        for name, value in _fitted(member):
+            leaves, treedef = jax.tree_util.tree_flatten(value)
+            new = [np.asarray(values.pop(0), leaf.dtype) for leaf in leaves]
+            setattr(member, name, jax.tree_util.tree_unflatten(treedef, new))
+
+
+def _numeric(leaf: Any) -> Any:
+    """The leaf as an array, traced or not; None where it holds no numbers."""
+    if hasattr(leaf, "detach"):
+        leaf = leaf.detach().cpu()
+        leaf = (leaf.float() if "bfloat16" in str(leaf.dtype) else leaf).numpy()
+    if isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic):
+        leaf = np.asarray(leaf)
+    if not (hasattr(leaf, "dtype") and hasattr(leaf, "shape")):
+        return None
+    if not isinstance(leaf.dtype, np.dtype):  # a key of JAX's, for one
+        return None
+    # bfloat16 and other extensions have the kind "V"
+    numeric = leaf.dtype.kind in "fiub" or jax.numpy.issubdtype(leaf.dtype, np.floating)
+    return leaf if numeric else None
+
+
+def _bare(name: str) -> str:
+    """A name without the prefixes of wrappers, wherever they are."""
+    pieces = name.split("/")
+    for i, piece in enumerate(pieces):
+        for prefix in PREFIXES:
+            if piece.startswith(prefix):
+                piece = piece[len(prefix) :]
+            piece = piece.replace(f".{prefix}", ".")
+        pieces[i] = piece
+    return "/".join(pieces)

@@ -1,0 +1,283 @@
+"""What is audited: a training function, the data, and both as an algorithm A.
+
+The data are cut into four: D_-, which the adversary knows; targets, which nobody is
+told; public records, which the adversary trains shadow models on; and some more public
+records for accuracy and for queries. Models are trained on D_- and one target each.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from informed.audit import released
+from informed.audit.contract import NOISE, Contract
+from shadow import checks, data
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.tables import Table
+from shadow.training import Algorithm, JaxFunction, PythonFunction
+from shadow.training.algorithm import Capabilities
+from shadow.victims import Slice
+from shadow.views import Layers
+
+ENGINES = ("jax", "runs", "processes")
+_HELD_OUT = 200  # public records for accuracy and queries, at most
+_LARGEST_FIXED = 1000
+WEIGHTS, ANSWERS, CANARIES = "weights", "answers", "canaries"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """A training function as the algorithm calls it; goes to other processes.
+
+    Attributes:
+      contract: the function, and what it takes.
+      table: whose rows the examples are, or None.
+      queries: (queries, height, width, channels); the trained model's answers to them
+        are kept beside its weights; None: they aren't.
+      canaries: (canaries, ...), the same of the targets, for membership alone.
+      noise: for its keyword `noise_multiplier`, or None.
+    """
+
+    contract: Contract
+    table: Table | None = None
+    queries: np.ndarray | None = None
+    canaries: np.ndarray | None = None
+    noise: float | None = None
+
+    def inputs(self, images: Any, numpy: Any = np) -> Any:
+        """Examples as the function sees them: images, or rows of a table."""
+        return images if self.table is None else self.table.features(images, numpy)
+
+    def train(self, images: Any, labels: Any, key: Any) -> Any:
+        """What the function returns.
+
+        Args:
+          key: a key of JAX's, or an int.
+        """
+        traced = isinstance(images, jax.Array)
+        arguments = [self.inputs(images, jnp if traced else np), labels]
+        if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
+            arguments = [jnp.asarray(each) for each in arguments]
+        if self.contract.takes != "nothing":
+            arguments.append(self._key(key))
+        named = {} if self.noise is None else {NOISE: self.noise}
+        return self.contract.train(*arguments, **named)
+
+    def _key(self, key: Any) -> Any:
+        """What stands for a key, as the function takes it."""
+        is_int = isinstance(key, int | np.integer)
+        if self.contract.takes == "key":
+            return jax.random.key(int(key)) if is_int else key
+        if is_int:
+            return int(key)
+        return (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)
+
+    def answers(self, result: Any, images: Any) -> Any:
+        """Scores (examples, classes) of a trained model, by `predict` or its own.
+
+        Raises: FieldError: there is no way to ask it.
+        """
+        inputs = self.inputs(images, jnp if isinstance(images, jax.Array) else np)
+        if self.contract.predict is not None:
+            return self.contract.predict(result, inputs)
+        flat = np.asarray(inputs).reshape(len(inputs), -1)
+        for name in ("predict_proba", "decision_function"):
+            if hasattr(result, name):
+                scores = np.asarray(getattr(result, name)(flat))
+                if scores.ndim == 1:  # two classes
+                    scores = np.stack([-scores, scores], axis=1)
+                return scores
+        raise checks.FieldError(
+            "predict",
+            "A model of this kind can't be asked without {}(released, images) ->"
+            " scores. Write one beside train.",
+        )
+
+
+def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
+    """Train; weights as {name: array}, one after the other, and answers last."""
+    result = call.train(images, labels, key)
+    found: list[dict[str, Any]] = [
+        {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
+    ]
+    for name, asked in ((ANSWERS, call.queries), (CANARIES, call.canaries)):
+        if asked is not None:
+            traced = isinstance(images, jax.Array)
+            queries = jnp.asarray(asked) if traced else asked
+            found.append({name: call.answers(result, queries)})
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class WithoutDerivatives(JaxFunction):
+    """A function of JAX that is batched, but whose derivatives are no use."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Batched."""
+        return dataclasses.replace(super().capabilities, differentiable=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """See the module's docstring.
+
+    Attributes:
+      contract: the training function.
+      split: D_-, public records and targets.
+      held_out: public records for accuracy and queries.
+      table: whose rows they are, or None.
+      seed: of the split and of all randomness.
+      engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
+      deterministic: whether equal arguments give equal weights.
+      answering: whether trained models can be asked.
+    """
+
+    contract: Contract
+    split: data.Split
+    held_out: Examples
+    table: Table | None
+    seed: int
+    engine: str = "processes"
+    deterministic: bool = True
+    answering: bool = False
+
+    @property
+    def fixed(self) -> Examples:
+        """D_-."""
+        return self.split.fixed
+
+    @property
+    def key(self) -> Any:
+        """Root of all randomness."""
+        return jax.random.key(self.seed)
+
+    def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
+        """The function as it is called."""
+        asked = answers and self.answering
+        return Call(
+            self.contract,
+            self.table,
+            queries=self.held_out.images if asked else None,
+            canaries=self.split.test.images if asked else None,
+            noise=noise,
+        )
+
+    def algorithm(
+        self,
+        *,
+        answers: bool = False,
+        secret: bool = False,
+        noise: float | None = None,
+    ) -> Algorithm:
+        """The function as an A.
+
+        Args:
+          answers: theta holds the answers to the queries too, after the weights.
+          secret: nobody is told the key; each model has its own.
+          noise: noise multiplier, where the function takes one.
+        """
+        train = functools.partial(run, self.call(answers=answers, noise=noise))
+        settings: dict[str, Any] = {
+            "train": train,
+            "key_is_public": not secret,
+            "version": self.contract.version,
+        }
+        made: Any  # their `quiet` gives a function again, which is an Algorithm
+        if self.engine == "jax":
+            made = JaxFunction(**settings)
+        elif self.engine == "runs":
+            made = WithoutDerivatives(**settings)
+        else:
+            made = PythonFunction(deterministic=self.deterministic, **settings)
+        return made
+
+    def factory(self, role: str, **settings: Any) -> Factory:
+        """Trains models of a role; settings as for `algorithm`."""
+        return Factory(
+            algorithm=self.algorithm(**settings),
+            fixed=self.fixed,
+            key=jax.random.fold_in(self.key, 1),
+            role=role,
+        )
+
+    def layout(self) -> tuple[Slice, ...]:
+        """Of weights and answers, where models can be asked."""
+        return self.algorithm(answers=True).layout(self.fixed)
+
+    def only(self, what: str) -> Layers:
+        """The view of theta that shows weights, or answers, alone."""
+        layout = self.layout()
+        columns = [
+            np.arange(part.start, part.stop)
+            for part in layout
+            if part.name.split("/")[1] == what
+        ]
+        if len(columns) == len(layout):
+            return Layers()
+        return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
+
+    @property
+    def weights_layout(self) -> tuple[Slice, ...]:
+        """Of the weights alone, by the names of the arrays."""
+        prefix = f"{WEIGHTS}/"
+        return tuple(
+            dataclasses.replace(part, name=part.name.split(prefix, 1)[1])
+            for part in self.layout()
+            if f"/{prefix}" in part.name
+        )
+
+
+def prepare(
+    contract: Contract,
+    examples: Examples,
+    *,
+    targets: int,
+    fixed: int | None = None,
+    table: Table | None = None,
+    seed: int = 0,
+) -> Subject:
+    """Cut the data.
+
+    Args:
+      contract: the training function.
+      examples: all the data.
+      targets: how many, at most.
+      fixed: size of D_-; None: half of the data, at most 1,000.
+      table: whose rows the examples are.
+      seed: of the draw.
+    Raises: ValueError: too few examples.
+    """
+    checks.at_least("targets", targets, 1)
+    distinct = len(np.unique(examples.images.reshape(len(examples), -1), axis=0))
+    if fixed is None:
+        fixed = min(_LARGEST_FIXED, distinct // 2)
+    rest = distinct - fixed - targets
+    if fixed < 1 or rest < 2 * examples.num_classes:
+        raise ValueError(
+            f"Expected enough different examples for the fixed set ({fixed}), {targets}"
+            f" targets and at least {2 * examples.num_classes} public ones; there are"
+            f" {distinct}. Set --fixed or --targets lower."
+        )
+    kept = min(_HELD_OUT, rest // 4)
+    split = data.split(
+        examples, num_fixed=fixed, num_shadow=rest, num_test=targets, seed=seed
+    )
+    public = np.arange(len(split.shadow))
+    shown, held_out = public[: rest - kept], public[rest - kept :]
+    return Subject(
+        contract=contract,
+        split=dataclasses.replace(
+            split,
+            shadow=split.shadow.take(shown),
+            shadow_indices=split.shadow_indices[shown],
+        ),
+        held_out=split.shadow.take(held_out),
+        table=table,
+        seed=seed,
+    )

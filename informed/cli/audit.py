@@ -1,0 +1,282 @@
+"""`informed audit`, `informed compare` and `informed report`.
+
+informed audit mine.py:train --data mine.npz --targets 20 --out audit.html
+informed compare audit.json
+informed report runs/digits --out digits.html
+"""
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from informed.audit import AuditConfig, Document, auditing
+from informed.report import words, workdir
+from shadow import files
+
+COMMANDS = {
+    "audit": "your own training: can one record be read out of what it ships?",
+    "compare": "attacks side by side, of an audit's .json or a work directory",
+    "report": "a page of any work directory: one .html file",
+}
+
+
+def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
+    """The commands with their arguments.
+
+    Args:
+      epilog: command -> what its help ends with.
+    """
+    for name, text in COMMANDS.items():
+        parser = commands.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=epilog(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        {"audit": _of_audit, "compare": _of_compare, "report": _of_report}[name](parser)
+        parser.add_argument("--json", action="store_true", help="print JSON")
+        parser.add_argument("--debug", action="store_true", help="show tracebacks")
+        parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def _of_audit(parser: argparse.ArgumentParser) -> None:
+    default = AuditConfig()
+    parser.add_argument("train", metavar="FILE.py:FUNCTION")
+    parser.add_argument(
+        "--data",
+        required=True,
+        help=".npz with images and labels, TFDS name, folder of images a class, .csv or"
+        " .parquet",
+    )
+    parser.add_argument("--label", help="column of labels, of a table")
+    parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    parser.add_argument(
+        "--targets", type=int, default=default.targets, help="records that are attacked"
+    )
+    parser.add_argument(
+        "--fixed",
+        type=int,
+        help="records that the adversary knows (default: half, at most 1,000)",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=default.minutes, help="for everything"
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=default.threshold,
+        help="how often reconstruction may succeed, for the least noise",
+    )
+    parser.add_argument("--seed", type=int, default=default.seed)
+    parser.add_argument(
+        "--reconn", action="store_true", help="train the RecoNN as well"
+    )
+    parser.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        choices=auditing.PARTS,
+        help="a part that is left out; may be given several times",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="the pre-flight alone: seconds to minutes"
+    )
+    parser.add_argument(
+        "--out",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="page (.html), numbers (.json, .csv); may be given several times",
+    )
+    parser.add_argument(
+        "--redact", action="store_true", help="numbers only, no record on the page"
+    )
+
+
+def _of_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
+
+
+def _of_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workdir", metavar="WORKDIR")
+    parser.add_argument("--out", help="default: WORKDIR/report.html")
+    parser.add_argument(
+        "--redact", action="store_true", help="numbers only, no record on the page"
+    )
+    parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+
+
+def execute(arguments: argparse.Namespace) -> None:
+    """Run one of `COMMANDS` and print what it has to say."""
+    if arguments.command == "audit":
+        _audit(arguments)
+    elif arguments.command == "compare":
+        values = _values(arguments.source)
+        print(json.dumps(values["attacks"]) if arguments.json else table(values))
+    else:
+        document = workdir.document(
+            Path(arguments.workdir),
+            data_dir=arguments.data_dir,
+            progress=_Progress(arguments, None),
+        )
+        out = Path(arguments.out or Path(arguments.workdir) / "report.html")
+        document.save(out, redact=arguments.redact)
+        if arguments.json:
+            print(document.json)
+        else:
+            print(f"{document}\n{'page':<12}{out}")
+
+
+def _audit(arguments: argparse.Namespace) -> None:
+    settings = {
+        name: getattr(arguments, name)
+        for name in ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
+    } | {"skip": tuple(arguments.skip)}
+    for out in arguments.out:
+        if Path(out).suffix not in (".html", ".htm", ".json", ".csv"):
+            raise ValueError(
+                f"Expected --out to end in .html, .json or .csv, got {out!r}."
+            )
+    given: dict[str, Any] = {
+        "label": arguments.label,
+        "data_dir": arguments.data_dir,
+        "progress": _Progress(arguments, arguments.minutes),
+    }
+    if arguments.check:
+        config = AuditConfig(**settings)
+        checked = auditing.check(
+            arguments.train, arguments.data, settings=config, **given
+        )
+        form = auditing.as_json if arguments.json else auditing.as_text
+        print(form(checked, config))
+        if checked.stops:
+            sys.exit(3)
+        return
+    document = auditing.audit(arguments.train, arguments.data, **settings, **given)
+    document = Document(
+        values={**document.values, "again": _again(arguments)},
+        pictures=document.pictures,
+    )
+    for out in arguments.out:
+        document.save(out, redact=arguments.redact)
+    if arguments.json:
+        values = document.redacted if arguments.redact else document.values
+        print(files.as_json(values).decode(), end="")
+        return
+    print(f"{table(document.values)}\n")
+    for sentence in words.answer(document.values):
+        print(sentence)
+    for out in arguments.out:
+        print(f"{'written':<12}{out}")
+
+
+def _again(arguments: argparse.Namespace) -> str:
+    """The command line, for the page."""
+    line = ["informed", "audit", arguments.train, "--data", arguments.data]
+    for name in ("label", "fixed"):
+        if getattr(arguments, name) is not None:
+            line += [f"--{name}", str(getattr(arguments, name))]
+    for name in ("targets", "minutes", "threshold", "seed"):
+        line += [f"--{name}", f"{getattr(arguments, name):g}"]
+    line += ["--reconn"] if arguments.reconn else []
+    for name, values in (("skip", arguments.skip), ("out", arguments.out)):
+        for value in values:
+            line += [f"--{name}", value]
+    return shlex.join(line)
+
+
+def _values(source: str) -> Mapping[str, Any]:
+    """The document of an audit, or of a work directory.
+
+    Raises: FileNotFoundError, ValueError: there is none.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return workdir.document(path).values
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no audit and no work directory {source}.")
+    values = json.loads(path.read_text())
+    if not isinstance(values, dict) or "attacks" not in values:
+        raise ValueError(f"Expected {source} to be the .json of `informed audit`.")
+    return values
+
+
+def table(values: Mapping[str, Any]) -> str:
+    """Attacks of one victim side by side, as text."""
+    header = (
+        "attack",
+        "success, 95 %",
+        "exact",
+        "certified",
+        "MSE",
+        "SSIM",
+        "labels",
+        "TPR 1 %",
+        "trainings",
+        "time",
+    )
+    rows: list[Sequence[str]] = [header]
+    for row in values["attacks"]:
+        if not row["tried"]:
+            rows.append((row["name"], f"not tried: {row['why_not']}"))
+            continue
+        rate, right = row["success"], row["labels_right"]
+        rows.append(
+            (
+                row["name"],
+                f"{rate['successes']} of {rate['trials']}"
+                f" ({100 * rate['low']:.0f} to {100 * rate['high']:.0f} %)",
+                str(row["exact"]["successes"]),
+                "-" if row["certified"] is None else str(row["certified"]),
+                words.number(row["mse_median"]),
+                words.number(row["ssim"]),
+                "-" if right is None else f"{right} of {row['targets']}",
+                words.percent(row["tpr"]),
+                words.number(row["trainings"]),
+                words.seconds(row["seconds"]),
+            )
+        )
+    for row in values["baselines"]:
+        rows.append((row["name"], "", "", "", words.number(row["mse_median"])))
+    whole = [row for row in rows if len(row) > 2]
+    widths = [
+        max((len(row[i]) for row in whole if i < len(row)), default=0)
+        for i in range(len(header))
+    ]
+    widths[0] = max(len(row[0]) for row in rows)
+    lines = []
+    for row in rows:
+        if len(row) == 2:
+            lines.append(f"{row[0]:<{widths[0]}}  {row[1]}")
+        else:
+            cells = zip(row, widths[: len(row)], strict=True)
+            lines.append(
+                "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
+            )
+    return "\n".join(lines)
+
+
+class _Progress:
+    """What is done next, how long it went and how much is left at most."""
+
+    def __init__(self, arguments: argparse.Namespace, minutes: float | None) -> None:
+        self._quiet = arguments.quiet or not sys.stderr.isatty()
+        self._started, self._minutes = time.monotonic(), minutes
+
+    def __call__(self, what: str) -> None:
+        if self._quiet:
+            return
+        passed = time.monotonic() - self._started
+        left = ""
+        if self._minutes is not None:
+            left = (
+                f", at most {words.seconds(max(60 * self._minutes - passed, 0))} left"
+            )
+        print(f"[{words.seconds(passed)}{left}] {what}", file=sys.stderr, flush=True)

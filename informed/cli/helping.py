@@ -1,0 +1,92 @@
+"""What `informed --help` and `informed COMMAND --help` say beside the arguments."""
+
+import argparse
+from collections.abc import Mapping
+
+STORY = """\
+Can one training record be read back out of a released model?
+
+Your own training, one page:
+  informed audit mine.py:train --data mine.npz --check    seconds: what will be done
+  informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
+  informed compare audit.json                             attacks side by side
+
+The attacks of the papers, in stages that go on where they were interrupted:
+  informed run --config=configs/digits.py --workdir=runs/digits
+  informed report runs/digits                             its page
+
+How much noise stops it:
+  informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
+  informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
+"""
+END = """\
+informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
+3 the audit's pre-flight found what has to be mended first, 130 interrupted.
+"""
+_CONFIGURED = """\
+Every field of a configuration can be set: --config.shadow.count=20000.
+Finished stages do nothing, interrupted ones go on where they were.
+"""
+_STAGE = "informed {} --config=configs/digits.py --workdir=runs/digits"
+_EXAMPLES = {
+    "audit": (
+        "informed audit examples/audit_sklearn.py:train --data digits --fixed 100 \\\n"
+        "      --targets 10 --minutes 10 --out audit.html --out audit.json"
+    ),
+    "compare": "informed compare audit.json",
+    "report": "informed report runs/digits --out digits.html",
+    "attacks": "informed attacks --json",
+    "bound": "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
+    "calibrate": "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
+    "kkt": "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
+    "landscape": "informed landscape --config=configs/landscape.py --workdir=runs/ends",
+    "sweep": (
+        "informed sweep --config=configs/sweeps/privacy.py --workdir=runs/privacy"
+    ),
+    "shadow": (
+        "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
+        "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
+    ),
+    "completion": 'eval "$(informed completion bash)"',
+}
+_PLAIN = ("audit", "compare", "report", "attacks", "bound", "calibrate", "completion")
+
+
+def formatter(prog: str) -> argparse.HelpFormatter:
+    """One line a command."""
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=15, width=96)
+
+
+def epilog(command: str) -> str:
+    """What the help of a command ends with: an example."""
+    example = _EXAMPLES.get(command, _STAGE.format(command))
+    more = "" if command in _PLAIN else f"\n{_CONFIGURED}"
+    return f"Example:\n  {example}\n{more}"
+
+
+def completion(shell: str, parsers: Mapping[str, argparse.ArgumentParser]) -> str:
+    """A script that completes commands and options, for bash or zsh.
+
+    Args:
+      shell: "bash" or "zsh".
+      parsers: by the name of their command.
+    """
+    cases = []
+    for name, parser in parsers.items():
+        options = [o for action in parser._actions for o in action.option_strings]
+        cases.append(f'    {name}) words="{" ".join(options)}" ;;')
+    lines = [
+        "_informed() {",
+        '  local words="" current="${COMP_WORDS[COMP_CWORD]}"',
+        '  case "${COMP_WORDS[1]}" in',
+        *cases,
+        "  esac",
+        f'  [ "$COMP_CWORD" -eq 1 ] && words="{" ".join(parsers)}"',
+        '  COMPREPLY=($(compgen -W "$words" -- "$current"))',
+        '  [ ${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))',
+        "}",
+        "complete -o filenames -F _informed informed",
+    ]
+    if shell == "zsh":
+        lines.insert(0, "autoload -U +X bashcompinit && bashcompinit")
+    return "\n".join(lines)

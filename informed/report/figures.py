@@ -1,0 +1,170 @@
+"""Figures of a page, as SVG inside it.
+
+Text and axes take the colour of the page's text, so that light and dark are one file.
+Series differ by marker or hatch as well as by colour; every colour has a contrast of at
+least 3 to both grounds.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import matplotlib.figure
+import numpy as np
+from PIL import Image
+
+_INK = "#010203"  # stands for the colour of the page's text
+COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f", "#8a63d2", "#b8860b", "#c2477f")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "informed",
+}
+_LARGEST = 64  # pixels of a picture's longer side
+_FLOOR = 1e-9  # where an error of zero is drawn
+Values = Mapping[str, Any]
+
+
+def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
+    """A figure as an element of a page.
+
+    Args:
+      name: unique on the page.
+      alt: what it shows, for those who don't see it.
+    """
+    buffer = io.StringIO()
+    with matplotlib.rc_context(_STYLE):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(_INK, "currentColor")
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(href="|url\()#', rf"\g<1>#{name}-", text)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    label = alt.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    with matplotlib.rc_context(_STYLE):
+        figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots()
+
+
+def errors(records: Sequence[Values], name: str = "errors") -> str:
+    """Each record's error under each attack, and the best guess without a release."""
+    attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
+    figure, axes = _figure(6.4, 3.4)
+    with matplotlib.rc_context(_STYLE):
+        places = np.arange(1, len(records) + 1)
+        without = [row["without_release_mse"] for row in records]
+        axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
+                  label="best guess without the release")  # fmt: skip
+        for i, attack in enumerate(attacks):
+            found = [
+                (p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)
+            ]
+            some = [(p, max(e, _FLOOR)) for p, e in found if e is not None]
+            if some:
+                axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,
+                          color=COLOURS[i % 6], label=attack, linestyle="none",
+                          markerfacecolor="none" if i % 2 else None)  # fmt: skip
+        axes.set_yscale("log")
+        axes.set_xlabel("records, worst first")
+        axes.set_ylabel("error of the guess (MSE)")
+        figure.legend(loc="outside upper center", ncols=3, fontsize=9)
+    alt = (
+        f"Error of every attack at {len(records)} records, worst first, on a"
+        " logarithmic axis, with the best guess without the release as a dashed line."
+        " The same numbers are in the list of records."
+    )
+    return svg(figure, name, alt)
+
+
+def defences(rows: Sequence[Values], name: str = "defences") -> str:
+    """How often the best attack succeeded under each defence, and the accuracy."""
+    shown = [row for row in rows if any(a["tried"] for a in row["attacks"])]
+    figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
+    with matplotlib.rc_context(_STYLE):
+        for place, row in enumerate(shown[::-1]):
+            rates = [a["success"] for a in row["attacks"] if a["tried"]]
+            rate = max(rates, key=lambda r: r["rate"])
+            axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
+                      linewidth=3,
+                      label="attack, 95 %" if not place else None)  # fmt: skip
+            axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
+            if row["accuracy"] is not None:
+                axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
+                          markerfacecolor="none",
+                          label="accuracy" if not place else None)  # fmt: skip
+        axes.set_yticks(range(len(shown)), [row["name"] for row in shown[::-1]])
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("share")
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+    alt = (
+        "Share of records at which the best attack tried succeeded, with its 95 %"
+        " interval, and the model's accuracy, for each defence. The same numbers are in"
+        " the table."
+    )
+    return svg(figure, name, alt)
+
+
+def bound(values: Values, name: str = "bound") -> str:
+    """Attack and bound over the noise multiplier, on one axis."""
+    rows = values["rows"]
+    figure, axes = _figure(6.4, 3.6)
+    with matplotlib.rc_context(_STYLE):
+        sigmas = [row["noise_multiplier"] for row in rows]
+        rates = [row["success"] for row in rows]
+        middle = np.array([rate["rate"] for rate in rates])
+        low = middle - [rate["low"] for rate in rates]
+        high = np.array([rate["high"] for rate in rates]) - middle
+        axes.plot(sigmas, [row["bound"] for row in rows], "s-", color=COLOURS[1],
+                  label="bound on any attack", markerfacecolor="none")  # fmt: skip
+        axes.errorbar(sigmas, middle, yerr=[low, high], fmt="o", color=COLOURS[0],
+                      capsize=4, label="attack, 95 %")  # fmt: skip
+        axes.axhline(values["kappa"], color=_INK, linestyle=":", linewidth=1.2,
+                     label="guessing")  # fmt: skip
+        if any(row["accuracy"] is not None for row in rows):
+            axes.plot(sigmas, [row["accuracy"] for row in rows], "D--", linewidth=1,
+                      color=COLOURS[2], label="accuracy of the model")  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_ylim(-0.02, 1.03)
+        axes.set_xlabel("noise multiplier of training")
+        axes.set_ylabel("share")
+        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+    alt = (
+        f"How often one of {values['candidates']} candidates is named, by the attack"
+        " and at most by any attack, against the noise multiplier. The same numbers are"
+        " in the table."
+    )
+    return svg(figure, name, alt)
+
+
+def thumbnail(image: np.ndarray) -> str:
+    """An image (height, width, channels) of [0, 1] as the source of an <img>."""
+    pixels = np.clip(np.nan_to_num(image), 0, 1)
+    pixels = (pixels * 255).round().astype(np.uint8)
+    if pixels.shape[-1] not in (1, 3):
+        pixels = pixels[..., :1]
+    picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    if max(picture.size) > _LARGEST:
+        picture.thumbnail((_LARGEST, _LARGEST))
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

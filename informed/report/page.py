@@ -1,0 +1,152 @@
+"""One HTML file out of a document: no script, no network, light and dark, to print.
+
+The template is in the package. What it shows of records comes from
+`Document.pictures`, and nothing of that is there in a redacted page.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from informed.report import figures, words
+from shadow.tables import Table
+
+MOST_BYTES = 3 << 20
+_TEMPLATE = "page.html.j2"
+_COLUMNS = (
+    12  # of a table that are shown for one record, those farthest from their mean
+)
+
+
+def render(document: Any, *, redact: bool = False) -> str:
+    """The page.
+
+    Args:
+      document: an `informed.audit.Document`.
+      redact: numbers only, no record and no guess.
+    """
+    values = document.redacted if redact else document.values
+    pictures = {} if redact else document.pictures
+    page = _page(values, pictures, redact=redact)
+    while len(page) > MOST_BYTES and len(pictures.get("shown", [])) > 3:
+        fewer = pictures["shown"][::2]
+        pictures = {**pictures, "shown": fewer}
+        page = _page(values, pictures, redact=redact)
+    return page
+
+
+def _page(
+    values: Mapping[str, Any], pictures: Mapping[str, Any], *, redact: bool
+) -> str:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": words.number,
+        "percent": words.percent,
+        "share": words.share,
+        "seconds": words.seconds,
+    }
+    text = resources.files("informed.report").joinpath("templates", _TEMPLATE)
+    template = environment.from_string(text.read_text())
+    return template.render(
+        values=values,
+        redact=redact,
+        answer=words.answer(values),
+        not_said=words.NOT_SAID,
+        columns=_columns(pictures),
+        tables=_tables(pictures),
+        figures=_figures(values),
+        configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
+    )
+
+
+def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """By name; None where there is nothing to draw."""
+    found: dict[str, str | None] = dict.fromkeys(("errors", "defences", "bound"))
+    if any(
+        any(e is not None for e in row["mse"].values()) for row in values["records"]
+    ):
+        found["errors"] = figures.errors(values["records"])
+    if sum(bool(row["attacks"]) for row in values["defences"]) > 1:
+        found["defences"] = figures.defences(values["defences"])
+    if values["bounds"].get("rows"):
+        found["bound"] = figures.bound(values["bounds"])
+    return found
+
+
+def _columns(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Pictures of each shown record: the target, guesses, the nearest public record."""
+    if not pictures or pictures.get("table") is not None:
+        return []
+    targets = pictures["targets"]
+    rows = {"target": targets.images, **pictures["guesses"]}
+    rows["nearest public"] = pictures["nearest"]
+    found = []
+    for i in pictures["shown"]:
+        cells = [
+            _cell_of(name, images[i] if i < len(images) else None, targets.images[i])
+            for name, images in rows.items()
+        ]
+        found.append({"label": int(targets.labels[i]), "rows": cells})
+    return found
+
+
+def _cell_of(name: str, image: np.ndarray | None, truth: np.ndarray) -> dict[str, Any]:
+    """One picture; without a source where the attack has none."""
+    if image is None or not np.isfinite(image).all():
+        return {"name": name, "source": None, "mse": None}
+    error = float(np.mean((np.clip(image, 0, 1) - truth) ** 2))
+    return {
+        "name": name,
+        "source": figures.thumbnail(image),
+        "mse": None if name == "target" else error,
+    }
+
+
+def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of each shown record of a table: columns, and what each attack read."""
+    table: Table | None = pictures.get("table") if pictures else None
+    if table is None:
+        return []
+    targets, shown = pictures["targets"], _thirds(pictures["shown"])
+    found = []
+    for i in shown:
+        guesses = {
+            name: images[i]
+            for name, images in pictures["guesses"].items()
+            if i < len(images) and np.isfinite(images[i]).all()
+        }
+        guesses["nearest public"] = pictures["nearest"][i]
+        truth = table.rows(targets.images[i][None])[0]
+        read = {n: table.rows(np.clip(g, 0, 1)[None])[0] for n, g in guesses.items()}
+        names = list(truth)[:_COLUMNS]
+        found.append(
+            {
+                "class": table.classes[int(targets.labels[i])],
+                "names": list(guesses),
+                "rows": [
+                    [name, _cell(truth[name]), *(_cell(read[g][name]) for g in guesses)]
+                    for name in names
+                ],
+                "left_out": len(truth) - len(names),
+            }
+        )
+    return found
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.5g}"
+
+
+def _thirds(shown: Sequence[int]) -> list[int]:
+    """The easiest, a typical and the hardest."""
+    places = sorted({0, len(shown) // 2, len(shown) - 1})
+    return [shown[i] for i in places]

@@ -1,0 +1,204 @@
+"""Sentences about numbers: the answer in two of them, and what it doesn't say.
+
+Nothing here says that something is safe. Where no attack succeeded the sentence has the
+upper end of the interval, and says that it is no protection.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Values = Mapping[str, Any]
+
+NOT_SAID = (
+    "That no attack here found a record is no protection: another attack may."
+    " Intervals are of the records that were drawn, not of attacks that weren't tried.",
+    "Only a bound from noise in training is a guarantee, and only under its"
+    " assumptions: that training adds the noise that was declared, clips as declared,"
+    " and that nobody learns which random numbers were drawn.",
+    "The adversary here knows every record but one, and the training code. Someone who"
+    " knows less finds at most as much by these attacks, as they would guess the rest.",
+    "Models were trained on the fixed set and one target. A model of many more records,"
+    " or of longer training, is another model: its records may be easier or harder.",
+)
+
+
+def share(rate: Values) -> str:
+    """ "3 of 20 (15 %; 95 % interval 3 to 38 %)"."""
+    return (
+        f"{rate['successes']} of {rate['trials']} ({percent(rate['rate'])}; 95 %"
+        f" interval {100 * rate['low']:.0f} to {percent(rate['high'])})"
+    )
+
+
+def percent(value: float | int | None) -> str:
+    """ "12 %"; "-" where there is none."""
+    return "–" if value is None else f"{100 * value:.0f} %"  # noqa: RUF001
+
+
+def number(value: float | int | None) -> str:
+    """Three digits; "-" where there is none."""
+    if value is None:
+        return "–"  # noqa: RUF001
+    if value == 0:
+        return "0"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.1e}" if abs(value) < 1e-3 else f"{value:.3g}"
+
+
+def seconds(value: float | int | None) -> str:
+    """ "12 s", "3.4 min"."""
+    if value is None:
+        return "–"  # noqa: RUF001
+    return f"{value:.3g} s" if value < 90 else f"{value / 60:.3g} min"
+
+
+def answer(values: Values) -> list[str]:
+    """Two sentences: what could be read out, and what changes it."""
+    return [_found(values), _stopped(values)]
+
+
+def strongest(values: Values) -> Values | None:
+    """The attack on one record that read most of them out exactly, or came nearest."""
+
+    def how_good(row: Values) -> tuple:
+        return (
+            row["exact"]["rate"],
+            row["success"]["rate"],
+            row["success"]["trials"],
+            -(row["mse_median"] or 1e9),
+        )
+
+    return max(_tried(values), key=how_good, default=None)
+
+
+def _tried(values: Values) -> list[Values]:
+    return [
+        row
+        for row in values["attacks"]
+        if row["tried"] and row["success"] and row["name"] != "two missing"
+    ]
+
+
+def _found(values: Values) -> str:
+    best = strongest(values)
+    what = "row" if values["subject"]["kind"] == "table" else "record"
+    if best is None:
+        return "No attack was tried, so this report says nothing about reconstruction."
+    who = f"Someone who sees {best['sees']} and knows {best['knows']}"
+    if best["success"]["successes"] == 0:
+        return (
+            f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
+            " best guess without the release (0 successes; 95 % interval up to"
+            f" {percent(best['success']['high'])}), by any attack tried here, which is"
+            " no protection."
+        )
+    if not best["exact"]["successes"]:
+        return (
+            f"{who} came nearer to the {what} than the best guess without the release:"
+            f" {share(best['success'])}, with a median error (MSE) of"
+            f" {number(best['mse_median'])}; none was exact."
+        )
+    text = f"{who} read {what}s out exactly: {share(best['exact'])}"
+    if best["certified"]:
+        rightly = best["certified"] - best["certified_wrong"]
+        text += f", of which the attack certified {rightly} without having the {what}s"
+    if best["certified_wrong"]:
+        text += f" ({best['certified_wrong']} more certificates were wrong)"
+    others = [row for row in _tried(values) if row is not best]
+    other = max(others, key=lambda row: row["success"]["successes"], default=best)
+    if other["success"]["successes"] > best["exact"]["successes"]:
+        text += (
+            f'; the attack "{other["name"]}" came nearer than the best guess without'
+            " the release for"
+            f" {share(other['success'])}"
+        )
+    return text + "."
+
+
+def _stopped(values: Values) -> str:
+    """What the defences and the bound say."""
+    parts = []
+    tried = [row for row in values.get("defences", []) if row["attacks"]]
+    quiet = [
+        row for row in tried[1:] if (worst := _most(row)) and not worst["successes"]
+    ]
+    if quiet:
+        row = min(quiet, key=lambda r: _loss(tried[0], r))
+        worst = _most(row)
+        assert worst is not None
+        cost = _cost(tried[0], row)
+        parts.append(
+            f"Of what was tried against it, {row['name']} left the attacks nothing"
+            f" (0 of {worst['trials']}; up to {percent(worst['high'])}){cost}"
+        )
+    elif len(tried) > 1:
+        row = min(tried[1:], key=lambda r: (_most(r) or {"rate": 1.0})["rate"])
+        worst = _most(row)
+        if worst is not None:
+            parts.append(
+                "Nothing tried against it stopped it: the least was left by"
+                f" {row['name']}, {share(worst)}{_cost(tried[0], row)}"
+            )
+    bounds = values.get("bounds") or {}
+    rows = [row for row in bounds.get("rows", []) if row["bound"] < 1]
+    if rows:
+        row = min(rows, key=lambda r: abs(r["bound"] - bounds.get("threshold", 0.5)))
+        if values["kind"] == "run":
+            how = "the same training with clipped gradients and noise multiplier"
+            parts.append(
+                f"{how} {number(row['noise_multiplier'])} keeps any attack from naming"
+                f" one of {bounds['candidates']} candidates more often than"
+                f" {percent(row['bound'])}, at {percent(row['accuracy'])} accuracy"
+                f" instead of {percent(values['subject']['accuracy'])}"
+            )
+            return _sentence(parts)
+        parts.append(
+            f"with noise multiplier {number(row['noise_multiplier'])} no attack names"
+            f" one of {bounds['candidates']} candidates more often than"
+            f" {percent(row['bound'])}, if training adds the noise that it declares"
+        )
+    elif bounds.get("calibrated"):
+        parts.append(
+            f"noise multiplier {number(bounds['calibrated']['noise_multiplier'])} would"
+            f" bound any attack by {percent(bounds['calibrated']['bound'])}"
+        )
+    else:
+        parts.append(
+            "no bound applies, as training declares no noise: only that would be a"
+            " guarantee"
+        )
+    return _sentence(parts)
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = "; ".join(parts)
+    return text[0].upper() + text[1:] + "."
+
+
+def _most(row: Values) -> Values | None:
+    """The share of the attack that succeeded most often under a defence."""
+    rates = [a["success"] for a in row["attacks"] if a["tried"] and a["success"]]
+    return max(rates, key=lambda rate: rate["rate"], default=None)
+
+
+def _loss(first: Values, row: Values) -> float:
+    if first["accuracy"] is None or row["accuracy"] is None:
+        return 1.0
+    return first["accuracy"] - row["accuracy"]
+
+
+def _cost(first: Values, row: Values) -> str:
+    if first["accuracy"] is None or row["accuracy"] is None:
+        return ""
+    before, after = percent(first["accuracy"]), percent(row["accuracy"])
+    return f", at {after} accuracy instead of {before}"
+
+
+def threat_models(rows: Sequence[Values]) -> list[str]:
+    """Each attack's adversary in a sentence."""
+    return [
+        f"{row['name']}: sees {row['sees']}; knows {row['knows']}. {row['about']}."
+        + ("" if row["tried"] else f" Not tried: {row['why_not']}.")
+        for row in rows
+    ]

@@ -1,0 +1,360 @@
+"""The document of a work directory of `informed run`: what it found, and a little more.
+
+Reconstructions are read from the run's files. Membership and, for gradient descent, the
+game that bounds are about (`informed.audit.noise`) are played here, on models of the
+run's own training; they take a minute on two cores, and are kept beside the page.
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dp.gradient import PrivacyConfig
+from informed import metrics
+from informed.attacks import registry
+from informed.attacks.membership import RetrainingMembership
+from informed.audit import judging, membership, noise, records
+from informed.audit.document import Document, finite
+from informed.audit.trials import ALL_BUT_ONE, SEED, Trial
+from informed.metrics import difficulty
+from informed.runs import stored
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths, Stage
+from informed.threat import Knowledge, membership_game
+from shadow import files, victims
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.models import ShadowModels
+from shadow.records import NotMadeError
+from shadow.store import ShadowStore
+
+Progress = Callable[[str], None]
+_SIGMAS = (1.0, 4.0, 16.0, 64.0)
+_CLIP_NORM = 1.0
+_THRESHOLD = 0.5
+_PAIRS = 20
+_LOSSES = 200  # shadow models for membership scores
+_SHOWN = 12
+_EXTRA = "report-extra.json"  # what is played here, kept
+
+
+def document(
+    workdir: Path,
+    *,
+    shadow: str | None = None,
+    data_dir: str | None = None,
+    progress: Progress = lambda _: None,
+) -> Document:
+    """Everything that a run's folder tells.
+
+    Args:
+      workdir: of `informed run`, evaluated.
+      shadow: where its shadow models are, if not there.
+      data_dir: TFDS folder.
+    Raises: NotMadeError: it wasn't run to its end; ValueError: a folder of another
+      command.
+    """
+    started = time.monotonic()
+    results = _results(workdir)
+    experiment = Experiment.from_mapping(results["configuration"])
+    paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
+    shadows, released = (
+        ShadowStore(paths.store(role)) for role in ("shadow", "released")
+    )
+    truth = released.read()
+    images, labels = stored.targets(shadows)
+    targets = stored.examples(released, truth.images, truth.labels)
+    fixed = stored.examples(
+        shadows, shadows.array("fixed_images"), shadows.array("fixed_labels")
+    )
+    public = stored.examples(shadows, images, labels)
+    pool = dataclasses.replace(
+        fixed,
+        images=np.concatenate([fixed.images, public.images]),
+        labels=np.concatenate([fixed.labels, public.labels]),
+    )
+    trials = _trials(experiment, results, paths)
+    baselines = judging.baselines(targets, pool)
+    developer = stored.factory_of(experiment, released, role="released")
+    indicators = records.geometry(targets, pool, len(fixed))
+    own = difficulty.target_losses(developer.descent.victim, truth.weights, targets)
+    indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
+    ids = np.asarray(released.array("test_indices"))
+    ranking = records.rank(targets, ids, trials, baselines, indicators)
+    extra = _extra(
+        workdir, results, developer, truth, targets, public, shadows, progress
+    )
+    values = {
+        "schema": 1,
+        "kind": "run",
+        "subject": _about(experiment, results, developer, shadows, targets, public),
+        "preflight": None,
+        "baselines": [judging.summary(b) for b in baselines],
+        "attacks": [judging.judge(t, targets, pool, baselines) for t in trials],
+        "membership": extra["membership"],
+        "records": ranking.rows,
+        "ranking": {"by": ranking.by, "indicators": ranking.indicators},
+        "defences": [],
+        "bounds": extra["bounds"],
+        "configuration": results["configuration"],
+        "versions": {
+            name: str(version)
+            for name, version in results["versions"]["packages"].items()
+        },
+        "again": f"informed run --workdir={workdir}   # with this configuration\n"
+        f"informed report {workdir}",
+        "seconds": round(results["wall_s"] + time.monotonic() - started, 1),
+    }
+    return Document(
+        values=finite(values),
+        pictures=_pictures(targets, trials, baselines, ranking),
+    )
+
+
+def _results(workdir: Path) -> dict[str, Any]:
+    """What the run wrote.
+
+    Raises: NotMadeError, ValueError: see `document`.
+    """
+    file = workdir / "results.json"
+    if not file.is_file():
+        raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
+    results = json.loads(file.read_text())
+    if "configuration" not in results or "reconn_mse" not in results:
+        raise ValueError(
+            f"Expected {workdir} to be a work directory of `informed run`; its"
+            " results.json is of another command."
+        )
+    return results
+
+
+def _trials(
+    experiment: Experiment, results: dict[str, Any], paths: Paths
+) -> list[Trial]:
+    """Every attack of the run."""
+    found = []
+    if experiment.inversion.targets:
+        found.append(
+            ("inversion", "inversion", paths.workdir / "inversions.npz", "invert")
+        )
+    kind = {"network": "reconn"}.get(experiment.reconn.kind, experiment.reconn.kind)
+    name = "RecoNN" if kind == "reconn" else kind
+    found.append((name, kind, paths.workdir / "reconstructions.npz", "attack"))
+    for name, named in experiment.attacks.items():
+        file = paths.workdir / "attacks" / f"{name}.npz"
+        found.append((name, named.type, file, f"attack-{name}"))
+    return [_trial(*each, experiment, results, paths) for each in found]
+
+
+def _trial(
+    name: str,
+    kind: str,
+    file: Path,
+    stage: str,
+    experiment: Experiment,
+    results: dict[str, Any],
+    paths: Paths,
+) -> Trial:
+    arrays, row = files.read_arrays(file), registry.find(kind)
+    learned = kind in ("reconn", "kernel")
+    seconds = Stage.read(paths.workdir, stage)["wall_s"]
+    if learned:
+        seconds += Stage.read(paths.shadow, "shadow")["wall_s"]
+    if stage == "attack":
+        seconds += Stage.read(paths.workdir, "train")["wall_s"]
+    trainings = arrays.get("trainings")
+    whole = row.sees == "weights" or experiment.view.kind == "weights"
+    count = results["shadow_models"] if learned else 0
+    return Trial(
+        name=name,
+        about=row.about,
+        sees="all weights" if whole else "logits on queries",
+        knows=SEED if experiment.training.initialisation == "shared" else ALL_BUT_ONE,
+        images=arrays["images"],
+        labels=arrays.get("labels"),
+        certified=arrays.get("certified"),
+        finished=np.ones(len(arrays["images"]), bool),
+        seconds=seconds,
+        trainings=count if trainings is None else int(trainings.sum()),
+    )
+
+
+def _about(
+    experiment: Experiment,
+    results: dict[str, Any],
+    developer: Factory,
+    shadows: ShadowStore,
+    targets: Examples,
+    public: Examples,
+) -> dict[str, Any]:
+    victim = developer.descent.victim
+    return {
+        "train": f"{experiment.training.epochs} epochs of"
+        f" {experiment.training.optimiser}",
+        "version": "",
+        "takes": "key",
+        "engine": "jax",
+        "deterministic": True,
+        "data": experiment.data.name,
+        "kind": "images",
+        "shape": list(targets.image_shape),
+        "columns": None,
+        "classes": targets.num_classes,
+        "fixed": len(developer.fixed),
+        "public": len(public),
+        "targets": len(targets),
+        "params": victim.num_params,
+        "arrays": [[part.name, list(part.shape)] for part in victim.layout],
+        "seconds_a_model": results["stage_wall_s"]["shadow"] / max(len(shadows), 1),
+        "shadow_models": results["shadow_models"],
+        "accuracy": results["released_accuracy"],
+    }
+
+
+def _extra(
+    workdir: Path,
+    results: dict[str, Any],
+    developer: Factory,
+    truth: ShadowModels,
+    targets: Examples,
+    public: Examples,
+    shadows: ShadowStore,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Membership and noise, played once for these results."""
+    file = workdir / _EXTRA
+    if file.is_file():
+        kept = json.loads(file.read_text())
+        if kept["results"] == results:
+            return kept
+    progress("membership")
+    members = [
+        _of_two(developer, targets, public),
+        _by_scores(developer, truth, targets, shadows),
+    ]
+    bounds = _noise(developer, targets, public, progress)
+    found = {"results": results, "membership": members, "bounds": bounds}
+    files.write_json(file, finite(found))
+    return json.loads(file.read_text())
+
+
+def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str, Any]:
+    started = time.monotonic()
+    some = targets.take(np.arange(min(_PAIRS, len(targets))))
+    others = membership.of_same_label(public, some, 0)
+    right = membership_game(
+        RetrainingMembership(),
+        developer,
+        (some, others),
+        Knowledge.informed(developer, public=public),
+        key=jax.random.key(0),
+    )
+    return {
+        "name": "membership, of two candidates",
+        "about": "train with each candidate and compare the weights",
+        "knows": f"{SEED}, both candidates",
+        "rate": dataclasses.asdict(metrics.success_rate(right)),
+        "seconds": round(time.monotonic() - started, 2),
+        "why_not": "",
+    }
+
+
+def _by_scores(
+    developer: Factory, truth: ShadowModels, targets: Examples, shadows: ShadowStore
+) -> dict[str, Any]:
+    victim = developer.descent.victim
+    first = next(iter(shadows.blocks()))
+    return membership.audited(
+        -difficulty.target_losses(victim, truth.weights, targets),
+        -difficulty.target_losses(victim, first.weights[:_LOSSES], targets),
+    )
+
+
+def _noise(
+    developer: Factory, targets: Examples, public: Examples, progress: Progress
+) -> dict[str, Any]:
+    """The same training with clipped, noisy gradients: attack and bound."""
+    descent = developer.descent
+    if descent.training.batch_size is not None:
+        return {"rows": [], "why_not": "it is played for full batches alone"}
+    privacy = {"steps": descent.training.epochs, "clip_norm": _CLIP_NORM}
+    kappa = 1 / noise.CANDIDATES
+    chosen = noise.apart(targets, public)
+    quiet = dataclasses.replace(
+        developer,
+        algorithm=descent.changed(privacy=PrivacyConfig(clip_norm=_CLIP_NORM)),
+        width=None,
+    )
+    without = np.asarray(quiet.train(chosen), np.float64)
+    rows = []
+    for sigma in _SIGMAS:
+        progress(f"noise multiplier {sigma:g}: {noise.CANDIDATES} candidates")
+        private = PrivacyConfig(clip_norm=_CLIP_NORM, noise_multiplier=sigma)
+        factory = dataclasses.replace(
+            developer, algorithm=descent.changed(privacy=private), width=None
+        )
+
+        def train(
+            some: Examples, ids: np.ndarray, factory: Factory = factory
+        ) -> np.ndarray:
+            return np.asarray(factory.train(some, ids=ids), np.float64)
+
+        right, thetas = noise.game(train, chosen, without)
+        accuracy = _accuracy(developer, thetas[:8], targets)
+        rows.append(noise.row(privacy, sigma, right, accuracy))
+    return {
+        "relation": noise.RELATION,
+        "kappa": kappa,
+        "candidates": noise.CANDIDATES,
+        "delta": noise.DELTA,
+        "threshold": _THRESHOLD,
+        "privacy": privacy,
+        "rows": rows,
+        "calibrated": noise.calibrated(privacy, _THRESHOLD, kappa),
+        "why_not": "",
+    }
+
+
+def _accuracy(developer: Factory, thetas: np.ndarray, targets: Examples) -> float:
+    """Of models on targets that they weren't trained on, but for one each at most."""
+    victim = developer.descent.victim
+    found = [
+        victims.accuracy(
+            victim,
+            victim.unflatten(jnp.asarray(theta, jnp.float32)),
+            targets.images,
+            targets.labels,
+        )
+        for theta in thetas
+    ]
+    return float(np.mean(found))
+
+
+def _pictures(
+    targets: Examples,
+    trials: list[Trial],
+    baselines: list[judging.Baseline],
+    ranking: records.Ranking,
+) -> dict[str, Any]:
+    """The records that every attack was tried on, first."""
+    tried = min(len(t.images) for t in trials if t.images is not None)
+    order = [i for i in ranking.order if i < tried]
+    places_ = np.unique(
+        np.linspace(0, len(order) - 1, min(_SHOWN, len(order))).round().astype(int)
+    )
+    oracle = next(b for b in baselines if b.name == "nearest public record")
+    return {
+        "order": ranking.order,
+        "shown": [order[i] for i in places_],
+        "targets": targets,
+        "guesses": {t.name: t.images for t in trials if t.images is not None},
+        "nearest": oracle.images,
+        "table": None,
+    }

@@ -1,0 +1,253 @@
+"""Tables as examples: a row is an "image" of shape (1, features, 1) in [0, 1].
+
+A column of numbers is scaled from its range to [0, 1]; a column of words becomes one
+feature a word, 1 where it applies. Ranges and words of the columns are taken for public
+knowledge, as a data sheet tells them: they are read from the whole table, the targets'
+rows included. `Table.features` undoes the scaling, so that a training function sees the
+numbers as they are in the file.
+"""
+
+import csv
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from shadow import checks
+from shadow.data import Examples
+
+LABELS = ("label", "target", "class", "y")
+SUFFIXES = (".csv", ".parquet")
+_MOST_WORDS = 50  # of one column
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+      name: of it.
+      low, high: the range of its numbers.
+      words: what it holds where it holds no numbers, in the order of its features.
+      whole: whether all its numbers are integers.
+    """
+
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+    words: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def width(self) -> int:
+        """Number of its features."""
+        return max(1, len(self.words))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """A table with its columns.
+
+    Attributes:
+      examples: (rows, 1, features, 1) in [0, 1], and the labels.
+      columns: in the order of their features.
+      label: name of the column of labels.
+      classes: what the labels are called.
+    """
+
+    examples: Examples
+    columns: tuple[Column, ...]
+    label: str
+    classes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the features."""
+        return tuple(
+            f"{c.name}={word}" if word is not None else c.name
+            for c in self.columns
+            for word in (c.words or (None,))
+        )
+
+    @property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """(features,) twice: the lowest value, and the width of the range."""
+        low = [c.low for c in self.columns for _ in range(c.width)]
+        high = [c.high for c in self.columns for _ in range(c.width)]
+        return np.array(low), np.array(high) - np.array(low)
+
+    def features(self, images: Any, numpy: Any = np) -> Any:
+        """(rows, 1, features, 1) in [0, 1] -> (rows, features) in units of the file.
+
+        Args:
+          numpy: numpy, or jax.numpy where `images` is traced.
+        """
+        low, width = self.ranges
+        flat = numpy.reshape(images, (len(images), -1))
+        return flat * numpy.asarray(width)[None] + numpy.asarray(low)[None]
+
+    def rows(self, images: Float[np.ndarray, "rows 1 features 1"]) -> list[dict]:
+        """Each row as {column: number or word}."""
+        values = self.features(np.asarray(images, np.float64))
+        found = []
+        for row in values:
+            cells: dict[str, Any] = {}
+            start = 0
+            for column in self.columns:
+                part = row[start : start + column.width]
+                start += column.width
+                if column.words:
+                    cells[column.name] = column.words[int(part.argmax())]
+                else:
+                    cells[column.name] = float(part[0])
+            found.append(cells)
+        return found
+
+
+def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
+    """Read a .csv file with a header, or a .parquet file.
+
+    Args:
+      path: of the file.
+      label: name of the column of labels; None: the one that is called label, target,
+        class or y, else the last.
+    Raises: ValueError: no such column, empty cells, or labels that aren't classes;
+      ImportError: .parquet without pyarrow; FileNotFoundError.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"There is no file {path} to load a table from.")
+    cells = _parquet(file) if file.suffix == ".parquet" else _csv(file)
+    return table_of(cells, label=label, name=file.name)
+
+
+def table_of(
+    cells: Mapping[str, Any], *, label: str | None = None, name: str = "table"
+) -> Table:
+    """A table from its columns.
+
+    Args:
+      cells: column -> its values, numbers or words; all of one length.
+      label: as for `load_table`.
+      name: of the table, for messages.
+    Raises: ValueError, as `load_table`.
+    """
+    if label is None:
+        known = [c for c in cells if c.lower() in LABELS]
+        label = known[0] if known else list(cells)[-1]
+    checks.choice("label", label, cells)
+    classes, labels = _classes(label, cells[label], name)
+    columns, parts = [], []
+    for column, values in cells.items():
+        if column == label:
+            continue
+        described, scaled = _column(column, values, name)
+        columns.append(described)
+        parts.append(scaled)
+    if not parts:
+        raise ValueError(f"Expected {name} to have columns beside {label!r}.")
+    features = np.concatenate(parts, axis=1).astype(np.float32)
+    return Table(
+        examples=Examples(
+            images=features[:, None, :, None],
+            labels=labels,
+            num_classes=len(classes),
+            name=name,
+        ),
+        columns=tuple(columns),
+        label=label,
+        classes=classes,
+    )
+
+
+def _csv(file: Path) -> dict[str, list[str]]:
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream)
+        header = next(reader, [])
+        rows = [row for row in reader if row]
+    if len(set(header)) != len(header) or not header:
+        raise ValueError(f"Expected {file} to begin with the names of its columns.")
+    for number, row in enumerate(rows, 2):
+        if len(row) != len(header):
+            raise ValueError(
+                f"Expected {len(header)} cells in every line of {file}, found"
+                f" {len(row)} in line {number}."
+            )
+    return {name: [row[i] for row in rows] for i, name in enumerate(header)}
+
+
+def _parquet(file: Path) -> dict[str, list[Any]]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "Reading .parquet needs pyarrow: pip install 'informed-adversary[table]',"
+            " or hand in a .csv file."
+        ) from error
+    return pyarrow.parquet.read_table(file).to_pydict()
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    """As floats; None where one of them is a word."""
+    try:
+        return np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        return None
+
+
+def _require_filled(column: str, values: Any, name: str) -> None:
+    empty = [
+        i
+        for i, value in enumerate(values)
+        if value is None or (isinstance(value, str) and not value.strip())
+    ]
+    if empty:
+        raise ValueError(
+            f"Expected no empty cells in {name}, found {len(empty)} in the column"
+            f" {column!r}, such as row {empty[0] + 1}. Fill or drop them first."
+        )
+
+
+def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
+    """A column, and its features (rows, width) in [0, 1]."""
+    _require_filled(column, values, name)
+    numbers = _numbers(values)
+    if numbers is None:
+        words = tuple(sorted({str(value) for value in values}))
+        if len(words) > _MOST_WORDS:
+            raise ValueError(
+                f"Expected at most {_MOST_WORDS} different words in the column"
+                f" {column!r} of {name}, found {len(words)}. Leave it out, or"
+                " number it."
+            )
+        marks = np.array([[str(v) == word for word in words] for v in values], float)
+        return Column(name=column, words=words), marks
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
+    low, high = float(numbers.min()), float(numbers.max())
+    high = high if high > low else low + 1.0
+    scaled = np.clip((numbers - low) / (high - low), 0, 1)
+    whole = bool(np.all(numbers == np.round(numbers)))
+    return Column(name=column, low=low, high=high, whole=whole), scaled[:, None]
+
+
+def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names of the classes, and each row's number."""
+    _require_filled(label, values, name)
+    numbers = _numbers(values)
+    if numbers is not None:
+        known = np.unique(numbers)
+        if not np.array_equal(known, np.round(known)) or len(known) > _MOST_WORDS:
+            raise ValueError(
+                f"Expected the column {label!r} of {name} to hold classes, found"
+                f" {len(known)} different numbers. Regression isn't audited; cut it"
+                " into classes, or name another column: --label."
+            )
+        names = tuple(f"{value:g}" for value in known)
+        return names, np.searchsorted(known, numbers)
+    words = sorted({str(value) for value in values})
+    return tuple(words), np.searchsorted(words, [str(value) for value in values])

@@ -1,0 +1,147 @@
+"""The training function: found, called, and what it returns as arrays."""
+
+import jax
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from informed.audit import contract, released
+
+MINE = """
+import helper
+PRIVACY = {"steps": 3}
+def train(images, labels, seed: int):
+    return helper.double(images.mean())
+def predict(released, images):
+    return images
+"""
+
+
+def with_key(images, labels, key):
+    return images
+
+
+def with_seed(images, labels, seed):
+    return images
+
+
+def with_annotated(images, labels, number: int):
+    return images
+
+
+def with_option(images, labels, epochs=3):
+    return images
+
+
+def without(images, labels):
+    return images
+
+
+def with_noise(images, labels, key, *, noise_multiplier=1.0):
+    return images
+
+
+@pytest.mark.parametrize(
+    ("function", "takes"),
+    [
+        (with_key, "key"),
+        (with_seed, "seed"),
+        (with_annotated, "seed"),
+        (with_option, "nothing"),
+        (without, "nothing"),
+        (with_noise, "key"),
+        (lambda *a: a, "key"),
+    ],
+)
+def test_what_the_third_argument_is(function, takes):
+    assert contract.takes_of(function) == takes
+
+
+@pytest.mark.parametrize(
+    "function", [lambda images: 0, lambda a, b, c, d: 0, lambda a, b, c, *, d: 0]
+)
+def test_what_cannot_be_called_is_refused(function):
+    with pytest.raises(ValueError, match=r"take \(images, labels, key\)"):
+        contract.takes_of(function)
+
+
+def test_a_function_in_a_file(tmp_path):
+    (tmp_path / "helper.py").write_text("def double(x):\n    return 2 * x\n")
+    file = tmp_path / "mine_of_test.py"
+    file.write_text(MINE)
+    found = contract.load(f"{file}:train")
+    assert (found.takes, found.privacy) == ("seed", {"steps": 3})
+    assert found.train(np.ones(3), None, 0) == 2
+    assert found.predict is not None
+    file.write_text(MINE + "\n# changed\n")
+    assert contract.load(f"{file}:train").version != found.version
+    with pytest.raises(ValueError, match=r"has no function 'trian'.*'train'"):
+        contract.load(f"{file}:trian")
+    with pytest.raises(ValueError, match=r"FILE\.py:FUNCTION"):
+        contract.load("mine.train")
+
+
+def test_a_file_that_cannot_be_run_is_an_error_in_a_line(tmp_path):
+    file = tmp_path / "broken_of_test.py"
+    file.write_text("1 / 0")
+    with pytest.raises(ValueError, match=r"broken_of_test.py can't be read: ZeroDiv"):
+        contract.load(f"{file}:train")
+
+
+def test_buffers_count_and_prefixes_are_cut():
+    torch = pytest.importorskip("torch")
+    inner = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    state = {f"_module._orig_mod.{k}": v for k, v in inner.state_dict().items()}
+    names = sorted(part.name for part in released.parts(state))
+    assert names == sorted(part.name for part in released.parts(inner))
+    assert "1.running_mean" in names
+    total = sum(np.size(part.array) for part in released.parts(inner))
+    assert total == 3 * 4 + 4 + 4 * 4 + 1
+
+
+def test_other_values_come_back_into_a_torch_module():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(3, 2)
+    arrays = [np.zeros((2, 3)), np.array([1.0, -1.0])]
+    changed = released.replaced(module, arrays)
+    np.testing.assert_array_equal(
+        changed(torch.ones(1, 3)).detach().numpy(), [[1.0, -1.0]]
+    )
+    assert not torch.equal(module.weight, changed.weight)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        MLPClassifier((4,), max_iter=2),
+        make_pipeline(StandardScaler(), LogisticRegression()),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_estimators_are_taken_apart_and_put_together(estimator, rng):
+    x, y = rng.standard_normal((30, 5)), np.arange(30) % 3
+    fitted = estimator.fit(x, y)
+    parts = released.parts(fitted)
+    again = released.replaced(fitted, [part.array for part in parts])
+    np.testing.assert_allclose(again.predict_proba(x), fitted.predict_proba(x))
+    zeros = released.replaced(fitted, [0 * part.array + 1 for part in parts])
+    assert np.abs(zeros.predict_proba(x) - fitted.predict_proba(x)).max() > 0.01
+
+
+def test_records_kept_word_for_word_are_found(rng):
+    x, y = rng.standard_normal((30, 5)), np.arange(30) % 3
+    neighbours = KNeighborsClassifier().fit(x, y)
+    assert released.keeps_records(neighbours, x) == ["KNeighborsClassifier._fit_X"]
+    assert released.keeps_records(LogisticRegression().fit(x, y), x) == []
+
+
+def test_leaves_without_numbers_are_left_out():
+    tree = {"w": np.ones(2), "f": len, "key": jax.random.key(0), "name": "x", "n": 3}
+    assert [part.name for part in released.parts(tree)] == ["n", "w"]
+    with pytest.raises(ValueError, match="without any array"):
+        released.parts({"f": len})

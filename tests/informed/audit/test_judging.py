@@ -1,0 +1,174 @@
+"""Judging against baselines, ranking, and the game of noise; planted answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dp
+import shadow
+from informed.audit import judging, membership, noise, records
+from informed.audit.trials import Trial
+
+
+@pytest.fixture
+def truth(digits):
+    return digits.take(np.arange(10))
+
+
+@pytest.fixture
+def pool(digits):
+    return digits.take(np.arange(100, 600))
+
+
+def trial(images, **fields):
+    count = len(images)
+    given = {"finished": np.ones(count, bool), **fields}
+    return Trial(name="a", about="", sees="", knows="", images=images, **given)
+
+
+def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
+    found = judging.baselines(truth, pool)
+    row = judging.judge(trial(truth.images), truth, pool, found)
+    assert row["success"]["successes"] == row["exact"]["successes"] == 10
+    assert row["ssim"] == pytest.approx(1)
+    assert row["tpr"] == 1
+    nearest = next(b for b in found if b.name == "nearest public record")
+    row = judging.judge(trial(nearest.images), truth, pool, found)
+    assert row["success"]["successes"] == 0
+    mean = np.broadcast_to(pool.images.mean(axis=0), truth.images.shape)
+    row = judging.judge(trial(mean), truth, pool, found)
+    assert row["success"]["successes"] == 0
+    assert row["tpr"] < 0.5
+
+
+def test_what_is_not_finished_counts_as_not_found(truth, pool):
+    images = truth.images.copy()
+    images[3] = np.nan
+    finished = np.arange(10) != 3
+    certified = finished.copy()
+    given = trial(images, finished=finished, certified=certified)
+    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    assert row["success"]["successes"] == 9
+    assert row["success"]["trials"] == 10
+    assert row["finished"] == 9
+    assert row["tpr"] == pytest.approx(0.9)
+
+
+def test_a_wrong_certificate_is_counted(truth, pool):
+    images = truth.images.copy()
+    images[0] = images[1]
+    given = trial(images, certified=np.ones(10, bool))
+    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    assert (row["certified"], row["certified_wrong"]) == (10, 1)
+
+
+def test_columns_that_follow_from_others_are_imputed(rng):
+    x = rng.random((200, 3))
+    rows = np.concatenate([x, x.mean(axis=1, keepdims=True)], axis=1).astype(np.float32)
+    examples = shadow.Examples(
+        images=rows[:, None, :, None], labels=np.arange(200) % 2, num_classes=2
+    )
+    found = judging.baselines(
+        examples.take(np.arange(5)), examples.take(np.arange(5, 200)), table=True
+    )
+    imputed = next(b for b in found if b.name == "imputed")
+    assert imputed.oracle
+    assert imputed.mse.max() < 1e-4
+    assert judging.thresholds(found).max() < 1e-4
+
+
+def test_an_indicator_that_decides_the_error_is_seen(truth, pool):
+    strength = np.linspace(0, 1, 10)
+    guesses = truth.images + 0.3 * strength[:, None, None, None].astype(np.float32)
+    indicators = {"influence": 1 - strength, "loss": np.ones(10)}
+    found = records.rank(
+        truth,
+        np.arange(10),
+        [trial(guesses)],
+        judging.baselines(truth, pool),
+        indicators,
+    )
+    assert found.order == list(range(10))
+    assert found.indicators["influence"]["correlation"] == pytest.approx(1)
+    assert found.indicators["loss"]["correlation"] is None
+    assert [row["record"] for row in found.rows] == list(range(10))
+
+
+def gaussian(means, sigma):
+    def train(targets, ids):
+        noise = [
+            np.random.default_rng(int(i)).standard_normal(means.shape[1]) for i in ids
+        ]
+        return means[targets.labels] + sigma * np.array(noise)
+
+    return train
+
+
+def test_the_game_attains_what_theory_says_of_orthogonal_means(digits, monkeypatch):
+    """Four means sqrt(2) apart in ten dimensions, noise 1/2; integral by scipy."""
+    monkeypatch.setattr(noise, "PLAYED", 400)
+    monkeypatch.setattr(noise, "LEARNT", 100)
+    means, sigma = np.eye(4, 10), 0.5
+    chosen = dataclasses.replace(digits.take(np.arange(4)), labels=np.arange(4))
+    right, _ = noise.game(gaussian(means, sigma), chosen, means)
+    grid = np.linspace(-8, 10, 4001)
+    wanted = np.trapezoid(
+        stats.norm.pdf(grid - 1 / sigma) * stats.norm.cdf(grid) ** 3, grid
+    )
+    error = np.sqrt(wanted * (1 - wanted) / len(right))
+    assert np.mean(right) == pytest.approx(wanted, abs=4 * error)
+    bound = dp.rero_bound(
+        dp.Gaussian(noise_multiplier=sigma, steps=1, relation="zero_out"), kappa=0.25
+    )
+    assert np.mean(right) < float(bound.gamma)
+
+
+def test_without_a_signal_the_game_is_guessing(digits):
+    chosen = dataclasses.replace(digits.take(np.arange(4)), labels=np.arange(4))
+    right, _ = noise.game(gaussian(np.zeros((4, 10)), 1.0), chosen, None)
+    assert np.mean(right) < 0.45
+
+
+@pytest.mark.parametrize(
+    ("privacy", "message"),
+    [
+        ({"sigma": 1.0}, "Did you mean|one of"),
+        ({"noise_multiplier": 1.0}, "lacks steps"),
+        ({"steps": 10, "sampling_probability": 2.0}, "sampling_probability"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(privacy, message):
+    with pytest.raises(ValueError, match=message):
+        noise.mechanism(privacy, 1.0)
+
+
+def test_the_least_noise_is_that_of_dp():
+    found = noise.calibrated({"steps": 100}, 0.5, 0.25)
+    run = dp.Gaussian(
+        noise_multiplier=found["noise_multiplier"], steps=100, relation="zero_out"
+    )
+    assert float(dp.rero_bound(run, kappa=0.25).gamma) == pytest.approx(0.5, abs=1e-3)
+    assert noise.calibrated({"steps": 100}, 0.2, 0.25) is None
+
+
+def test_scores_that_tell_members_apart_are_seen(rng):
+    pytest.importorskip("jax_privacy")
+    others, shadows = rng.standard_normal((40, 40)), rng.standard_normal((100, 40))
+    nothing = membership.audited(others, shadows)
+    assert nothing["auc"] == pytest.approx(0.5, abs=0.2)
+    everything = membership.audited(others + 10 * np.eye(40), shadows)
+    assert everything["auc"] == 1
+    assert everything["epsilon"] > 1
+    assert membership.audited(others[:1, :1], shadows[:, :1])["why_not"]
+
+
+def test_probabilities_and_logits_mean_the_same(rng):
+    logits = rng.standard_normal((5, 3))
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        membership.log_probabilities(chances),
+        membership.log_probabilities(logits),
+        atol=1e-6,
+    )

@@ -1,0 +1,197 @@
+"""What a few runs tell; planted faults are found, with their remedies."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import shadow
+from informed.audit import auditing, budget, causes, contract, limits
+from informed.audit.auditing import AuditConfig
+
+
+def linear(images, labels, key):
+    x = images.reshape(len(images), -1)
+    start = jax.random.normal(key, (x.shape[1], 10)) / 8
+
+    def step(w, _):
+        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
+        return w - 0.5 * slope / len(x), None
+
+    return jax.lax.scan(step, start, length=5)[0]
+
+
+def numpy_linear(images, labels, seed: int):
+    x = images.reshape(len(images), -1)
+    start = np.random.default_rng(seed).standard_normal(x.shape[1])
+    return start + x.T @ labels / len(x)
+
+
+def check(train, data="digits", **config):
+    settings = AuditConfig(**{"targets": 2, "fixed": 20, "minutes": 1.0, **config})
+    return auditing.check(train, data, version="1", settings=settings)
+
+
+def test_a_clean_function_of_jax_has_no_complaint():
+    found = check(linear)
+    assert found.subject.engine == "jax"
+    assert found.subject.deterministic
+    assert found.key_matters
+    assert not found.order_matters
+    assert found.params == 640
+    assert not [f for f in found.findings if f.level != "note"]
+    text = auditing.as_text(found, AuditConfig())
+    assert "inversion" in text
+
+
+def test_a_function_of_numpy_is_run_in_processes():
+    found = check(numpy_linear)
+    assert found.subject.engine == "processes"
+    assert found.subject.deterministic
+    assert any("can't trace" in finding.what for finding in found.findings)
+
+
+def noisy_numpy(images, labels, seed: int):
+    x = images.reshape(len(images), -1)
+    np.random.shuffle(x)  # noqa: NPY002
+    return np.arange(len(x)) @ x
+
+
+def test_unseeded_randomness_is_traced_to_its_generator():
+    found = check(noisy_numpy)
+    assert not found.subject.deterministic
+    (finding,) = [f for f in found.findings if f.level == "weakens"]
+    assert "NumPy's global generator" in finding.what
+    assert "default_rng(seed)" in finding.remedy
+
+
+def unseeded_torch(images, labels, seed: int):
+    import torch
+
+    return torch.nn.functional.dropout(torch.ones(5) * images.mean(), 0.5)
+
+
+def by_the_clock(images, labels, seed: int):
+    return images.mean() + np.ones(2) * time.time()
+
+
+def by_the_system(images, labels, seed: int):
+    return np.random.default_rng().standard_normal(3)
+
+
+@pytest.mark.parametrize(
+    ("train", "cause", "remedy"),
+    [
+        (unseeded_torch, "PyTorch's global generator", "torch.manual_seed(seed)"),
+        (by_the_clock, "reads a clock", "by steps"),
+        (
+            by_the_system,
+            "no global generator.*default_rng\\(\\) without a seed",
+            "seed",
+        ),
+    ],
+)
+def test_causes(train, cause, remedy):
+    pytest.importorskip("torch")
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    images = np.ones((4, 2, 2, 1))
+
+    def run():
+        return np.ravel(np.asarray(train(images, None, 0)))
+
+    ((what, how),) = causes.find(run, contract.load(train))
+    import re
+
+    assert re.search(cause, what)
+    assert remedy in how
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def deaf(images, labels, key):
+    return jnp.ones(3) * images.shape[1]
+
+
+def exploding(images, labels, key):
+    return images.mean() * jnp.array([1.0, jnp.nan])
+
+
+def growing(images, labels, seed: int):
+    return np.unique(np.round(images[-1] * 255))
+
+
+@pytest.mark.parametrize(
+    ("train", "level", "what"),
+    [
+        (deaf, "weakens", "don't change when the target does"),
+        (exploding, "stops", "1 weights are NaN or infinite"),
+        (growing, "stops", "another target give weights of another shape"),
+    ],
+)
+def test_what_voids_an_audit_is_said(train, level, what):
+    found = check(train)
+    assert any(f.level == level and what in f.what and f.remedy for f in found.findings)
+    assert bool(found.stops) == (level == "stops")
+
+
+def test_a_function_that_raises_is_named():
+    def broken(images, labels, key):
+        raise KeyError("weights")
+
+    with pytest.raises(RuntimeError, match="broken raised KeyError"):
+        check(broken)
+
+
+def test_too_little_data_is_refused(digits):
+    few = digits.take(np.arange(30))
+    with pytest.raises(ValueError, match="Set --fixed or --targets lower"):
+        check(linear, few)
+
+
+def test_arrays_of_two_axes_are_a_table(rng):
+    rows = rng.standard_normal((60, 4)), np.arange(60) % 2
+    examples, table = auditing.load(rows)
+    assert examples.image_shape == (1, 4, 1)
+    assert table is not None
+    with pytest.raises(ValueError, match="label is of tables"):
+        auditing.load("digits", label="x")
+
+
+def plan(**changed):
+    given = {
+        "minutes": 10.0,
+        "seconds_a_model": 0.1,
+        "targets": 20,
+        "public": 5000,
+        "params": 1000,
+        "features": 64,
+        "num_classes": 10,
+        "differentiable": True,
+    }
+    return budget.plan(**{**given, **changed})
+
+
+def test_the_budget_is_kept():
+    found = plan()
+    assert found.targets == 20
+    assert found.shadows == 1000
+    slow = plan(seconds_a_model=2.0)
+    assert slow.shadows * 2.0 <= 0.25 * slow.seconds
+    assert plan(seconds_a_model=10.0).targets == 6
+    assert plan(seconds_a_model=10.0).shadows == 0
+    assert plan(public=40).shadows == 40
+    with pytest.raises(ValueError, match=r"minutes.*a model takes 100 s"):
+        plan(minutes=1.0, seconds_a_model=100.0)
+
+
+def test_a_limit_interrupts_and_is_taken_back():
+    with pytest.raises(limits.OutOfTimeError), limits.seconds(0.05):
+        time.sleep(5)
+    with limits.seconds(0.05):
+        pass
+    time.sleep(0.08)
+
+
+def test_shadow_still_loads_by_name():
+    assert len(shadow.load("digits")) == 1797

@@ -1,0 +1,249 @@
+"""A whole audit at a small size: the document, the page, the command line."""
+
+import copy
+import csv
+import io
+import json
+import re
+
+import jax
+import jax.numpy as jnp
+import jsonschema
+import numpy as np
+import pytest
+
+import informed
+from informed.audit import Document, schema
+from informed.audit.document import finite
+from informed.cli import main
+from informed.report import page, words
+
+SOURCE = """
+import jax
+import jax.numpy as jnp
+
+def train(images, labels, key):
+    x = images.reshape(len(images), -1)
+    start = jax.random.normal(key, (x.shape[1], 10)) / 8
+    def step(w, _):
+        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
+        return w - 0.5 * slope / len(x), None
+    return {"w": jax.lax.scan(step, start, length=5)[0]}
+
+def predict(released, images):
+    return images.reshape(len(images), -1) @ released["w"]
+"""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory):
+    file = tmp_path_factory.mktemp("audit") / "linear_of_test.py"
+    file.write_text(SOURCE)
+    return f"{file}:train"
+
+
+@pytest.fixture(scope="module")
+def audit(code, digits):
+    """The parts that compile least; `test_every_part` has all."""
+    few = digits.take(np.arange(300))
+    return informed.audit(
+        code,
+        few,
+        targets=6,
+        fixed=20,
+        minutes=20.0,
+        skip=("two missing", "defences", "membership"),
+    )
+
+
+def test_a_linear_model_gives_its_record_away(audit):
+    rows = {row["name"]: row for row in audit.values["attacks"]}
+    inversion = rows["inversion"]
+    assert inversion["exact"]["successes"] >= 5
+    assert inversion["certified"] >= 5
+    assert inversion["certified_wrong"] == 0
+    assert rows["kernel"]["success"]["rate"] > 0.5
+    assert not rows["closed form"]["tried"]
+    assert rows["closed form"]["why_not"]
+    first = words.answer(audit.values)[0]
+    assert "read records out exactly" in first
+
+
+@pytest.mark.slow
+def test_every_part(code, digits):
+    few = digits.take(np.arange(300))
+    found = informed.audit(code, few, targets=6, fixed=20, minutes=20.0)
+    values = json.loads(found.json, parse_constant=pytest.fail)
+    jsonschema.validate(values, schema())
+    assert values["membership"][0]["rate"]["rate"] == 1
+    names = [row["name"] for row in values["defences"] if row["attacks"]]
+    assert {"as it is", "float16", "int8", "secret seed", "noise 0.1"} <= set(names)
+    assert all(row["accuracy"] is not None for row in values["defences"][:4])
+    assert "<svg" in found.html()
+
+
+def test_the_document_is_strict_json_with_a_schema(audit):
+    values = json.loads(audit.json, parse_constant=pytest.fail)
+    jsonschema.validate(values, schema())
+    for wrong in ({"records": None}, {"schema": 2}, {"surplus": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**values, **wrong}, schema())
+    assert finite({"a": np.nan, "b": [np.float32(1), np.inf]}) == {
+        "a": None,
+        "b": [1.0, None],
+    }
+
+
+def test_csv_is_tidy(audit):
+    rows = list(csv.DictReader(io.StringIO(audit.csv)))
+    attacks = {row["attack"] for row in rows}
+    assert {"inversion", "kernel"} <= attacks
+    assert len(rows) == 6 * len(attacks)
+    assert len(list(csv.DictReader(io.StringIO(audit.attacks_csv)))) == len(
+        audit.values["attacks"]
+    )
+
+
+def test_the_page_stands_alone(audit):
+    html = audit.html()
+    assert len(html.encode()) < page.MOST_BYTES
+    assert "<script" not in html
+    assert not re.search(r"(src|href)=\"(?!data:|#)", html)
+    assert "@import" not in html
+    assert "prefers-color-scheme: dark" in html
+    assert "This page holds training data" in html
+    pictures = re.findall(r"<img [^>]*>", html)
+    assert pictures
+    assert all(re.search(r'alt="[^"]+"', picture) for picture in pictures)
+    assert all('aria-label="' in svg for svg in re.findall(r"<svg [^>]*>", html))
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert html in audit._repr_html_().replace("&lt;", "<").replace(
+        "&gt;", ">"
+    ).replace("&quot;", '"').replace("&#x27;", "'").replace("&amp;", "&")
+
+
+def test_redacted_there_is_no_record(audit, tmp_path):
+    html = audit.html(redact=True)
+    assert "data:image" not in html
+    assert "Redacted: numbers only" in html
+    assert '<th scope="col" class="n">class</th>' not in html
+    values = json.loads(audit.save(tmp_path / "a.json", redact=True).read_text())
+    jsonschema.validate(values, schema())
+    assert "label" not in values["records"][0]
+    assert "label" not in audit.save(tmp_path / "a.csv", redact=True).read_text()
+    with pytest.raises(ValueError, match=r"\.html, \.json or \.csv"):
+        audit.save(tmp_path / "a.pdf")
+
+
+def test_text_of_the_user_is_escaped(audit):
+    values = copy.deepcopy(dict(audit.values))
+    values["subject"]["train"] = "<script>alert(1)</script>"
+    html = Document(values=values).html()
+    assert "<script>" not in html
+
+
+def test_nothing_found_is_called_no_protection(audit):
+    values = copy.deepcopy(dict(audit.values))
+    for row in values["attacks"]:
+        if row["tried"]:
+            trials = row["success"]["trials"]
+            none = {
+                "successes": 0,
+                "trials": trials,
+                "rate": 0.0,
+                "low": 0.0,
+                "high": 0.4,
+            }
+            row |= {"success": none, "exact": none, "certified": None}
+    first, _ = words.answer(values)
+    assert "no protection" in first
+    assert "40 %" in first
+    assert not re.search(r"\b(safe|secure|protected)\b", " ".join(words.answer(values)))
+
+
+def test_attacks_side_by_side(audit, tmp_path, capsys):
+    file = audit.save(tmp_path / "a.json")
+    main(["compare", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "attack"
+    assert any(line.startswith("inversion") for line in lines)
+    main(["compare", str(file), "--json"])
+    assert json.loads(capsys.readouterr().out) == audit.values["attacks"]
+
+
+def run(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return stopped.value.code, capsys.readouterr().err
+
+
+def test_the_check_alone(code, capsys):
+    main(
+        [
+            "audit",
+            code,
+            "--data",
+            "digits",
+            "--fixed=20",
+            "--targets=2",
+            "--check",
+            "--json",
+        ]
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["engine"] == "jax"
+    assert found["plan"]["targets"] == 2
+    assert {row["name"] for row in found["plan"]["attacks"]} >= {"inversion", "kernel"}
+
+
+def test_what_has_to_be_mended_first_has_an_exit_code(tmp_path, capsys):
+    file = tmp_path / "nan_of_test.py"
+    file.write_text(
+        "def train(images, labels, seed: int):\n    return [float('nan')]\n"
+    )
+    arguments = ["audit", f"{file}:train", "--data=digits", "--fixed=20", "--targets=2"]
+    code, error = run(arguments, capsys)
+    assert code == 3
+    assert "NaN" in error
+    assert len(error.splitlines()) == 1
+    code, error = run([*arguments, "--out=page.pdf"], capsys)
+    assert code == 2
+    assert "page.pdf" in error
+
+
+def test_help_is_one_screen_and_shows_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 48
+    for name in ("audit", "report", "compare", "bound", "run"):
+        assert any(line.split()[:1] == [name] for line in lines)
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        assert f"informed {name} " in capsys.readouterr().out.split("Example:")[1]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_commands_and_options(shell, capsys):
+    main(["completion", shell])
+    script = capsys.readouterr().out
+    assert "audit) words=" in script
+    assert "--minutes" in script
+
+
+def test_a_part_that_there_is_not_is_refused(code):
+    with pytest.raises(ValueError, match=r"audit.skip.*Did you mean 'defences'"):
+        informed.audit(code, "digits", skip=("defence",))
+
+
+def test_a_secret_seed_is_told_to_nobody(digits):
+    from informed.audit import contract, subject
+
+    def train(images, labels, key):
+        return jax.random.normal(key, (3,)) + 0 * jnp.sum(images)
+
+    found = subject.prepare(contract.load(train), digits, targets=2)
+    open_ = found.factory("released"), found.factory("shadow")
+    assert open_[0].public_key is not None
+    assert found.factory("released", secret=True).public_key is None

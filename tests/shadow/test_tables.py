@@ -1,0 +1,115 @@
+"""Tables and folders of pictures as examples."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+import shadow
+from shadow import folders, tables
+
+CELLS = {
+    "age": [30, 41, 52, 30],
+    "weight": [60.5, 80.25, 71.0, 90.75],
+    "city": ["Ulm", "Bonn", "Ulm", "Kiel"],
+    "label": ["no", "yes", "no", "yes"],
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(-1e6, 1e6), st.integers(-1000, 1000)),
+        min_size=2,
+        max_size=20,
+    )
+)
+def test_features_are_the_numbers_of_the_file(rows):
+    cells = {"a": [r[0] for r in rows], "b": [r[1] for r in rows]}
+    table = tables.table_of(
+        {**cells, "y": [0, 1] * (len(rows) // 2) + [0] * (len(rows) % 2)}
+    )
+    found = table.features(table.examples.images.astype(np.float64))
+    wanted = np.stack([cells["a"], cells["b"]], axis=1)
+    widths = np.maximum(np.ptp(wanted, axis=0), 1)
+    assert np.abs(found - wanted).max(axis=0) == pytest.approx(
+        [0, 0], abs=1e-6 * widths.max()
+    )
+
+
+def test_words_become_features_and_come_back():
+    table = tables.table_of(CELLS)
+    assert table.names == ("age", "weight", "city=Bonn", "city=Kiel", "city=Ulm")
+    assert table.classes == ("no", "yes")
+    np.testing.assert_array_equal(table.examples.labels, [0, 1, 0, 1])
+    rows = table.rows(table.examples.images)
+    assert [row["city"] for row in rows] == CELLS["city"]
+    assert [row["weight"] for row in rows] == pytest.approx(CELLS["weight"], rel=1e-6)
+
+
+def write_csv(path, cells):
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    writer.writerow(cells)
+    writer.writerows(zip(*cells.values(), strict=True))
+    path.write_text(stream.getvalue())
+    return path
+
+
+def test_csv_and_parquet_are_the_same_table(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    read = tables.load_table(write_csv(tmp_path / "t.csv", CELLS))
+    parquet.write_table(arrow.table(CELLS), tmp_path / "t.parquet")
+    other = tables.load_table(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(read.examples.images, other.examples.images)
+    assert read.columns == other.columns
+    assert read.label == other.label == "label"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (CELLS | {"age": [30, "", 52, 30]}, "no empty cells.*'age', such as row 2"),
+        (CELLS | {"label": [0.1, 0.2, 0.3, 0.4]}, "to hold classes"),
+        (CELLS | {"age": [30, np.inf, 1, 2]}, "finite numbers.*'age'"),
+        ({"label": [0, 1]}, "columns beside 'label'"),
+    ],
+)
+def test_bad_tables_are_refused_in_a_line(cells, message):
+    with pytest.raises(ValueError, match=message):
+        tables.table_of(cells)
+
+
+def test_a_line_with_too_few_cells_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,0\n1,0\n")
+    with pytest.raises(ValueError, match=r"3 cells.*found 2 in line 3"):
+        tables.load_table(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="Did you mean 'label'"):
+        tables.load_table(write_csv(tmp_path / "u.csv", CELLS), label="lable")
+
+
+def test_a_folder_of_pictures(tmp_path, rng):
+    pixels = rng.integers(0, 256, (4, 6, 5, 3), np.uint8)
+    for i, name in enumerate(["cat", "cat", "dog", "dog"]):
+        (tmp_path / name).mkdir(exist_ok=True)
+        Image.fromarray(pixels[i]).save(tmp_path / name / f"{i}.png")
+    found = shadow.load(f"{tmp_path}/")
+    np.testing.assert_array_equal(found.images, pixels / np.float32(255))
+    np.testing.assert_array_equal(found.labels, [0, 0, 1, 1])
+    assert folders.classes(tmp_path) == ("cat", "dog")
+    Image.fromarray(pixels[0][:3]).save(tmp_path / "dog" / "9.png")
+    with pytest.raises(ValueError, match=r"one shape.*\(3, 5, 3\).*9\.png"):
+        shadow.load(f"{tmp_path}/")
+
+
+def test_bytes_are_welcome(tmp_path, rng):
+    pixels = rng.integers(0, 256, (6, 4, 4), np.uint8)
+    np.savez(tmp_path / "x.npz", images=pixels, labels=np.arange(6) % 2)
+    found = shadow.load(str(tmp_path / "x.npz"))
+    assert found.image_shape == (4, 4, 1)
+    np.testing.assert_array_equal(found.images[..., 0], pixels / np.float32(255))
