@@ -81,9 +81,7 @@ SOFTMAX = Loss(
     target=_softmax_target,
     classes=True,
 )
-SQUARED_HINGE = Loss(
-    slope=_hinge_slope, target=_hinge_target, classes=True, flat=True
-)
+SQUARED_HINGE = Loss(slope=_hinge_slope, target=_hinge_target, classes=True, flat=True)
 
 
 def tweedie(power: float, link: str) -> Loss:

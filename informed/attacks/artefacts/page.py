@@ -64,7 +64,9 @@ def page(
     if answer.contradictions:
         parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
     if removed:
-        told = verdict(after) if after is not None else after_error or "Nothing is told."
+        told = (
+            verdict(after) if after is not None else after_error or "Nothing is told."
+        )
         parts += [
             "<h2>After stripping</h2>",
             f"<p>{_text(told)}</p>",
@@ -111,7 +113,9 @@ def verdict(answer: Answer) -> str:
     if answer.certified:
         return f"{first} The artefact itself confirms it."
     if count or answer.words:
-        return f"{first} Nothing in the artefact confirms that the known rows are right."
+        return (
+            f"{first} Nothing in the artefact confirms that the known rows are right."
+        )
     return first
 
 

@@ -133,9 +133,7 @@ def _check_fitted(estimator: Any) -> None:
         ) from error
 
 
-def _rows(
-    estimator: Any, rows: Any
-) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
+def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
     """The known rows as given, as numbers where they are, and the features' names.
 
     Raises: FieldError: texts where rows were expected, another width, no rows.
@@ -336,17 +334,22 @@ def _read(
         except OtherRowsError as error:
             if not place.group:
                 raise
-            findings = [
-                Finding(field="counts", tells=str(error), certified=False)
-            ]
+            findings = [Finding(field="counts", tells=str(error), certified=False)]
         except ReconstructionImpossibleError as error:
             failures.append(error)
-            prefix = "" if str(error).startswith(leaf.path or name) else f"{leaf.path or name}: "
+            prefix = (
+                ""
+                if str(error).startswith(leaf.path or name)
+                else f"{leaf.path or name}: "
+            )
             notes.append(f"{prefix}{error}")
         for finding in findings:
             notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     if name not in ("LabelEncoder", "LabelBinarizer"):
-        findings = [*findings, *vocabularies.new_class(leaf.estimator, _flat(leaf.labels))]
+        findings = [
+            *findings,
+            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
+        ]
     if place.through:
         notes.append(
             f"{leaf.path}: what it tells cannot be carried back through"
@@ -445,9 +448,7 @@ def _one_label(lines: Iterable[Line]) -> tuple[Any, tuple[str, ...]]:
     first_field, first = told[0]
     for field, label in told[1:]:
         if not _alike(first, label):
-            return None, (
-                f"label: {first_field} says {first}, {field} says {label}",
-            )
+            return None, (f"label: {first_field} says {first}, {field} says {label}",)
     return first, ()
 
 

@@ -160,6 +160,7 @@ def minimise(
     allowed: Function = lambda us: us,
     likely: Function | None = None,
     explained: Callable[[np.ndarray], bool] = lambda residual: False,
+    slopes: Float[np.ndarray, "unknowns outputs"] | None = None,
 ) -> Found:
     """Bring the outputs of a function near to `aim`.
 
@@ -173,10 +174,11 @@ def minimise(
       likely: us -> the nearest ones where the answer is expected, such as images of
         eight bits; tried beside every candidate.
       explained: whether a residual is nothing but rounding, which ends the search.
+      slopes: a first guess of them at the start; None: zero.
     """
     u, radius, failures = start, config.radius, 0
     value = runs(u[None])[0]
-    slopes = np.zeros((len(u), len(aim)))
+    slopes = np.zeros((len(u), len(aim))) if slopes is None else slopes
     for _ in range(config.rounds):
         if explained(value - aim) or failures == config.patience:
             break

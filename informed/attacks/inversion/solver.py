@@ -160,7 +160,7 @@ class Solver:
 
     # Noise
 
-    def _noise(
+    def noise(
         self, published: Published, images: np.ndarray, labels: np.ndarray
     ) -> noises.Independent:
         """Rounding of A around images, and what is told of publishing."""
@@ -262,7 +262,7 @@ class Solver:
         begin = np.where(lit[None], np.maximum(flat, _LIT), flat)
         images = begin.reshape(start.images.shape)
         space = self._space(start.labels, black)
-        noise = self._noise(published, images, start.labels)
+        noise = self.noise(published, images, start.labels)
         return space, space.of(images), noise, bool(lit.any())
 
     def _by_derivatives(self, published: Published, start: Start) -> Candidate:
@@ -315,6 +315,10 @@ class Solver:
             squared = np.sum(noise.whiten(residual) ** 2)
             return bool(squared <= self.config.noise_factor * params)
 
+        slopes = None
+        if len(u) > self.config.clouds.points and self.runs.matrix_free:
+            at = space.images(u)
+            slopes = self.runs.slopes(at, start.labels, space.basis).T
         found = clouds.minimise(
             runs,
             published.theta,
@@ -324,6 +328,7 @@ class Solver:
             allowed=allowed,
             likely=None if count is None else likely,
             explained=explained,
+            slopes=slopes,
         )
         slopes = noise.whiten(space.completed(found.slopes)).T
         return self._candidate(
@@ -489,7 +494,7 @@ class Solver:
             near = levels.nearest(images, self._levels)
             on_levels = bool(np.abs(images - near).max() < _ON_LEVEL)
             images = near if on_levels else images
-        at_end = self._noise(published, images, labels)
+        at_end = self.noise(published, images, labels)
         residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         cost = np.sum(at_end.whiten(residual) ** 2)
         explained = bool(cost <= config.noise_factor * params)

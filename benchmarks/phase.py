@@ -1,0 +1,136 @@
+"""How many unknown points a release holds: predicted from public ones, then measured.
+
+    python -m benchmarks.phase --out=runs/phase.jsonl
+
+Digits, fixed set 300, Table V with 5, 10 and 20 hidden units; 1 to 20 points unknown,
+weights published in float32, float16 and bfloat16. Prediction, which needs no release:
+the Jacobian of training at as many public points, the noise of rounding, a Gaussian
+prior; the spread that this leaves says how far pixels are from their levels
+(`levels.expected_mse`), and exact is predicted where fewer than one pixel of all is
+expected to be wrong. Measurement: `TrainingInversion.several`, labels told, one release
+a cell. One JSON line a cell, and at the end how many were predicted rightly.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import informed
+import shadow
+from benchmarks import resumed
+from benchmarks.inversion_table import matched
+from informed.attacks.inversion import levels
+from informed.attacks.inversion.solver import Published, Solver
+from shadow import devices
+
+UNKNOWN = (1, 2, 5, 10, 15, 20)
+WIDTHS = (5, 10, 20)
+FORMS = ("float32", "float16", "bfloat16")
+LEVELS = 16  # above zero, of a digit's pixels
+CONFIG = informed.InversionConfig(engine="derivatives", starts=2)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--largest", type=int, default=10, help="unknowns measured")
+    parser.add_argument("--out", type=Path, default=None, help="a file of JSON lines")
+    arguments = parser.parse_args()
+    devices.one_a_core()
+    done = resumed.lines(arguments.out, {"seed": arguments.seed})
+    there = {(line["width"], line["unknown"], line["form"]) for line in done}
+    for width, unknown, form in itertools.product(WIDTHS, UNKNOWN, FORMS):
+        if (width, unknown, form) in there:
+            continue
+        line = cell(arguments.seed, width, unknown, form, unknown <= arguments.largest)
+        done.append(line)
+        resumed.append(arguments.out, line)
+        print(json.dumps(line), flush=True)
+    measured = [line for line in done if line["exact"] is not None]
+    right = sum(line["predicted"] == (line["exact"] == 1) for line in measured)
+    print(json.dumps({"cells": len(measured), "predicted_rightly": right}))
+
+
+def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str, Any]:
+    """One line."""
+    split = shadow.split(
+        shadow.load("digits"), num_fixed=300, num_shadow=1200, num_test=20, seed=seed
+    )
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(width,)), image_shape=(8, 8, 1), num_classes=10
+    )
+    points, rest = split.test.take(slice(0, unknown)), split.fixed
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig()
+        ),
+        fixed=dataclasses.replace(
+            rest,
+            images=np.concatenate([rest.images, points.images[:-1]]),
+            labels=np.concatenate([rest.labels, points.labels[:-1]]),
+        ),
+        key=jax.random.key(seed),
+        role="released",
+    )
+    told = dataclasses.replace(
+        informed.Knowledge.informed(factory, public=split.shadow), fixed=rest
+    )
+    view = shadow.EVERYTHING
+    if form != "float32":
+        view = shadow.Layers.of(victim.layout, precision=form)
+    release = shadow.publish(factory.train(points.take(slice(-1, None))), view)
+    solver = Solver(CONFIG, told, jax.random.key(1))
+    wrong = expected_wrong(
+        solver, Published.of(release, 0), split.shadow.take(slice(0, unknown))
+    )
+    line: dict[str, Any] = {
+        "width": width,
+        "unknown": unknown,
+        "form": form,
+        "numbers": unknown * 64,
+        "weights": victim.layout[-1].stop,
+        "pixels_expected_wrong": float(f"{wrong:.2g}"),
+        "predicted": wrong < 1,
+        "exact": None,
+    }
+    if not run:
+        return line
+    start = time.perf_counter()
+    found = informed.TrainingInversion(config=CONFIG).several(
+        release, told, points.labels[None], key=jax.random.key(1)
+    )[0]
+    errors = matched(points.images, found.images)
+    line["exact"] = float(np.mean(errors <= CONFIG.exact_mse))
+    line["median_mse"] = float(f"{np.median(errors):.2g}")
+    line["certified"] = bool(np.asarray(found.certified).all())
+    line["seconds"] = round(time.perf_counter() - start, 1)
+    return line
+
+
+def expected_wrong(solver: Solver, seen: Published, public: shadow.Examples) -> float:
+    """Pixels of unknown points expected to be off their level; at public points."""
+    images = public.images.astype(np.float64)
+    noise = solver.noise(seen, images, public.labels)
+    basis = solver.coordinates.basis
+    slopes = noise.whiten(solver.runs.slopes(images, public.labels, basis).T)
+    # Residuals have unit noise, unknowns a standard normal prior.
+    covariance = np.linalg.inv(slopes @ slopes.T + np.eye(len(slopes)))
+    blocks = np.split(np.arange(len(slopes)), len(public))
+    variances = [
+        np.einsum("ip,ij,jp->p", basis, covariance[np.ix_(rows, rows)], basis)
+        for rows in blocks
+    ]
+    mse = levels.expected_mse(np.stack(variances), LEVELS)
+    return mse * LEVELS**2 * len(public) * basis.shape[1]
+
+
+if __name__ == "__main__":
+    main()
