@@ -18,6 +18,12 @@ from informed.threat import Knowledge
 from shadow import SeedFamily, checks, publish
 
 KEY = jax.random.key(0)
+
+
+def slow(values):
+    return pytest.param(values, marks=pytest.mark.slow)
+
+
 SEEDS = np.array([0, 1, 77, 2**31 + 5, 2**32 - 1], np.uint32)
 
 
@@ -186,10 +192,10 @@ def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {},
         {"weight_decay": 0.01, "momentum": 0.5},
-        {"optimiser": "adam", "learning_rate": 0.01},
-        {"batch_size": 32, "epochs": 5, "shuffling": "unknown"},
+        slow({}),
+        slow({"optimiser": "adam", "learning_rate": 0.01}),
+        slow({"batch_size": 32, "epochs": 5, "shuffling": "unknown"}),
     ],
     ids=str,
 )
@@ -215,6 +221,7 @@ def test_a_target_that_lights_dead_pixels_is_recovered_from_the_others(parts):
     assert found.searched > len(told.seeds)
 
 
+@pytest.mark.slow
 def test_published_in_fewer_bits(parts):
     factory, release, told, _ = world(parts, secrets=[4242], stop=20_000)
     layout = factory.descent.victim.layout
@@ -247,7 +254,9 @@ def bright(parts, *, noise):
     )
 
 
-@pytest.mark.parametrize("fields", [{}, {"weight_decay": 0.01}, {"batch_size": 32}])
+@pytest.mark.parametrize(
+    "fields", [{"weight_decay": 0.01}, slow({}), slow({"batch_size": 32})], ids=str
+)
 def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
     few = dataclasses.replace(
         bright(parts, noise=0.05),
@@ -313,6 +322,7 @@ def sklearn_draw(seed):
     return [coefs, intercepts]
 
 
+@pytest.mark.slow
 def test_a_secret_random_state_of_scikit_learn(parts):
     """A makes its own theta_0; what is recovered is its key."""
     function = shadow.PythonFunction(train=sklearn_train, key_is_public=False)
@@ -353,6 +363,7 @@ def test_an_unknown_initialisation_is_no_defence(parts):
     assert found.certified.all()
 
 
+@pytest.mark.slow
 def test_where_no_seed_is_found_nothing_is_claimed(parts):
     _, release, told, targets = world(parts, secrets=[31_000], stop=2_000)
     config = InversionConfig(stages=(16,), draws=4, steps=2, labels_tried=1)
@@ -363,7 +374,7 @@ def test_where_no_seed_is_found_nothing_is_claimed(parts):
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"optimiser": "adam", "learning_rate": 0.01}], ids=str
+    "fields", [{}, slow({"optimiser": "adam", "learning_rate": 0.01})], ids=str
 )
 def test_programs_that_releases_share_are_those_of_each(fields, parts):
     _, _, told, targets = world(parts, secrets=[3, 4], **fields)
@@ -457,6 +468,7 @@ def test_what_recovery_needs_and_is_not_told_is_named(parts):
         seeds.recover(release, dataclasses.replace(told, seeds=wrong), key=KEY)
 
 
+@pytest.mark.slow
 def test_retraining_counts_runs_of_each_release_for_itself(parts):
     _, _, told, targets = world(parts, secrets=[3])
     starts = np.stack([told.seeds.theta(seed) for seed in (3, 4)])

@@ -38,6 +38,7 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 
 _GIVE_UP = 1.01  # a step that divides the cost by less is the last
+_REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _NEAR_LEVELS = 0.15  # of a level, the errors of an answer that is moved onto levels
 
 
@@ -178,9 +179,13 @@ class StationaryAttack:
         else:
             values, vectors = eigenbasis(gradients.hessian(theta))
             rotation = vectors.T / np.sqrt(spread(values))[:, None]
+            read = np.clip(x, 0, 1).reshape(prior.image_shape)
             answers = [
-                self._most_probable(theta, known, int(each), gradients, prior, rotation)
+                self._most_probable(
+                    theta, known, int(each), gradients, prior, rotation, begin
+                )
                 for each in tried
+                for begin in (None, read)
             ]
             best = min(answers, key=lambda answer: answer.cost)
         left = (
@@ -201,9 +206,13 @@ class StationaryAttack:
         gradients: Gradients,
         prior: "Prior",
         rotation: np.ndarray,
+        begin: np.ndarray | None,
     ) -> Answer:
-        """The maximum a posteriori for a label."""
+        """The maximum a posteriori for a label, from an image or the label's mean."""
         space = prior.space(label)
+        u = np.zeros(len(space.basis)) if begin is None else space.of(begin[None])
+        reach = _REACH * np.sqrt(len(u))
+        u = u * min(1.0, reach / max(np.linalg.norm(u), 1e-300))
 
         def residuals(us: np.ndarray) -> np.ndarray:
             images = space.images(us)[:, 0]
@@ -216,7 +225,7 @@ class StationaryAttack:
                 rotation @ (slopes @ space.basis.T), np.eye(len(space.basis))
             )
 
-        start = gauss_newton.evaluate(residuals, np.zeros((1, len(space.basis))), 1.0)
+        start = gauss_newton.evaluate(residuals, u[None], 1.0)
         here, slopes = gauss_newton.minimise(
             residuals,
             linearise,
@@ -224,6 +233,7 @@ class StationaryAttack:
             steps=self.config.steps,
             enough=0.0,
             give_up=_GIVE_UP,
+            reach=reach,
             prior=1.0,
         )
         image = prior.on_levels(space.images(here.u)[0])
