@@ -35,7 +35,7 @@ def get_config(size: str = "breast_cancer") -> config_dict.ConfigDict:
             data=size,
             models=("ridge", "logistic"),
             rows=5000,
-            public=5000 if size == "mnist" else 20_000,
+            public=5000 if size == "mnist" else 10_000,
             targets=50 if size == "mnist" else 10,
             decay=50.0,
             batches=(1, 5) if size == "mnist" else (),

@@ -74,7 +74,7 @@ FORESTS = {
 }
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=26, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     kind=st.sampled_from(["continuous", "rounded", "binary", "unequal", "holes"]),
@@ -102,7 +102,7 @@ def test_nothing_told_of_a_classifier_is_wrong(
     assert answer.certified is not False
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     kind=st.sampled_from(["continuous", "rounded", "binary", "unequal"]),
@@ -131,7 +131,7 @@ def test_nothing_told_of_a_regressor_is_wrong(
         np.testing.assert_allclose(answer.label, y[position], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     kind=st.sampled_from(["continuous", "rounded", "binary", "unequal"]),
@@ -251,7 +251,7 @@ def test_single_trees_and_boosting(made: Any, more: dict[str, Any], kind: str) -
         np.testing.assert_allclose(answer.label, y[position], rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     kind=st.sampled_from(["continuous", "rounded", "binary", "unequal"]),
