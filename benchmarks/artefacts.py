@@ -155,7 +155,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "LogisticRegression": (lambda: LM.LogisticRegression(max_iter=1000), "wine*"),
     "LogisticRegression(newton, tight)": (
         lambda: LM.LogisticRegression(**NEWTON),
-        "digits/16",
+        "wine*",
     ),
     "LogisticRegression(balanced, tight)": (
         lambda: LM.LogisticRegression(class_weight="balanced", **NEWTON),

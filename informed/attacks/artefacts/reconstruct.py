@@ -144,7 +144,7 @@ def _rows(
         return list(rows), None, ()
     given = rows if hasattr(rows, "columns") else np.asarray(walk.dense(rows))
     if getattr(given, "ndim", 0) != 2:
-        return _flat_rows(given)
+        return _flat_rows(estimator, given)
     width = given.shape[1]
     expected = getattr(estimator, "n_features_in_", width)
     if width != expected:
@@ -166,9 +166,12 @@ def _rows(
     return (given if hasattr(given, "columns") else numeric), numeric, names
 
 
-def _flat_rows(given: Any) -> tuple[Any, None, tuple[str, ...]]:
+def _flat_rows(
+    estimator: Any, given: Any
+) -> tuple[Any, None, tuple[str, ...]]:
     """One column of labels or texts, as LabelEncoder and vectorisers take."""
-    if getattr(given, "ndim", 0) != 1 or not len(given):
+    wide = hasattr(estimator, "n_features_in_")
+    if getattr(given, "ndim", 0) != 1 or not len(given) or wide:
         raise checks.FieldError(
             "X_known",
             f"Expected {{}} of shape (rows, features), got {np.shape(given)}.",
@@ -248,9 +251,11 @@ def _with_candidate(place: Place, lines: list[Line]) -> Place:
     if not early or place.before_model or not place.features:
         return place
     told = merge(early, None, place.features)
-    row = (told["lower"] + told["upper"]) / 2
-    narrow = told["upper"] - told["lower"] <= 1e-8 * np.maximum(np.abs(row), 1e-300)
-    if told["contradictions"] or not np.all(np.isfinite(row)) or not narrow.all():
+    lower, upper = told["lower"], told["upper"]
+    if told["contradictions"] or not np.all(np.isfinite(lower) & np.isfinite(upper)):
+        return place
+    row = (lower + upper) / 2
+    if np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
         return place
     made = np.asarray(place.forward(row[None]), np.float64)[0]
     return dataclasses.replace(
