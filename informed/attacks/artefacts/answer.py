@@ -181,7 +181,10 @@ def merge(
                     lower[j], upper[j] = low, high
                 continue
             lower[j], upper[j] = max(lower[j], low), min(upper[j], high)
-        if line.finding.determined is not None and len(line.finding.determined) == features:
+        if (
+            line.finding.determined is not None
+            and len(line.finding.determined) == features
+        ):
             sure |= line.finding.determined
     lower[bad], upper[bad] = -np.inf, np.inf
     with np.errstate(invalid="ignore"):
@@ -197,7 +200,11 @@ def merge(
     if known is None or any(each is not None and not _number(each) for each in values):
         mixed = value.astype(object)
         for j, each in enumerate(values):
-            mixed[j] = each if each is not None else (value[j] if np.isfinite(value[j]) else None)
+            mixed[j] = (
+                each
+                if each is not None
+                else (value[j] if np.isfinite(value[j]) else None)
+            )
         value = mixed
     return {
         "value": value,

@@ -59,9 +59,7 @@ def read(leaf: Leaf) -> list[Finding]:
     if off[k] <= 1e-12:  # x may be its class's mean, of any class
         k = _class_by_count(leaf, k)
     inside = leaf.labels == model.classes_[k]
-    row, error = from_mean(
-        leaf, means[k], known[inside], w[inside], leaf.target_weight
-    )
+    row, error = from_mean(leaf, means[k], known[inside], w[inside], leaf.target_weight)
     label = model.classes_[k]
     sure = refits.certificate(leaf, second, row, label)
     if sure is False:

@@ -71,7 +71,9 @@ def discrete(leaf: Leaf) -> list[Finding]:
     rows = np.flatnonzero(np.any(np.abs(left) > slack, axis=1))
     if found is None:
         if len(rows) != 1:
-            return [Finding(field="feature_count_", tells="fits no row", certified=False)]
+            return [
+                Finding(field="feature_count_", tells="fits no row", certified=False)
+            ]
         k = int(rows[0])
     else:
         k = found[0]

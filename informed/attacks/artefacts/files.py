@@ -35,7 +35,9 @@ def load_estimator(path: str | Path) -> Any:
             " convert`.",
         )
     if not path.is_file():
-        raise checks.FieldError("model", f"Expected {{}} to be a file, found no {path}.")
+        raise checks.FieldError(
+            "model", f"Expected {{}} to be a file, found no {path}."
+        )
     try:
         from skops import io
     except ImportError as error:
@@ -49,7 +51,7 @@ def load_estimator(path: str | Path) -> Any:
         if strangers:
             raise checks.FieldError(
                 "model",
-                "Expected {} to hold classes of scikit-learn, numpy and scipy only, found"
+                "Expected {} to hold scikit-learn's, numpy's and scipy's classes, found"
                 f" {', '.join(sorted(strangers))}. Attack the parts from Python:"
                 " informed.reconstruct_sklearn.",
             )
@@ -92,7 +94,9 @@ def load_table(
     """
     path = Path(path)
     if not path.is_file():
-        raise checks.FieldError("known", f"Expected {{}} to be a file, found no {path}.")
+        raise checks.FieldError(
+            "known", f"Expected {{}} to be a file, found no {path}."
+        )
     with path.open(newline="", encoding="utf-8-sig") as file:
         lines = [line for line in csv.reader(file) if line]
     if len(lines) < 2:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
+
 class OtherRowsError(ReconstructionImpossibleError):
     """A stored count says that the known rows are not all others."""
 

@@ -149,7 +149,11 @@ def _bins(model: Any, bounds: Bounds, features: int) -> Bounds | None:
         return None
     lower, upper = nothing(features)
     for j, edges in enumerate(model.bin_edges_):
-        first = max(int(np.ceil(bounds[0][j] - 1e-9)), 0) if np.isfinite(bounds[0][j]) else 0
+        first = (
+            max(int(np.ceil(bounds[0][j] - 1e-9)), 0)
+            if np.isfinite(bounds[0][j])
+            else 0
+        )
         last = len(edges) - 2
         if np.isfinite(bounds[1][j]):
             last = min(int(np.floor(bounds[1][j] + 1e-9)), last)
@@ -227,7 +231,9 @@ def _union(union: Any, bounds: Bounds, features: int) -> Bounds | None:
         width = _width(part, features)
         if width is None:
             break
-        found = pull(part, (bounds[0][at : at + width], bounds[1][at : at + width]), features)
+        found = pull(
+            part, (bounds[0][at : at + width], bounds[1][at : at + width]), features
+        )
         at += width
         if found is not None:
             lower, upper = np.maximum(lower, found[0]), np.minimum(upper, found[1])

@@ -271,7 +271,9 @@ def _output(leaf: Leaf, y: float) -> float:
     """An output, whole where all known ones are and it is so to rounding."""
     known = np.asarray(leaf.labels, np.float64)
     near = float(np.round(y))
-    if np.array_equal(known, np.round(known)) and abs(y - near) < 1e-6 * max(1.0, known.std()):
+    if np.array_equal(known, np.round(known)) and abs(y - near) < 1e-6 * max(
+        1.0, known.std()
+    ):
         return near
     return float(y)
 

@@ -86,9 +86,7 @@ def _mean_reader(
         known = np.asarray(leaf.known, np.float64)
         if count is not None:
             check_count(leaf, getattr(leaf.estimator, count, None), field=count)
-        row, error = from_mean(
-            leaf, stored, known, leaf.weights, leaf.target_weight
-        )
+        row, error = from_mean(leaf, stored, known, leaf.weights, leaf.target_weight)
         return [_certified(leaf, mean, row, error, second, needed)]
 
     return read
@@ -160,9 +158,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     check_count(leaf, getattr(scaler, "n_samples_seen_", None))
     row, error = from_mean(leaf, scaler.mean_, plain)
     ends = [
-        transformer.inverse_transform(
-            ((each - scaler.mean_) / scaler.scale_)[None]
-        )[0]
+        transformer.inverse_transform(((each - scaler.mean_) / scaler.scale_)[None])[0]
         for each in (row - error, row, row + error)
     ]
     width = np.maximum(ends[2] - ends[1], ends[1] - ends[0])
@@ -173,9 +169,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     off = np.abs(squares / leaf.count - variance)
     sure = bool(np.all((off <= 1e-9 * leaf.count * variance) | (variance == 1.0)))
     bounds = around(ends[1], wide) if sure else {}
-    return [
-        Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)
-    ]
+    return [Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)]
 
 
 def covariance(leaf: Leaf) -> list[Finding]:

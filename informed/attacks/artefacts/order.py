@@ -110,9 +110,7 @@ class Told:
         self.scale = spread(self.known)
         features = self.known.shape[1]
         self.left: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
-        self.columns = [
-            np.sort(column[np.isfinite(column)]) for column in self.known.T
-        ]
+        self.columns = [np.sort(column[np.isfinite(column)]) for column in self.known.T]
         self.holes = ~np.isfinite(self.known).all(axis=0)
 
     def add(self, j: int, f: Statistic, bends: Sequence[float], stored: float) -> None:
@@ -167,7 +165,9 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
         for j, column in enumerate(told.columns):
             size = max(abs(low[j]), abs(high[j]), float(np.abs(column).max()))
             parts = preimage(*_smallest(column), low[j], loose * size)
-            told.left[j] = both(parts, preimage(*_largest(column), high[j], loose * size))
+            told.left[j] = both(
+                parts, preimage(*_largest(column), high[j], loose * size)
+            )
             if column[0] == column[-1]:  # scale_ may be that of a constant
                 told.left[j] = [(-np.inf, np.inf)]
         return [told.finding("scale_, min_", _EXTREMES)]
@@ -270,7 +270,9 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
     imputer = leaf.estimator
     if imputer.strategy not in ("mean", "median"):
         return []
-    if not (isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values)):
+    if not (
+        isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values)
+    ):
         return []
     told = Told(leaf)
     stored = np.asarray(imputer.statistics_, np.float64)

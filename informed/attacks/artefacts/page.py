@@ -48,9 +48,10 @@ def page(
       after_error: why the attack on the copy gives nothing.
     Returns: a whole HTML document.
     """
+    mood = "verdict" if _bad(answer) else "verdict mild"
     parts = [
         f"<h1>{_text(title)}: what it tells of one training row</h1>",
-        f'<p class="verdict{"" if _bad(answer) else " mild"}">{_text(verdict(answer))}</p>',
+        f'<p class="{mood}">{_text(verdict(answer))}</p>',
         "<h2>Stored fields</h2>",
         _table(
             ("field", "tells", "how exact", "certificate", "strip?"),
@@ -64,7 +65,9 @@ def page(
     if answer.contradictions:
         parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
     if removed:
-        told = verdict(after) if after is not None else after_error or "Nothing is told."
+        told = (
+            verdict(after) if after is not None else after_error or "Nothing is told."
+        )
         parts += [
             "<h2>After stripping</h2>",
             f"<p>{_text(told)}</p>",
@@ -111,7 +114,9 @@ def verdict(answer: Answer) -> str:
     if answer.certified:
         return f"{first} The artefact itself confirms it."
     if count or answer.words:
-        return f"{first} Nothing in the artefact confirms that the known rows are right."
+        return (
+            f"{first} Nothing in the artefact confirms that the known rows are right."
+        )
     return first
 
 

@@ -94,8 +94,6 @@ def reconstruct(
     refuted = tuple(line.field for line in lines if line.finding.certified is False)
     confirmed = any(line.finding.certified for line in lines)
     y, label_clash = _one_label(lines)
-    if y is None and closed is not None:
-        y = closed.y
     contradictions = (*merged.pop("contradictions"), *label_clash)
     answer = {
         **merged,
@@ -133,9 +131,7 @@ def _check_fitted(estimator: Any) -> None:
         ) from error
 
 
-def _rows(
-    estimator: Any, rows: Any
-) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
+def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
     """The known rows as given, as numbers where they are, and the features' names.
 
     Raises: FieldError: texts where rows were expected, another width, no rows.
@@ -166,9 +162,7 @@ def _rows(
     return (given if hasattr(given, "columns") else numeric), numeric, names
 
 
-def _flat_rows(
-    estimator: Any, given: Any
-) -> tuple[Any, None, tuple[str, ...]]:
+def _flat_rows(estimator: Any, given: Any) -> tuple[Any, None, tuple[str, ...]]:
     """One column of labels or texts, as LabelEncoder and vectorisers take."""
     wide = hasattr(estimator, "n_features_in_")
     if getattr(given, "ndim", 0) != 1 or not len(given) or wide:
@@ -341,17 +335,22 @@ def _read(
         except OtherRowsError as error:
             if not place.group:
                 raise
-            findings = [
-                Finding(field="counts", tells=str(error), certified=False)
-            ]
+            findings = [Finding(field="counts", tells=str(error), certified=False)]
         except ReconstructionImpossibleError as error:
             failures.append(error)
-            prefix = "" if str(error).startswith(leaf.path or name) else f"{leaf.path or name}: "
+            prefix = (
+                ""
+                if str(error).startswith(leaf.path or name)
+                else f"{leaf.path or name}: "
+            )
             notes.append(f"{prefix}{error}")
         for finding in findings:
             notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     if name not in ("LabelEncoder", "LabelBinarizer"):
-        findings = [*findings, *vocabularies.new_class(leaf.estimator, _flat(leaf.labels))]
+        findings = [
+            *findings,
+            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
+        ]
     if place.through:
         notes.append(
             f"{leaf.path}: what it tells cannot be carried back through"
@@ -450,9 +449,7 @@ def _one_label(lines: Iterable[Line]) -> tuple[Any, tuple[str, ...]]:
     first_field, first = told[0]
     for field, label in told[1:]:
         if not _alike(first, label):
-            return None, (
-                f"label: {first_field} says {first}, {field} says {label}",
-            )
+            return None, (f"label: {first_field} says {first}, {field} says {label}",)
     return first, ()
 
 

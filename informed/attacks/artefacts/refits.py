@@ -184,7 +184,9 @@ def _newton(
     z = goal.copy()
     here = images(z)
     probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
-    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(goal.size):
+    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
+        goal.size
+    ):
         return nowhere
     steps: list[np.ndarray] = []
     for _ in range(_NEWTON_STEPS):

@@ -39,7 +39,13 @@ _GENERIC = {
     "n_iter_": "a count of the solver",
     "_seeds": "seeds of the bootstrap",
 }
-_PROBES = ("predict_proba", "decision_function", "predict", "transform", "score_samples")
+_PROBES = (
+    "predict_proba",
+    "decision_function",
+    "predict",
+    "transform",
+    "score_samples",
+)
 _FOLDED = (
     "LogisticRegression",
     "LinearRegression",
@@ -150,7 +156,9 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
             for each in removed
         ]
     prefix = f"{path}." if path else ""
-    return [dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed]
+    return [
+        dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed
+    ]
 
 
 def _parts(estimator: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -173,7 +181,9 @@ def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield f"{name}.estimator", value.estimator
     elif isinstance(value, (list, tuple)):
         named = (
-            len(value) >= 2 and isinstance(value[0], str) and not isinstance(value[1], str)
+            len(value) >= 2
+            and isinstance(value[0], str)
+            and not isinstance(value[1], str)
         )
         if named and isinstance(value[1], BaseEstimator):
             yield value[0], value[1]

@@ -123,7 +123,10 @@ def _refined(
     active = np.asarray(leaf.estimator.coef_) != 0
     scales = np.append(scale, float(np.std(leaf.labels)) or 1.0)
     found = []
-    inside = np.clip(known.min(axis=0), low, high), np.clip(known.max(axis=0), low, high)
+    inside = (
+        np.clip(known.min(axis=0), low, high),
+        np.clip(known.max(axis=0), low, high),
+    )
     for part in (0.25, 0.75):
         idle = (1 - part) * inside[0] + part * inside[1]
 
@@ -182,7 +185,10 @@ def strip(estimator: Any) -> list[Removed]:
             delattr(estimator, field)
             removed.append(
                 Removed(
-                    field=field, action="removed", helps=None, why="only model selection"
+                    field=field,
+                    action="removed",
+                    helps=None,
+                    why="only model selection",
                 )
             )
     return removed

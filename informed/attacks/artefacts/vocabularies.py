@@ -71,7 +71,9 @@ def new_class(estimator: Any, known: np.ndarray | None) -> list[Finding]:
     classes = getattr(estimator, "classes_", None)
     if known is None or classes is None or isinstance(classes, list):
         return []
-    new = [each for each in np.asarray(classes).tolist() if each not in set(known.tolist())]
+    new = [
+        each for each in np.asarray(classes).tolist() if each not in set(known.tolist())
+    ]
     if len(new) != 1:
         return []
     return [
@@ -102,9 +104,7 @@ def vectoriser(leaf: Leaf) -> list[Finding]:
         )
     idf = getattr(model, "idf_", None) if hasattr(model, "_tfidf") else None
     if idf is not None:
-        told = _presence(
-            np.asarray(idf), counts, leaf.count, smooth=model.smooth_idf
-        )
+        told = _presence(np.asarray(idf), counts, leaf.count, smooth=model.smooth_idf)
         if told is None:
             return [Finding(field="idf_", tells="fits no text", certified=False)]
         if told.any() or not new_words_missing(findings, told, names):

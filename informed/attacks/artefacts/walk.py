@@ -189,7 +189,15 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
 
         path = here.leaf.path
         lost = not _carries(step)
-        here = inside(here, place.leaf.estimator, "", known=made, back=back, moved=True, step=lambda rows, step=step: dense(step.transform(rows)))
+        here = inside(
+            here,
+            place.leaf.estimator,
+            "",
+            known=made,
+            back=back,
+            moved=True,
+            step=lambda rows, step=step: dense(step.transform(rows)),
+        )
         here = dataclasses.replace(
             here,
             leaf=dataclasses.replace(here.leaf, path=path),
@@ -208,7 +216,10 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
     transformer = place.leaf.estimator
     features = width(place.leaf.known)
     for name, part, _ in transformer.transformers_:
-        if isinstance(part, str) or name not in transformer._transformer_to_input_indices:
+        if (
+            isinstance(part, str)
+            or name not in transformer._transformer_to_input_indices
+        ):
             continue
         columns = inverse.columns_of(transformer, name)
         if not len(columns):
@@ -220,7 +231,7 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
             return lower, upper
 
         known = _safe_indexing(place.leaf.known, columns, axis=1)
-        scalar = [c for n, _, c in transformer.transformers_ if n == name][0]
+        scalar = next(c for n, _, c in transformer.transformers_ if n == name)
         if isinstance(scalar, (str, int)):  # a vectoriser is given one column
             known = np.ravel(np.asarray(known)).tolist()
         here = None if place.columns is None else place.columns[columns]
@@ -296,9 +307,7 @@ def _several(place: Place) -> Iterator[Place | Unread]:
     names = [name for name, part in model.estimators if not isinstance(part, str)]
     for name, part in zip(names, model.estimators_, strict=False):
         yield from leaves(
-            inside(
-                place, part, name, labels=labels, label_back=label_back, label=label
-            )
+            inside(place, part, name, labels=labels, label_back=label_back, label=label)
         )
     if hasattr(model, "final_estimator_"):
         yield Unread(

@@ -145,7 +145,7 @@ def test_tables_of_numbers_texts_and_holes(folder):
 
 
 def test_a_verdict_on_other_rows():
-    x, y = table("wine")
+    x, _ = table("wine")
     model = preprocessing.StandardScaler().fit(x)
     known = x[1:].copy()
     known[4] = known[5]

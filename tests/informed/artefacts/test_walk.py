@@ -64,7 +64,11 @@ WHOLE = [
 ]
 
 
-@pytest.mark.parametrize("estimator", WHOLE, ids=lambda e: type(e[-1]).__name__ if hasattr(e, "steps") else type(e).__name__)
+@pytest.mark.parametrize(
+    "estimator",
+    WHOLE,
+    ids=lambda e: type(e[-1]).__name__ if hasattr(e, "steps") else type(e).__name__,
+)
 def test_the_whole_row_and_its_label(estimator):
     x, y = table("wine")
     names = np.array(["barolo", "grignolino", "barbera"])[y]
@@ -113,9 +117,9 @@ def test_an_artefact_put_together_from_two_contradicts_itself():
 
 def test_what_lies_behind_a_transformer_that_forgets_is_said():
     x, y = table("wine")
-    model = scaled(
-        preprocessing.Normalizer(), neighbors.KNeighborsClassifier()
-    ).fit(x, y)
+    model = scaled(preprocessing.Normalizer(), neighbors.KNeighborsClassifier()).fit(
+        x, y
+    )
     found = answer(model, x, y, 3)
     assert not found.determined.any()
     assert any("cannot be carried back through Normalizer" in n for n in found.notes)
