@@ -3,6 +3,9 @@
 The counts of the target's class are the known rows' and its own. Where they were
 stripped, `feature_log_prob_` says the same: its exponentials are the smoothed counts
 over one unknown total, and counts are whole numbers.
+
+Counts that no row explains refute the known rows. That one row does explain them
+confirms nothing: a sum looks the same with another known row and another missing one.
 """
 
 from typing import Any
@@ -77,6 +80,9 @@ def discrete(leaf: Leaf) -> list[Finding]:
     if set(rows.tolist()) - {k}:
         return [Finding(field="feature_count_", tells="fits no row", certified=False)]
     row = left[k] / leaf.target_weight
+    ceiling = 1 + slack if name == "BernoulliNB" else np.inf
+    if row.min() < -slack or row.max() > ceiling:
+        return [Finding(field="feature_count_", tells="fits no row", certified=False)]
     return [
         _counted(leaf, "feature_count_", tells, row, slack, model.classes_[k], False)
     ]
@@ -103,14 +109,12 @@ def _counted(
             lower=lower,
             upper=upper,
             label=label,
-            certified=True,
             needed=needed,
         )
     return Finding(
         field=field,
         tells=tells,
         label=label,
-        certified=True,
         needed=needed,
         **around(row, slack / leaf.target_weight),
     )
@@ -191,7 +195,6 @@ def categorical(leaf: Leaf) -> list[Finding]:
             lower=row,
             upper=row,
             label=model.classes_[labels.pop()],
-            certified=True,
             needed=False,
         )
     ]
@@ -230,7 +233,7 @@ def dummy(leaf: Leaf) -> list[Finding]:
             field="class_prior_",
             tells="the class that has one row more than are known",
             label=model.classes_[k] if sure else None,
-            certified=sure,
+            certified=None if sure else False,
         )
     ]
 

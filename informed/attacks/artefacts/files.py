@@ -51,7 +51,7 @@ def load_estimator(path: str | Path) -> Any:
         if strangers:
             raise checks.FieldError(
                 "model",
-                "Expected {} to hold classes of scikit-learn, numpy and scipy only, found"
+                "Expected {} to hold scikit-learn's, numpy's and scipy's classes, found"
                 f" {', '.join(sorted(strangers))}. Attack the parts from Python:"
                 " informed.reconstruct_sklearn.",
             )

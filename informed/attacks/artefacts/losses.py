@@ -122,7 +122,7 @@ def squared_tube(epsilon: float) -> Loss:
 
 
 def huber(epsilon: float, sigma: float) -> Loss:
-    """scikit-learn's Huber loss at its fitted scale; outliers have slope +-2 epsilon."""
+    """scikit-learn's Huber loss at its fitted scale; outliers: slope +-2 epsilon."""
 
     def slope(s: Scores, y: Scores) -> Scores:
         z = (s - y) / sigma

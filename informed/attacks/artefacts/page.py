@@ -48,9 +48,10 @@ def page(
       after_error: why the attack on the copy gives nothing.
     Returns: a whole HTML document.
     """
+    mood = "verdict" if _bad(answer) else "verdict mild"
     parts = [
         f"<h1>{_text(title)}: what it tells of one training row</h1>",
-        f'<p class="verdict{"" if _bad(answer) else " mild"}">{_text(verdict(answer))}</p>',
+        f'<p class="{mood}">{_text(verdict(answer))}</p>',
         "<h2>Stored fields</h2>",
         _table(
             ("field", "tells", "how exact", "certificate", "strip?"),

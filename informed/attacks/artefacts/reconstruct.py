@@ -94,8 +94,6 @@ def reconstruct(
     refuted = tuple(line.field for line in lines if line.finding.certified is False)
     confirmed = any(line.finding.certified for line in lines)
     y, label_clash = _one_label(lines)
-    if y is None and closed is not None:
-        y = closed.y
     contradictions = (*merged.pop("contradictions"), *label_clash)
     answer = {
         **merged,
@@ -142,7 +140,7 @@ def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str,
         return list(rows), None, ()
     given = rows if hasattr(rows, "columns") else np.asarray(walk.dense(rows))
     if getattr(given, "ndim", 0) != 2:
-        return _flat_rows(given)
+        return _flat_rows(estimator, given)
     width = given.shape[1]
     expected = getattr(estimator, "n_features_in_", width)
     if width != expected:
@@ -164,9 +162,10 @@ def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str,
     return (given if hasattr(given, "columns") else numeric), numeric, names
 
 
-def _flat_rows(given: Any) -> tuple[Any, None, tuple[str, ...]]:
+def _flat_rows(estimator: Any, given: Any) -> tuple[Any, None, tuple[str, ...]]:
     """One column of labels or texts, as LabelEncoder and vectorisers take."""
-    if getattr(given, "ndim", 0) != 1 or not len(given):
+    wide = hasattr(estimator, "n_features_in_")
+    if getattr(given, "ndim", 0) != 1 or not len(given) or wide:
         raise checks.FieldError(
             "X_known",
             f"Expected {{}} of shape (rows, features), got {np.shape(given)}.",
@@ -246,9 +245,11 @@ def _with_candidate(place: Place, lines: list[Line]) -> Place:
     if not early or place.before_model or not place.features:
         return place
     told = merge(early, None, place.features)
-    row = (told["lower"] + told["upper"]) / 2
-    narrow = told["upper"] - told["lower"] <= 1e-8 * np.maximum(np.abs(row), 1e-300)
-    if told["contradictions"] or not np.all(np.isfinite(row)) or not narrow.all():
+    lower, upper = told["lower"], told["upper"]
+    if told["contradictions"] or not np.all(np.isfinite(lower) & np.isfinite(upper)):
+        return place
+    row = (lower + upper) / 2
+    if np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
         return place
     made = np.asarray(place.forward(row[None]), np.float64)[0]
     return dataclasses.replace(

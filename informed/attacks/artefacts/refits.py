@@ -250,7 +250,7 @@ def search(
         np.zeros_like(start),
         method="lm",
         diff_step=1e-6,
-        max_nfev=40 * (start.size + 1),
+        max_nfev=12 * (start.size + 1),
     )
     step = np.linalg.lstsq(found.jac, found.fun, rcond=None)[0]
     small = np.max(np.abs(found.fun)) <= AGREES * 1e-2 and np.max(np.abs(step)) <= 1e-8

@@ -35,7 +35,8 @@ def calibrated(place: Place) -> Iterator[Place | Unread]:
         return
     known = np.asarray(place.leaf.known)
     seen: dict[bytes, tuple[Any, list[np.ndarray], list[bool]]] = {}
-    for position, label in _cases(place, list(model.classes_)):
+    by_class = type(splitter).__name__ == "StratifiedKFold" and not splitter.shuffle
+    for position, label in _cases(place, list(model.classes_), by_class):
         labels = np.insert(place.leaf.labels, position, label)
         rows = np.insert(known, position, known[0], axis=0)
         own, inside = [], []
@@ -66,14 +67,21 @@ def calibrated(place: Place) -> Iterator[Place | Unread]:
             )
 
 
-def _cases(place: Place, classes: list[Any]) -> Iterator[tuple[int, Any]]:
+def _cases(
+    place: Place, classes: list[Any], by_class: bool
+) -> Iterator[tuple[int, Any]]:
     """Positions and labels that are possible."""
     told = place.leaf.position
-    count = len(place.leaf.known)
-    positions = range(count + 1) if told is None else [told]
     for label in classes if place.leaf.label is None else [place.leaf.label]:
-        for position in positions:
-            yield position, label
+        if told is not None:
+            yield told, label
+            continue
+        if by_class:  # only its rank in its class counts
+            assert place.leaf.labels is not None
+            after = np.flatnonzero(place.leaf.labels == label) + 1
+            yield from ((int(position), label) for position in (0, *after))
+            continue
+        yield from ((position, label) for position in range(len(place.leaf.known) + 1))
 
 
 PARTS = {"CalibratedClassifierCV": calibrated}

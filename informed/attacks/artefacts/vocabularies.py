@@ -100,7 +100,6 @@ def vectoriser(leaf: Leaf) -> list[Finding]:
                 field="vocabulary_",
                 tells="words that no known text has are in the missing one",
                 words=new,
-                certified=None,
             )
         )
     idf = getattr(model, "idf_", None) if hasattr(model, "_tfidf") else None
@@ -115,7 +114,6 @@ def vectoriser(leaf: Leaf) -> list[Finding]:
                     tells="which words of the vocabulary are in the missing text, and"
                     " which are not",
                     words=frozenset(names[told].tolist()),
-                    certified=True,
                 )
             )
     return findings
@@ -165,7 +163,6 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
             tells="which counts of the missing row are zero and which are not",
             lower=np.where(told, np.nextafter(0, 1), 0.0),
             upper=np.where(told, np.inf, 0.0),
-            certified=True,
         )
     ]
 

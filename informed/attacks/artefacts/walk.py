@@ -231,7 +231,7 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
             return lower, upper
 
         known = _safe_indexing(place.leaf.known, columns, axis=1)
-        scalar = [c for n, _, c in transformer.transformers_ if n == name][0]
+        scalar = next(c for n, _, c in transformer.transformers_ if n == name)
         if isinstance(scalar, (str, int)):  # a vectoriser is given one column
             known = np.ravel(np.asarray(known)).tolist()
         here = None if place.columns is None else place.columns[columns]
