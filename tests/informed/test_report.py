@@ -1,4 +1,4 @@
-"""The page of a run's folder, and what a page looks like to those who don't see well."""
+"""The page of a run's folder, and its contrast."""
 
 import json
 import re
@@ -60,7 +60,9 @@ def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
 def luminance(colour: str) -> float:
     """Relative luminance, WCAG 2.1."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    linear = [
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
