@@ -34,6 +34,7 @@ from shadow.tables import Table
 
 Progress = Callable[[str], None]
 _SEVERAL, _NOISE = 0.05, 0.3  # shares of the time
+_DEFENCES = 0.1  # at least
 _SHOWN = 12
 
 
@@ -286,7 +287,7 @@ def _run(
     if "membership" not in skip:
         progress("membership")
         members = [
-            membership.of_two(models, limit=some),
+            membership.of_two(models, checked.seconds_a_model, limit=some),
             membership.by_scores(models),
         ]
     bounds: dict[str, Any] = {"rows": [], "why_not": ""}
@@ -314,7 +315,7 @@ def _run(
             baselines=baselines,
             seconds_a_model=checked.seconds_a_model,
             template=_template(about),
-            clock=limits.Clock(max(clock.left, 0.1)),
+            clock=limits.Clock(max(clock.left, _DEFENCES * plan.seconds)),
         )
         stops = defences.tried(bench, found, progress)
     values = {

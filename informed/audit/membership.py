@@ -20,9 +20,10 @@ from informed.audit.trials import ALL_BUT_ONE, SEED, Models
 from shadow.data import Examples
 
 _CONFIDENCE = 0.95
+_DRAWS = 16
 
 
-def of_two(models: Models, *, limit: float, draws: int = 16) -> dict[str, Any]:
+def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str, Any]:
     """Which of two candidates was trained on: train with both and compare.
 
     The other candidate is a public record, of the same label where there is one.
@@ -39,6 +40,8 @@ def of_two(models: Models, *, limit: float, draws: int = 16) -> dict[str, Any]:
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
     pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
+    affordable = limit / (2 * len(targets) * max(seconds_a_model, 1e-9))
+    draws = int(np.clip(affordable, 2, _DRAWS))  # of a seed that isn't told
     attack, started = RetrainingMembership(draws=draws), time.monotonic()
     try:
         with limits.seconds(limit):
