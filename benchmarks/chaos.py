@@ -106,7 +106,7 @@ def _measured(
     first = _factory(split, rate, batch, 1, arguments.seed)
     weights = factory.train(split.test)
     told = informed.Knowledge.informed(factory, public=split.shadow)
-    bend = Solver(CONFIG, told, jax.random.key(2)).bending
+    bend = Solver(CONFIG, told, jax.random.key(2)).ranking.bending
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))

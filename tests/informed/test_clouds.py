@@ -188,7 +188,7 @@ def test_another_fixed_set_explains_nothing(parts):
 def test_kinks_are_measured(activation, bent, parts):
     factory = make(parts, activation, epochs=40)
     told = Knowledge.informed(factory, public=parts.shadow)
-    assert Solver(InversionConfig(), told, KEY).bent is bent
+    assert Solver(InversionConfig(), told, KEY).ranking.bent is bent
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,17 @@ import pytest
 import informed
 import shadow
 from dp.gradient import PrivacyConfig
-from informed.attacks.inversion import InversionConfig, TrainingInversion
+from informed.attacks.inversion import (
+    CloudConfig,
+    InversionConfig,
+    TrainingInversion,
+)
 from informed.threat import Knowledge, Reconstruction
 from shadow import publish
 
-QUICK = TrainingInversion(config=InversionConfig(stages=(16,), levels=False))
+QUICK = TrainingInversion(
+    config=InversionConfig(stages=(16,), levels=False, clouds=CloudConfig(rounds=5))
+)
 ON_LEVELS = TrainingInversion(config=InversionConfig(stages=(16,)))
 KEY = jax.random.key(0)
 

@@ -4,6 +4,7 @@ attack        the attack; what makes it work, and its certificate
 config        how hard to try
 starts        where to begin, from public images and theta
 solver        one release from one start: stages, weighting, certificate
+ranking       labels worth trying, and how far A bends
 retraining    A as the adversary runs it, with its derivatives
 coordinates   pixels, or scaled principal components
 gauss_newton  least squares with a very expensive Jacobian

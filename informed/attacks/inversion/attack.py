@@ -108,7 +108,7 @@ class TrainingInversion:
             last, solver = solver, solver_of(i)
             runs = runs if solver is last else 0
             if knowledge.labels is None:
-                labels, margin = solver.rank_labels(published)
+                labels, margin = solver.ranking.labels(published.theta)
                 margins = np.array([margin])
             else:
                 labels = knowledge.labels[i : i + 1]

@@ -20,6 +20,7 @@ from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Linearised
+from informed.attacks.inversion.ranking import Ranking
 from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
@@ -34,14 +35,11 @@ _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _ON_LEVEL = 1e-9  # what passing through coordinates leaves of being there
 _LAST_STAGE = 2  # times `steps`
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
-_RANKING_DAMPING = 1e-5  # of the linearised residual that ranks labels
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
 _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
-_BENT, _BENT_RADIUS = 0.3, 0.1  # second differences over first, at this radius
-_BENT_MOVES, _BENT_LABELS = 4, 3
 _MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
@@ -107,56 +105,7 @@ class Solver:
         self._levels = levels.above_zero(images) if config.levels else None
         self._range = float(images.min()), float(images.max())
         self._dark = self.runs.never_lit()
-        self._at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-
-    # Labels
-
-    def rank_labels(self, published: Published) -> tuple[np.ndarray, float]:
-        """Labels worth trying, best first.
-
-        By the residual of the map linearised at the mean image of each class; where it
-        bends, by the nearest theta of a public image of each class.
-
-        Returns: labels; residual of the second over that of the first.
-        """
-        costs = self._distances(published) if self.bent else self._linear(published)
-        order = np.argsort(costs)
-        quotients = np.asarray(costs)[order] / costs[order[0]]
-        # Starts from theta itself are in an order of their own.
-        worth = self.bent | (quotients <= self.config.label_factor)
-        margin = float(quotients[1]) if len(order) > 1 else np.inf
-        return order[worth][: self.config.labels_tried], margin
-
-    def _distances(self, published: Published) -> list[float]:
-        """Squared, from theta to the nearest shadow model of each class."""
-        classes = range(self.runs.num_classes)
-        return [self.starts.nearest(published.theta, label) for label in classes]
-
-    def _linear(self, published: Published) -> list[float]:
-        """Residuals of the map linearised at the mean image of each class."""
-        informative = ~self.runs.weights_of(self._dark)
-        costs = []
-        for label in range(self.runs.num_classes):
-            value, jacobian = self._at_mean(label)
-            residual = (value - published.theta)[informative]
-            matrix = jacobian[informative].T
-            spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
-            along = rotation.T @ (matrix @ residual)
-            whole = residual @ residual
-            damped = np.maximum(spectrum, 0) + _RANKING_DAMPING * whole
-            costs.append(float(whole - np.sum(along**2 / damped)))
-        return costs
-
-    def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
-        """Theta and its Jacobian in the first components at a class's mean image."""
-        if label not in self._at_means:
-            image = self.starts.mean_image(label)[None]
-            labels = np.array([label])
-            value = self.runs.thetas(image[None], labels[None])[0]
-            basis = self.coordinates.without(self._dark).basis
-            basis = basis[: self.config.label_components]
-            self._at_means[label] = value, self.runs.slopes(image, labels, basis)
-        return self._at_means[label]
+        self.ranking = Ranking(config, self.runs, self.coordinates, self.starts)
 
     # Noise
 
@@ -201,7 +150,7 @@ class Solver:
                 yield self._most_probable(published, start)
             return
         unknowns = labels.shape[1] * len(self.coordinates)
-        by_clouds = self.bent
+        by_clouds = self.ranking.bent
         if not by_clouds:
             for start in self.starts.of(theta, labels, guess):
                 yield self._by_derivatives(published, start)
@@ -211,33 +160,6 @@ class Solver:
             starts = self.starts.near(theta, labels, guess)
             for start in starts if by_clouds else itertools.islice(starts, 1):
                 yield self._by_clouds(published, start)
-
-    @property
-    def bent(self) -> bool:
-        """Whether clouds come first."""
-        if self.config.engine != "auto":
-            return self.config.engine == "clouds"
-        return not self.bending < _BENT  # NaN: training diverged
-
-    @functools.cached_property
-    def bending(self) -> float:
-        """How far theta is from changing linearly with the target.
-
-        Second differences of whole trainings over first ones, at mean images: a few per
-        cent for smooth training, most of a whole for ReLU and for chaos.
-        """
-        rng = np.random.default_rng(0)
-        moves = _BENT_RADIUS * rng.standard_normal((_BENT_MOVES, len(self.coordinates)))
-        quotients = []
-        for label in range(min(_BENT_LABELS, self.runs.num_classes)):
-            u = self.coordinates.of(self.starts.mean_image(label)[None])[0]
-            around = u + np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
-            images = self.coordinates.images(around)[:, None]
-            thetas = self.runs.thetas(images, np.full((len(images), 1), label))
-            up, down = np.split(thetas[1:], 2)
-            second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
-            quotients.append(second / np.linalg.norm(up - down, axis=1))
-        return float(np.median(quotients))
 
     def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
@@ -467,12 +389,12 @@ class Solver:
         label = int(start.labels[0])
         if (
             len(start.labels) > 1
-            or label not in self._at_means
+            or label not in self.ranking.at_means
             or components > self.config.label_components
             or not np.array_equal(start.images[0], self.starts.mean_image(label))
         ):
             return None
-        jacobian = self._at_means[label][1][:, :components]
+        jacobian = self.ranking.at_means[label][1][:, :components]
         return Linearised(
             noise.levelled().whiten(jacobian.T).T,
             np.eye(components, len(self.coordinates)),

@@ -1,0 +1,115 @@
+"""What is measured before a release is attacked: labels, and how far A bends.
+
+Nothing of it begins a search; it says which labels are worth one, and by which engine.
+"""
+
+import functools
+
+import numpy as np
+
+from informed.attacks.inversion.config import InversionConfig
+from informed.attacks.inversion.coordinates import Coordinates
+from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.starts import Starts
+
+_DAMPING = 1e-5  # of the linearised residual that ranks labels
+_BENT, _RADIUS = 0.3, 0.1  # second differences over first ones, at this radius
+_MOVES, _LABELS = 4, 3  # that are measured
+
+
+class Ranking:
+    """What releases of one call share.
+
+    Attributes:
+      at_means: label -> theta and its Jacobian in the first components, at the mean
+        image of the label; of those that have been asked for.
+    """
+
+    def __init__(
+        self,
+        config: InversionConfig,
+        runs: Retraining,
+        coordinates: Coordinates,
+        starts: Starts,
+    ) -> None:
+        """Measure nothing yet."""
+        self._config, self._runs = config, runs
+        self._coordinates, self._starts = coordinates, starts
+        self._dark = runs.never_lit()
+        self.at_means: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def labels(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Labels worth trying, best first.
+
+        By the residual of the map linearised at the mean image of each class; where it
+        bends, by the nearest theta of a public image of each class.
+
+        Returns: labels; residual of the second over that of the first.
+        """
+        costs = self._distances(theta) if self.bent else self._linear(theta)
+        order = np.argsort(costs)
+        quotients = np.asarray(costs)[order] / costs[order[0]]
+        # Starts from theta itself are in an order of their own.
+        worth = self.bent | (quotients <= self._config.label_factor)
+        margin = float(quotients[1]) if len(order) > 1 else np.inf
+        return order[worth][: self._config.labels_tried], margin
+
+    def _distances(self, theta: np.ndarray) -> list[float]:
+        """Squared, from theta to the nearest shadow model of each class."""
+        classes = range(self._runs.num_classes)
+        return [self._starts.nearest(theta, label) for label in classes]
+
+    def _linear(self, theta: np.ndarray) -> list[float]:
+        """Residuals of the map linearised at the mean image of each class."""
+        informative = ~self._runs.weights_of(self._dark)
+        costs = []
+        for label in range(self._runs.num_classes):
+            value, jacobian = self._at_mean(label)
+            residual = (value - theta)[informative]
+            matrix = jacobian[informative].T
+            spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
+            along = rotation.T @ (matrix @ residual)
+            whole = residual @ residual
+            damped = np.maximum(spectrum, 0) + _DAMPING * whole
+            costs.append(float(whole - np.sum(along**2 / damped)))
+        return costs
+
+    def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
+        """Theta and its Jacobian in the first components at a class's mean image."""
+        if label not in self.at_means:
+            image = self._starts.mean_image(label)[None]
+            labels = np.array([label])
+            value = self._runs.thetas(image[None], labels[None])[0]
+            basis = self._coordinates.without(self._dark).basis
+            basis = basis[: self._config.label_components]
+            self.at_means[label] = value, self._runs.slopes(image, labels, basis)
+        return self.at_means[label]
+
+    @property
+    def bent(self) -> bool:
+        """Whether clouds come first."""
+        if self._config.engine != "auto":
+            return self._config.engine == "clouds"
+        if self._runs.random:
+            return False
+        return not self.bending < _BENT  # NaN: training diverged
+
+    @functools.cached_property
+    def bending(self) -> float:
+        """How far theta is from changing linearly with the target.
+
+        Second differences of whole trainings over first ones, at mean images: a few per
+        cent for smooth training, most of a whole for ReLU and for chaos.
+        """
+        rng = np.random.default_rng(0)
+        moves = _RADIUS * rng.standard_normal((_MOVES, len(self._coordinates)))
+        quotients = []
+        for label in range(min(_LABELS, self._runs.num_classes)):
+            u = self._coordinates.of(self._starts.mean_image(label)[None])[0]
+            around = u + np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
+            images = self._coordinates.images(around)[:, None]
+            thetas = self._runs.thetas(images, np.full((len(images), 1), label))
+            up, down = np.split(thetas[1:], 2)
+            second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
+            quotients.append(second / np.linalg.norm(up - down, axis=1))
+        return float(np.median(quotients))
