@@ -339,6 +339,7 @@ def problems(leaf: Leaf) -> list[Problem]:
             )
         ]
     classes = model.classes_
+    assert leaf.labels is not None
     strangers = np.setdiff1d(leaf.labels, classes)
     if len(strangers):
         raise ValueError(
@@ -347,7 +348,7 @@ def problems(leaf: Leaf) -> list[Problem]:
         )
     targets = losses.one_hot(leaf.labels, classes, signs=signs)
     weighting = getattr(model, "class_weight", None)
-    shared = {
+    shared: dict[str, Any] = {
         "loss": loss,
         "targets": targets,
         "penalty": penalty,

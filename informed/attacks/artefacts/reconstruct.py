@@ -518,8 +518,8 @@ def _nothing_told(
     if registry.reader_of(name) is None and name not in walk.known_parts():
         near = checks.nearest(name, registry.names())
         return ReconstructionImpossibleError(
-            f"There is no reader for {name}.{near} `informed.attacks.artefacts.register`"
-            " adds one."
+            f"There is no reader for {name}.{near}"
+            " `informed.attacks.artefacts.register` adds one."
         )
     return ReconstructionImpossibleError(
         f"{name}: nothing that it stores tells anything of the missing row."
