@@ -203,7 +203,7 @@ def _closed_form(
     """
     name = type(leaf.estimator).__name__
     plain = leaf.weights is None and leaf.labels is not None
-    plain = plain and np.ndim(leaf.labels) == 1
+    plain = plain and np.ndim(np.asarray(leaf.labels)) == 1
     if name not in estimators.SUPPORTED or not plain:
         return None, (), None
     assert leaf.labels is not None
