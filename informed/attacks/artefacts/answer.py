@@ -149,16 +149,16 @@ def merge(
         if line.finding.certified is False:
             continue
         if line.finding.values is not None and len(line.finding.values) == features:
-            for j, value in enumerate(line.finding.values):
-                if value is None:
+            for j, told in enumerate(line.finding.values):
+                if told is None:
                     continue
-                if values[j] is not None and values[j] != value:
+                if values[j] is not None and values[j] != told:
                     bad[j] = True
                     contradictions.append(
                         f"feature {j}: {sources[j]} says {values[j]!r}, {line.field}"
-                        f" says {value!r}"
+                        f" says {told!r}"
                     )
-                values[j], sources[j] = value, line.field
+                values[j], sources[j] = told, line.field
         if line.lower is None or line.upper is None:
             continue
         apart = PRECISION * scale

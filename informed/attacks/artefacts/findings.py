@@ -142,7 +142,7 @@ def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full(features, -np.inf), np.full(features, np.inf)
 
 
-def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, np.ndarray]:
+def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, Any]:
     """Bounds `value` +- `error`; nothing where `value` isn't finite."""
     value = np.asarray(value, np.float64)
     error = np.broadcast_to(np.abs(error), value.shape)

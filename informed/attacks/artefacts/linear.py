@@ -222,6 +222,7 @@ def _refined(
             estimate=solution.row,
         )
     single = not problem.loss.classes
+    several = np.ndim(np.asarray(leaf.labels)) > 1
     features = known.shape[1]
     outputs = len(coef)
     scale = spread(known)
@@ -241,13 +242,13 @@ def _refined(
     def train(z: np.ndarray) -> Any:
         y = label
         if single:
-            y = z[features:] if leaf.labels.ndim > 1 else z[features]
+            y = z[features:] if several else z[features]
         return refits.refit(leaf, z[:features], y)
 
     z, error = refits.refine(invert, train, leaf.estimator, scale)
     row = z[:features]
     if single:
-        label = z[features:] if leaf.labels.ndim > 1 else _output(leaf, z[features])
+        label = z[features:] if several else _output(leaf, float(z[features]))
     if not np.max(error / scale) <= _CONFIRMED:
         return Finding(
             field="coef_, intercept_",
@@ -310,7 +311,7 @@ def _label(leaf: Leaf, problem: Problem, solution: _Solution) -> Any:
     """The label as the estimator's fit received it."""
     y = solution.targets
     if not problem.loss.classes:
-        return float(y[0]) if np.ndim(leaf.labels) == 1 else y
+        return float(y[0]) if np.ndim(np.asarray(leaf.labels)) == 1 else y
     classes = leaf.estimator.classes_
     if len(y) == 1:
         return classes[int(y[0] > 0.5)]
@@ -339,6 +340,7 @@ def problems(leaf: Leaf) -> list[Problem]:
             )
         ]
     classes = model.classes_
+    assert leaf.labels is not None
     strangers = np.setdiff1d(leaf.labels, classes)
     if len(strangers):
         raise ValueError(
@@ -347,7 +349,7 @@ def problems(leaf: Leaf) -> list[Problem]:
         )
     targets = losses.one_hot(leaf.labels, classes, signs=signs)
     weighting = getattr(model, "class_weight", None)
-    shared = {
+    shared: dict[str, Any] = {
         "loss": loss,
         "targets": targets,
         "penalty": penalty,

@@ -236,7 +236,8 @@ def truncated_svd(leaf: Leaf) -> list[Finding]:
         )
         for sign in (1.0, -1.0)
     }
-    sign = min(off, key=lambda each: off[each] if off[each] is not None else np.inf)
+    ranked = {each: np.inf if told is None else told for each, told in off.items()}
+    sign = min(ranked, key=lambda each: ranked[each])
     row, found = sign * row, off[sign]
     exact = found is not None and found <= refits.AGREES
     if not exact or (off[-sign] or 0.0) <= 1e3 * (found or 0.0):

@@ -5,6 +5,7 @@ at known values. What is stored therefore leaves a union of points and intervals
 one point where x is an extreme or next to the median, else an interval.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -150,6 +151,11 @@ def _largest(column: np.ndarray) -> tuple[Statistic, list[float]]:
     return lambda x: max(x, most), [most]
 
 
+def _larger(most: float, x: float) -> float:
+    """The largest size with x."""
+    return max(abs(x), most)
+
+
 _EXTREMES = "the exact value where x is an extreme, else that it lies between them"
 
 
@@ -188,7 +194,8 @@ def max_abs_scaler(leaf: Leaf) -> list[Finding]:
         most = float(np.abs(column).max(initial=0.0))
         if most == 0 and field == "scale_":
             continue
-        told.add(j, lambda x, m=most: max(abs(x), m), [-most, 0.0, most], stored[j])
+        size = functools.partial(_larger, most)
+        told.add(j, size, [-most, 0.0, most], stored[j])
     return [told.finding(field, "the size where x is the extreme, else a bound of it")]
 
 
@@ -290,7 +297,9 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
             told.left[j] = [(row[j] - error[j], row[j] + error[j])]
         else:
             told.add(j, *percentile(column, 0.5), float(stored[j]))
-    told.holes[:] = False  # a statistic that moved shows that x is there
+    told.holes = np.zeros(
+        len(told.columns), bool
+    )  # a statistic that moved shows that x is there
     return [told.finding("statistics_", tells)]
 
 

@@ -202,7 +202,8 @@ def _closed_form(
     Returns: the answer, or two candidates, or why there is none.
     """
     name = type(leaf.estimator).__name__
-    plain = leaf.weights is None and np.ndim(leaf.labels) == 1
+    plain = leaf.weights is None and leaf.labels is not None
+    plain = plain and np.ndim(np.asarray(leaf.labels)) == 1
     if name not in estimators.SUPPORTED or not plain:
         return None, (), None
     assert leaf.labels is not None
@@ -297,8 +298,8 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
         told = [line for line in lines if line.lower is not None]
         if not told:
             return []
-        lower = np.max([line.lower for line in told], axis=0)
-        upper = np.min([line.upper for line in told], axis=0)
+        lower = np.max([np.asarray(line.lower) for line in told], axis=0)
+        upper = np.min([np.asarray(line.upper) for line in told], axis=0)
         hulls.append((lower, upper, told[0]))
     first = hulls[0][2]
     lower = np.min([hull[0] for hull in hulls], axis=0)
@@ -491,7 +492,7 @@ def _judgement(
             if line.before_model and line.lower is not None
         ]
         for line in alone:
-            width = line.upper - line.lower  # type: ignore[operator]
+            width = np.asarray(line.upper) - np.asarray(line.lower)
             if np.all(np.isfinite(width)) and all(
                 source == line.field or not source for source in answer["sources"]
             ):
@@ -518,8 +519,8 @@ def _nothing_told(
     if registry.reader_of(name) is None and name not in walk.known_parts():
         near = checks.nearest(name, registry.names())
         return ReconstructionImpossibleError(
-            f"There is no reader for {name}.{near} `informed.attacks.artefacts.register`"
-            " adds one."
+            f"There is no reader for {name}.{near}"
+            " `informed.attacks.artefacts.register` adds one."
         )
     return ReconstructionImpossibleError(
         f"{name}: nothing that it stores tells anything of the missing row."

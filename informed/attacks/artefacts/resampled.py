@@ -5,7 +5,7 @@ case that differs for the known rows is a hypothesis; the members' own certifica
 decide between them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,4 +84,6 @@ def _cases(
         yield from ((position, label) for position in range(len(place.leaf.known) + 1))
 
 
-PARTS = {"CalibratedClassifierCV": calibrated}
+PARTS: dict[str, Callable[[Place], Iterator[Place | Unread]]] = {
+    "CalibratedClassifierCV": calibrated
+}

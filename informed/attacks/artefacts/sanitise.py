@@ -146,7 +146,7 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
                 why="only training draws from it",
             )
         )
-    if removed and _largest_change(reference, _predictions(whole, rows)) != 0.0:
+    if removed and not _unchanged(whole, rows, reference):
         vars(part).clear()
         vars(part).update(saved)
         removed = [
@@ -159,6 +159,15 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     return [
         dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed
     ]
+
+
+def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
+    """Whether predictions are what they were, bit for bit."""
+    try:
+        after = _predictions(whole, rows)
+    except AttributeError:  # a step lost what its transform needs
+        return False
+    return _largest_change(reference, after) == 0.0
 
 
 def _parts(estimator: Any, path: str) -> Iterator[tuple[str, Any]]:

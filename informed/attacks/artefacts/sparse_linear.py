@@ -131,7 +131,7 @@ def _refined(
         idle = (1 - part) * inside[0] + part * inside[1]
 
         def invert(model: Any) -> np.ndarray:
-            told = _closed(model, known, leaf.labels)
+            told = _closed(model, known, np.asarray(leaf.labels))
             return np.full(len(scales), np.nan) if told is None else np.append(*told)
 
         def train(z: np.ndarray, idle: np.ndarray = idle) -> Any:

@@ -196,13 +196,23 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
             known=made,
             back=back,
             moved=True,
-            step=lambda rows, step=step: dense(step.transform(rows)),
+            step=functools.partial(_made, step),
         )
         here = dataclasses.replace(
             here,
             leaf=dataclasses.replace(here.leaf, path=path),
             through=(*here.through, type(step).__name__) if lost else here.through,
         )
+
+
+def _made(step: Any, rows: Any) -> Any:
+    """What a fitted step makes of rows."""
+    return dense(step.transform(rows))
+
+
+def _taken(columns: np.ndarray, rows: Any) -> Any:
+    """Some columns."""
+    return rows[:, columns]
 
 
 def _carries(step: Any) -> bool:
@@ -244,7 +254,7 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
                 back=back,
                 columns=here,
                 moved=here is None,
-                step=lambda rows, columns=columns: rows[:, columns],
+                step=functools.partial(_taken, columns),
                 before_model=True,
             )
         )
@@ -320,7 +330,7 @@ def _as_numbers(place: Place) -> tuple[np.ndarray, LabelBack, Any]:
     """Labels as indices of classes, the way back, and the told label."""
     classes = np.asarray(place.leaf.estimator.classes_)
     outer = place.label_back
-    labels = np.searchsorted(classes, place.leaf.labels)
+    labels = np.searchsorted(classes, np.asarray(place.leaf.labels))
     told = place.leaf.label
     told = None if told is None else int(np.searchsorted(classes, told))
     return labels, lambda k: None if k is None else outer(classes[int(k)]), told
@@ -432,7 +442,7 @@ def _resampled() -> dict[str, Callable[[Place], Iterator["Place | Unread"]]]:
     """Parts of ensembles that saw part of the rows."""
     from informed.attacks.artefacts import resampled  # which takes places apart itself
 
-    return resampled.PARTS
+    return dict(resampled.PARTS)
 
 
 def known_parts() -> set[str]:
