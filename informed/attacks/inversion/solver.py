@@ -149,14 +149,14 @@ class Solver:
             for start in self.starts.of(theta, labels, guess):
                 yield self._most_probable(published, start)
             return
-        unknowns = labels.shape[1] * len(self.coordinates)
+        few = labels.shape[1] == 1 and len(self.coordinates) <= _MOST_UNKNOWNS
         by_clouds = self.ranking.bent
         if not by_clouds:
             for start in self.starts.of(theta, labels, guess):
                 yield self._by_derivatives(published, start)
         if self.config.engine == "derivatives":
             return
-        if by_clouds or unknowns <= _MOST_UNKNOWNS:
+        if by_clouds or few:
             starts = self.starts.near(theta, labels, guess)
             for start in starts if by_clouds else itertools.islice(starts, 1):
                 yield self._by_clouds(published, start)
