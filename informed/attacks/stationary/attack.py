@@ -17,6 +17,7 @@ Source: ours. The key draws the adversary's own models.
 """
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -108,7 +109,7 @@ class StationaryAttack:
                 " models=0 for the closed form.",
             )
         with jax.enable_x64(True):
-            gradients = Gradients(algorithm, fixed)
+            gradients = _gradients(algorithm, fixed)
             prior = Prior.of(fixed, knowledge.public, self.config.levels)
             spread = None
             if self.config.models:
@@ -301,6 +302,12 @@ class Prior:
         apart = (image - on_levels) * self.levels
         near = np.sqrt(np.mean(apart**2)) <= _NEAR_LEVELS
         return on_levels if near else image
+
+
+@functools.lru_cache(maxsize=1)
+def _gradients(algorithm: GradientDescent, fixed: Examples) -> Gradients:
+    """Compiled once for calls with the same A and D_-."""
+    return Gradients(algorithm, fixed)
 
 
 def own_models(
