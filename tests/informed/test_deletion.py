@@ -87,9 +87,6 @@ def test_with_the_services_own_hessian_the_row_comes_out(
     near = measures.cosine(guess, sides.service.x[target])
     exact = name == "ridge" or method == "ascent"
     assert near > (1 - 1e-9 if exact and name != "fourier" else 0.98)
-    if name in ("ridge", "logistic"):
-        label = sides.service.y[target].argmax()
-        assert attack.label_of(service, gradient) == label
 
 
 @pytest.mark.parametrize("name", ["ridge", "logistic"])

@@ -67,16 +67,3 @@ def row_of(
         return row
     limit = np.sqrt(2.0 / len(row))  # of a feature
     return service.features.invert(np.clip(row, -limit, limit), public.x)
-
-
-def label_of(service: Service, gradient: Float[np.ndarray, " params"]) -> int | None:
-    """The class of the deleted row: the only output that its loss pushes up.
-
-    None: of networks, whose first layer says nothing of it.
-    """
-    block = service.block(gradient)
-    if len(service.theta) != block.size:
-        return None
-    left, size, right = np.linalg.svd(block, full_matrices=False)
-    pushed = size[0] * right[0] * np.sign(left[-1, 0])
-    return int(np.argmin(pushed))
