@@ -36,6 +36,9 @@ class Leaf:
       target_weight: the missing row's.
       position: of the missing row among all, where told.
       label: the missing row's, where told.
+      attainable: values that columns can take, where that is known; see
+        `trees.replay`.
+      retrain: whether training may be run again, some hundred times.
       candidate: (features,), the missing row, where the steps before this one have
         already determined it.
     """
@@ -48,6 +51,8 @@ class Leaf:
     target_weight: float = 1.0
     position: int | None = None
     label: Any = None
+    attainable: Any = None
+    retrain: bool = False
     candidate: np.ndarray | None = None
 
     @property

@@ -40,8 +40,6 @@ _LEFTOVERS = (  # what fit leaves behind and predictions don't need
 def read(leaf: Leaf) -> list[Finding]:
     """What a tree, forest or boosting tells of the missing row.
 
-    A leaf may have an attribute `attainable` (see `trees.replay`).
-
     Raises: ReconstructionImpossibleError: this one isn't replayed; says why.
     """
     name = type(leaf.estimator).__name__
@@ -133,7 +131,7 @@ def _finding(leaf: Leaf, estimator: Any, field: str, *, needed: bool) -> Finding
             label=leaf.label,
             weights=leaf.weights,
             target_weight=leaf.target_weight,
-            attainable=getattr(leaf, "attainable", None),
+            attainable=leaf.attainable,
             tries=_TRIES,
         )
     except FieldError as error:

@@ -39,6 +39,8 @@ def reconstruct(
     position: int | None = None,
     sample_weight: np.ndarray | None = None,
     target_weight: float = 1.0,
+    attainable: Any = None,
+    retrain: bool = False,
 ) -> Answer:
     """Reconstruct the one training row that is not among the known ones.
 
@@ -51,6 +53,10 @@ def reconstruct(
       position: where the missing row stood among all, 0 .. len(X_known), where told.
       sample_weight: (known,), as given to `fit`.
       target_weight: the missing row's.
+      attainable: for trees: "known" where every column takes only values that known
+        rows have, as binary columns do; or an array of values, or None, a column.
+      retrain: for networks: run training again until the row is found, which takes
+        minutes.
     Returns: an `Answer`, in the units of X_known.
     Raises:
       ReconstructionImpossibleError: nothing in this estimator tells anything, or a
@@ -79,6 +85,8 @@ def reconstruct(
         target_weight=float(target_weight),
         position=position,
         label=target_label,
+        attainable=attainable,
+        retrain=retrain,
     )
     features = len(names)
     closed, candidates, reason = _closed_form(leaf, target_label)

@@ -131,6 +131,8 @@ def inside(
         for key in ("labels", "weights", "target_weight", "position", "label")
         if key in changes
     }
+    if known is not None or moved:  # in other columns or units
+        leaf_changes["attainable"] = None
     outer = place.back
 
     def composed(bounds: Bounds) -> Bounds | None:
