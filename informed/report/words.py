@@ -121,9 +121,9 @@ def _stopped(values: Values) -> str:
     """What the defences and the bound say."""
     parts = []
     tried = [row for row in values.get("defences", []) if row["attacks"]]
-    quiet = [
-        row for row in tried[1:] if (worst := _most(row)) and not worst["successes"]
-    ]
+    # A defence after which the model is of no use isn't one.
+    useful = [row for row in tried[1:] if _loss(tried[0], row) <= _BEARABLE]
+    quiet = [r for r in useful if (worst := _most(r)) and not worst["successes"]]
     if quiet:
         row = min(quiet, key=lambda r: _loss(tried[0], r))
         worst = _most(row)
