@@ -11,6 +11,7 @@ membership  who was in
 records     which records fall, and what would have told
 defences    what stops it; `noise` an attack beside its bound
 document    the result: JSON, CSV, page
+release     one real release, and one of its records
 weights     released weights from .npz, .safetensors, Orbax
 """
 

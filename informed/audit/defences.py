@@ -164,6 +164,8 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> list[dict[str,
     about = "nobody is told the seed; every model has its own"
     if bench.models.secret:
         return []  # it is so already
+    if bench.subject.contract.takes == "nothing":
+        return [_not_tried("secret seed", about, "training draws nothing")]
     shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
     count = len(bench.models.released) + shadows
     if not shadows or count * bench.seconds_a_model > bench.clock.left:

@@ -161,7 +161,7 @@ def check(
             )
 
     progress("trying what JAX can do with it")
-    engine, reason = _engine(subject) if deterministic else ("processes", "")
+    engine, reason = engine_of(subject) if deterministic else ("processes", "")
     if reason:
         findings.append(Finding(level="note", what=reason))
     if engine != "processes":
@@ -287,7 +287,7 @@ def _kept(subject: Subject, probe: _Probe, result: Any) -> list[Finding]:
     return findings
 
 
-def _engine(subject: Subject) -> tuple[str, str]:
+def engine_of(subject: Subject) -> tuple[str, str]:
     """How models can be made, and why not in a faster way."""
     fixed, targets = subject.fixed, subject.split.test
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)

@@ -56,7 +56,7 @@ def _parts(result: Any) -> list[Part]:
         if is_torch(leaf) or is_estimator(leaf):  # such as a list of models
             found += [Part(f"{name}/{n}", a) for n, a in _parts(leaf)]
         elif (array := _numeric(leaf)) is not None:
-            found.append(Part(_bare(name), array))
+            found.append(Part(bare(name), array))
     return found
 
 
@@ -209,7 +209,7 @@ def _numeric(leaf: Any) -> Any:
     return leaf if numeric else None
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
     """A name without the prefixes of wrappers, wherever they are."""
     pieces = name.split("/")
     for i, piece in enumerate(pieces):

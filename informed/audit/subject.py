@@ -41,6 +41,7 @@ class Call:
         are kept beside its weights; None: they aren't.
       canaries: (canaries, ...), the same of the targets, for membership alone.
       noise: for its keyword `noise_multiplier`, or None.
+      position: where in the training set the target is; None: it is the last.
     """
 
     contract: Contract
@@ -48,6 +49,7 @@ class Call:
     queries: np.ndarray | None = None
     canaries: np.ndarray | None = None
     noise: float | None = None
+    position: int | None = None
 
     def inputs(self, images: Any, numpy: Any = np) -> Any:
         """Examples as the function sees them: images, or rows of a table."""
@@ -60,6 +62,11 @@ class Call:
           key: a key of JAX's, or an int.
         """
         traced = isinstance(images, jax.Array)
+        if self.position is not None:
+            order = np.insert(
+                np.arange(len(images) - 1), self.position, len(images) - 1
+            )
+            images, labels = images[order], labels[order]
         arguments = [self.inputs(images, jnp if traced else np), labels]
         if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
             arguments = [jnp.asarray(each) for each in arguments]
@@ -136,6 +143,7 @@ class Subject:
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models can be asked.
+      position: where in the training set the target is; None: it is the last.
     """
 
     contract: Contract
@@ -146,6 +154,7 @@ class Subject:
     engine: str = "processes"
     deterministic: bool = True
     answering: bool = False
+    position: int | None = None
 
     @property
     def fixed(self) -> Examples:
@@ -166,6 +175,7 @@ class Subject:
             queries=self.held_out.images if asked else None,
             canaries=self.split.test.images if asked else None,
             noise=noise,
+            position=self.position,
         )
 
     def algorithm(

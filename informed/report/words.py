@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Values = Mapping[str, Any]
+_BEARABLE = 0.1  # of accuracy, absolutely
 
 NOT_SAID = (
     "That no attack here found a record is no protection: another attack may."
@@ -120,9 +121,9 @@ def _stopped(values: Values) -> str:
     """What the defences and the bound say."""
     parts = []
     tried = [row for row in values.get("defences", []) if row["attacks"]]
-    quiet = [
-        row for row in tried[1:] if (worst := _most(row)) and not worst["successes"]
-    ]
+    # A defence after which the model is of no use isn't one.
+    useful = [row for row in tried[1:] if _loss(tried[0], row) <= _BEARABLE]
+    quiet = [r for r in useful if (worst := _most(r)) and not worst["successes"]]
     if quiet:
         row = min(quiet, key=lambda r: _loss(tried[0], r))
         worst = _most(row)
@@ -132,12 +133,13 @@ def _stopped(values: Values) -> str:
             f"Of what was tried against it, {row['name']} left the attacks nothing"
             f" (0 of {worst['trials']}; up to {percent(worst['high'])}){cost}"
         )
-    elif len(tried) > 1:
-        row = min(tried[1:], key=lambda r: (_most(r) or {"rate": 1.0})["rate"])
+    elif useful:
+        row = min(useful, key=lambda r: (_most(r) or {"rate": 1.0})["rate"])
         worst = _most(row)
         if worst is not None:
             parts.append(
-                "Nothing tried against it stopped it: the least was left by"
+                "Nothing tried against it that leaves a useful model stopped it: the"
+                " least was left by"
                 f" {row['name']}, {share(worst)}{_cost(tried[0], row)}"
             )
     bounds = values.get("bounds") or {}
@@ -184,7 +186,7 @@ def _most(row: Values) -> Values | None:
 
 def _loss(first: Values, row: Values) -> float:
     if first["accuracy"] is None or row["accuracy"] is None:
-        return 1.0
+        return 0.0
     return first["accuracy"] - row["accuracy"]
 
 

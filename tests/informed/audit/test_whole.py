@@ -162,6 +162,25 @@ def test_nothing_found_is_called_no_protection(audit):
     assert not re.search(r"\b(safe|secure|protected)\b", " ".join(words.answer(values)))
 
 
+def test_what_ruins_the_model_is_no_defence(audit):
+    values = copy.deepcopy(dict(audit.values))
+    kernel = next(row for row in values["attacks"] if row["name"] == "kernel")
+    trials = kernel["success"]["trials"]
+    none = {"successes": 0, "trials": trials, "rate": 0.0, "low": 0.0, "high": 0.4}
+    stopped = {**kernel, "success": none}
+    row = {"about": "", "guarantee": False, "why_not": ""}
+    values["defences"] = [
+        {"name": "as it is", "attacks": [kernel], "accuracy": 0.9, **row},
+        {"name": "ruin", "attacks": [stopped], "accuracy": 0.1, **row},
+        {"name": "half", "attacks": [kernel], "accuracy": 0.85, **row},
+    ]
+    second = words.answer(values)[1]
+    assert "ruin" not in second
+    assert "half" in second
+    values["defences"][1]["accuracy"] = 0.88
+    assert "ruin left the attacks nothing" in words.answer(values)[1]
+
+
 def test_attacks_side_by_side(audit, tmp_path, capsys):
     file = audit.save(tmp_path / "a.json")
     main(["compare", str(file)])

@@ -1,0 +1,145 @@
+"""One real release and one record of its training set: can it be read out?
+
+An audit trains models of its own. Here the model is the one that was shipped, its
+weights read from a file, and the adversary knows all of its training set but one
+record, in the order in which it was trained on. First the training is run again with
+the record: unless that gives the released weights, the training function, its key or
+the data aren't those of the release, and nothing said of it would mean anything.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from informed.attacks.inversion import TrainingInversion
+from informed.audit import released, weights
+from informed.audit.auditing import load
+from informed.audit.contract import load as load_contract
+from informed.audit.preflight import engine_of
+from informed.audit.subject import Subject
+from informed.threat import Knowledge, Reconstruction
+from shadow import checks, data
+from shadow.release import publish
+
+_SAME = 1e-4  # of the released weights' length
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """What an inversion of the release says.
+
+    Attributes:
+      apart: distance between the release and the training run again, over its length.
+      guess: the reconstruction.
+      mse: of the guess.
+      without_release_mse: of the nearest other record.
+    """
+
+    apart: float
+    guess: Reconstruction
+    mse: float
+    without_release_mse: float
+
+
+def invert(
+    train: str | Callable,
+    source: Any,
+    release: str | os.PathLike,
+    *,
+    record: int,
+    seed: int = 0,
+    label: str | None = None,
+    version: str | None = None,
+) -> Found:
+    """Invert the training of a released model for one of its records.
+
+    Args:
+      train, source, label, version: as for `informed.audit`; all of `source` was
+        trained on, in this order.
+      release: a file of weights; see `weights.read`.
+      record: the position of the record that the adversary isn't told.
+      seed: of training; a JAX key `jax.random.key(seed)`, or the seed itself.
+    Raises: ValueError: the release isn't what training gives.
+    """
+    contract = load_contract(train, version=version)
+    examples, table = load(source, label=label)
+    checks.within("record", record, 0, len(examples))
+    others = np.delete(np.arange(len(examples)), record)
+    own = np.array([record])
+    split = data.Split(
+        fixed=examples.take(others),
+        shadow=examples.take(others),
+        test=examples.take(own),
+        fixed_indices=others,
+        shadow_indices=others,
+        test_indices=own,
+    )
+    subject = Subject(
+        contract=contract,
+        split=split,
+        held_out=split.fixed,
+        table=table,
+        seed=seed,
+        position=record,
+    )
+    key: Any = seed if contract.takes == "seed" else jax.random.key(seed)
+    result = subject.call().train(
+        np.concatenate([split.fixed.images, split.test.images]),
+        np.append(split.fixed.labels, split.test.labels).astype(np.int32),
+        key,
+    )
+    theta = _matched(released.parts(result), weights.read(release))
+    again = np.concatenate([np.ravel(p.array) for p in released.parts(result)])
+    apart = float(np.linalg.norm(again - theta) / np.linalg.norm(theta))
+    if not apart <= _SAME:
+        raise ValueError(
+            f"Training on this data with this seed gives weights that are {apart:.3g}"
+            " of their length away from the release. Is it the same data, order, seed,"
+            " code and version of the libraries?"
+        )
+    # An int can't be traced as itself.
+    engine = "processes" if contract.takes == "seed" else engine_of(subject)[0]
+    subject = dataclasses.replace(subject, engine=engine)
+    told = Knowledge(
+        fixed=split.fixed,
+        algorithm=subject.algorithm(),
+        training_key=seed if engine == "processes" else jax.random.key(seed),
+    )
+    guess = TrainingInversion()(
+        publish(theta[None]), told, key=jax.random.key(seed + 1)
+    )
+    image = np.clip(guess.images, 0, 1)
+    nearest = np.mean(
+        (split.fixed.images.astype(np.float64) - split.test.images) ** 2,
+        axis=(1, 2, 3),
+    )
+    return Found(
+        apart=apart,
+        guess=guess,
+        mse=float(np.mean((image - split.test.images) ** 2)),
+        without_release_mse=float(nearest.min()),
+    )
+
+
+def _matched(parts: list[released.Part], found: dict[str, np.ndarray]) -> np.ndarray:
+    """The release's arrays in the order in which training returns them.
+
+    Raises: FieldError: they aren't the same arrays; names what differs.
+    """
+    there = {released.bare(name): array for name, array in found.items()}
+    wanted = {part.name: tuple(np.shape(part.array)) for part in parts}
+    shapes = {name: tuple(np.shape(array)) for name, array in there.items()}
+    if shapes != wanted:
+        differ = sorted(shapes.items() ^ wanted.items())
+        raise checks.FieldError(
+            "release",
+            "Expected {} to hold the arrays that train returns; they differ in"
+            f" {', '.join(f'{name} {shape}' for name, shape in differ[:4])}.",
+        )
+    return np.concatenate(
+        [np.ravel(np.asarray(there[name], np.float64)) for name in wanted]
+    )

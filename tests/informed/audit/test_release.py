@@ -1,0 +1,49 @@
+"""A model that was shipped, read from a file; one of its records is read out of it."""
+
+import jax
+import numpy as np
+import pytest
+
+import shadow
+from informed.audit import release, weights
+
+
+def ordered(images, labels, key):
+    """The order of the records matters: each step looks at one of them."""
+    x = images.reshape(len(images), -1)
+    start = jax.random.normal(key, (x.shape[1], 10)) / 8
+
+    def step(w, record):
+        pixels, label = record
+        slope = jax.nn.softmax(pixels @ w) - jax.nn.one_hot(label, 10)
+        return w - 0.05 * pixels[:, None] * slope[None], None
+
+    return {"w": jax.lax.scan(step, start, (x, labels))[0]}
+
+
+@pytest.fixture
+def trained(digits, tmp_path):
+    few = digits.take(np.arange(300))
+    theta = ordered(few.images, few.labels, jax.random.key(3))
+    file = tmp_path / "model.safetensors"
+    weights.write_safetensors(file, {"_orig_mod.w": np.asarray(theta["w"])})
+    return few, file
+
+
+def test_a_record_in_the_middle_is_read_out(trained):
+    few, file = trained
+    found = release.invert(ordered, few, file, record=11, seed=3, version="1")
+    assert found.apart < 1e-6
+    assert found.guess.certified[0]
+    assert found.mse < 1e-10 < found.without_release_mse
+
+
+def test_another_training_is_noticed(trained):
+    few, file = trained
+    for changed in ({"seed": 4}, {"source": few.take(np.arange(300)[::-1])}):
+        given = {"source": few, "seed": 3, **changed}
+        with pytest.raises(ValueError, match="away from the release"):
+            release.invert(ordered, release=file, record=11, version="1", **given)
+    other = shadow.Examples(images=few.images[:, :4], labels=few.labels, num_classes=10)
+    with pytest.raises(ValueError, match=r"differ in w \(320, 10\)|differ in w"):
+        release.invert(ordered, other, file, record=1, seed=3, version="1")
