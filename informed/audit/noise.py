@@ -100,10 +100,12 @@ def measured(
         quiet = np.asarray(without.train(chosen), np.float64)
     for sigma in nearest_first[:affordable]:  # the declared noise in any case
         if found["rows"] and time.monotonic() - started > limit:
-            found["why_not"] = "out of time before all noise multipliers were played"
             break
         progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
         found["rows"].append(_play(subject, privacy, sigma, chosen, quiet))
+    if len(found["rows"]) < len(sigmas):
+        left = len(sigmas) - len(found["rows"])
+        found["why_not"] = f"no time for {left} more noise multipliers: more --minutes"
     found["rows"].sort(key=lambda played: played["noise_multiplier"])
     return found
 
