@@ -120,6 +120,7 @@ def _inverted(leaf: Leaf) -> Finding:
     else:
         told = np.zeros(1, np.int32)
     images = ((known - low) / scale).astype(np.float32).reshape(count, 1, width, 1)
+    algorithm: Any = PythonFunction(train=refit.train, version="refit")
     released = [*model.coefs_, *model.intercepts_]
     found = TrainingInversion()(
         publish(np.concatenate([np.ravel(array) for array in released])[None]),
@@ -130,7 +131,7 @@ def _inverted(leaf: Leaf) -> Finding:
                 labels=numbers,
                 num_classes=len(model.classes_) if classifier else 1,
             ),
-            algorithm=PythonFunction(train=refit.train, version="refit"),
+            algorithm=algorithm,
             training_key=model.random_state,
             labels=told,
         ),

@@ -126,7 +126,7 @@ def inside(
       changes: of the place, or of labels, weights, target_weight, position, label.
     """
     path = f"{place.leaf.path}.{name}" if place.leaf.path else name
-    leaf_changes = {
+    leaf_changes: dict[str, Any] = {
         key: changes.pop(key)
         for key in ("labels", "weights", "target_weight", "position", "label")
         if key in changes
