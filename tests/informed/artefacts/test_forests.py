@@ -57,7 +57,8 @@ def test_other_rows_are_refuted_and_other_estimators_named() -> None:
     (found,) = forests.read(leaf)
     assert found.certified is False
     assert not found.determined.any()
-    early = ensemble.HistGradientBoostingClassifier(early_stopping=True).fit(X, y)
+    early = ensemble.HistGradientBoostingClassifier(max_iter=3, early_stopping=True)
+    early.fit(X, y)
     leaf = findings.Leaf(estimator=early, known=X[:-1], labels=y[:-1])
     with pytest.raises(ReconstructionImpossibleError, match="early stopping"):
         forests.read(leaf)
