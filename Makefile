@@ -1,4 +1,5 @@
-# One command from a fresh checkout to a result: `make demo`, `make test`, `make lint`.
+# One command from a fresh checkout to a result: `make demo`, `make test`, `make lint`,
+# `make docs`.
 # `make test` leaves out the long forms, which `make test-all` runs. WORKERS: processes.
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: demo test test-all lint format lock install clean
+.PHONY: demo test test-all lint format docs package lock install clean
 
 demo: install
 	$(BIN)/informed run --config=configs/digits.py --workdir=runs/digits
@@ -28,6 +29,21 @@ format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, tutorials executed, warnings are errors: docs/_build/html/index.html.
+docs: install
+	$(BIN)/python -m sphinx -W --keep-going --quiet -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+# Wheel and sdist; the wheel in an empty environment runs the demo from what it holds.
+package: install
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/pip install --quiet build
+	rm -rf dist && build/empty/bin/python -m build
+	$(PYTHON) -m venv --clear build/empty
+	build/empty/bin/pip install --quiet dist/*.whl
+	cd build && empty/bin/informed run --config=digits --workdir=digits --quiet
+	cd build && empty/bin/informed report digits
+
 install: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
@@ -43,4 +59,4 @@ lock:
 	  --generate-hashes --no-header --output-file requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist docs/_build

@@ -7,6 +7,7 @@ from typing import Any
 from absl import flags
 from ml_collections import config_flags
 
+from informed.cli import shipped
 from informed.runs.experiment import Experiment
 from informed.runs.sweep import SweepConfig
 from shadow import checks
@@ -37,17 +38,17 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
         i = overrides.index("--config")
         joined = f"--config={overrides[i + 1]}"
         return values([*overrides[:i], joined, *overrides[i + 2 :]])
-    argv, file = ["informed", *overrides], None
-    found = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=found, sys_argv=argv)
+    argv, file = ["informed"], None
     for argument in overrides:
         if not argument.startswith("--config"):
             raise ValueError(f"Unknown argument {argument!r}. See `informed --help`.")
-        if not argument.startswith("--config="):
-            continue
-        file = Path(argument.removeprefix("--config=").partition(":")[0])
-        if not file.is_file():
-            raise ValueError(f"Expected --config=FILE; there is no file {str(file)!r}.")
+        if argument.startswith("--config="):
+            name, colon, size = argument.removeprefix("--config=").partition(":")
+            file = shipped.resolve(name)
+            argument = f"--config={file}{colon}{size}"
+        argv.append(argument)
+    found = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=found, sys_argv=argv)
     try:
         left = found(argv)[1:]
     except AttributeError as error:  # what ml_collections raises for unknown fields
@@ -63,5 +64,8 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if found.config is None or file is None:
-        raise ValueError("Expected --config=FILE, such as --config=configs/digits.py.")
+        raise ValueError(
+            "Expected --config=FILE, such as --config=configs/digits.py, or the name of"
+            " one that is shipped, such as --config=digits."
+        )
     return found.config.to_dict(), file

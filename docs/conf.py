@@ -1,0 +1,56 @@
+"""Sphinx: `make docs`."""
+
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+
+project = "informed-adversary"
+author = "informed-adversary developers"
+copyright = f"the {author}"  # noqa: A001
+release = metadata.version("informed-adversary")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "plain_docstrings",
+]
+exclude_patterns = ["_build", "_extensions"]
+html_theme = "furo"
+html_title = "informed-adversary"
+html_static_path: list[str] = []
+html_show_sphinx = False
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+# Tutorials are executed whenever their page is read, never taken from a cache: a cache
+# knows the text of a page, not the code of this package, and would show old numbers.
+nb_execution_mode = "force"
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 60
+
+# Pages link to folders of the checkout; the site has a page of each.
+_FOLDERS = {"../configs": "configurations.md", "../examples": "examples.md"}
+
+
+def _folders_to_pages(app: Any, page: str, text: list[str]) -> None:
+    for folder, target in _FOLDERS.items():
+        text[0] = re.sub(rf"\]\({re.escape(folder)}/?\)", f"]({target})", text[0])
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("source-read", _folders_to_pages)

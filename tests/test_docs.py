@@ -1,0 +1,87 @@
+"""Docstrings reach the site: converted without a complaint and without losing a word."""
+
+import ast
+import importlib.util
+import re
+from pathlib import Path
+
+import docutils.core
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = [
+    file for name in ("dp", "shadow", "reconn", "informed") for file in
+    sorted((ROOT / name).rglob("*.py"))
+]  # fmt: skip
+
+
+def converter():
+    file = ROOT / "docs" / "_extensions" / "plain_docstrings.py"
+    spec = importlib.util.spec_from_file_location("plain_docstrings", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.convert
+
+
+def docstrings(file):
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [n for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, kinds)]
+    return [text for node in nodes if (text := ast.get_docstring(node))]
+
+
+def words(text):
+    """Without marks of lists, of code and of literal blocks, which become markup."""
+    text = re.sub(r"^\s*(-|\d+\.) ", "", text, flags=re.MULTILINE)
+    return re.sub(r"[`\s:]", "", text)
+
+
+def shown(text):
+    """What a reader sees; raises on whatever docutils would warn of."""
+    settings = {"halt_level": 2, "report_level": 5, "syntax_highlight": "none"}
+    lines = "\n".join(converter()(text.splitlines()))
+    tree = docutils.core.publish_doctree(lines, settings_overrides=settings)
+    return tree.astext()
+
+
+@pytest.mark.parametrize("package", ["dp", "shadow", "reconn", "informed"])
+def test_every_docstring_is_shown_whole(package):
+    texts = [
+        text for file in FILES if file.parts[len(ROOT.parts)] == package
+        for text in docstrings(file)
+    ]  # fmt: skip
+    assert len(texts) > 50
+    for text in texts:
+        assert words(shown(text)) == words(text)
+
+
+def test_what_would_be_markup_is_text():
+    text = (
+        "D_- and |theta|, *not* a link_; `code_` is.\n\nArgs:\n  *rest: more.\n    And."
+    )
+    assert "D_- and |theta|, *not* a link_; code_ is." in shown(text)
+
+
+def test_columns_stay_columns():
+    text = "Title.\n\nname        what it is\nother_name  another"
+    assert "name        what it is\nother_name  another" in shown(text)
+
+
+def test_the_site_shows_every_example_and_configuration():
+    for page, folder in (("examples", "examples"), ("configurations", "configs")):
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        shown = set(re.findall(rf"literalinclude\}} \.\./{folder}/(.*)\n", text))
+        files = (ROOT / folder).rglob("*.py")
+        assert shown == {str(file.relative_to(ROOT / folder)) for file in files}
+
+
+def test_every_page_is_in_the_table_of_contents():
+    docs = ROOT / "docs"
+    listed = re.findall(r"^[\w/]+$", (docs / "index.md").read_text(), re.MULTILINE)
+    pages = {
+        str(file.relative_to(docs).with_suffix(""))
+        for file in docs.rglob("*.md")
+        if "_build" not in file.parts
+    }
+    assert {*listed, "index"} == pages
