@@ -1,5 +1,6 @@
 """Sphinx: `make docs`."""
 
+import os
 import re
 import sys
 from importlib import metadata
@@ -8,10 +9,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+os.environ["PYTHONPATH"] = str(HERE.parent)  # for the processes that run tutorials
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrices here are small
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 project = "informed-adversary"
 author = "informed-adversary developers"
-copyright = f"the {author}"  # noqa: A001
+copyright = f"the {author}"
 release = metadata.version("informed-adversary")
 
 extensions = [
