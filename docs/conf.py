@@ -1,5 +1,6 @@
 """Sphinx: `make docs`."""
 
+import os
 import re
 import sys
 from importlib import metadata
@@ -8,10 +9,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+os.environ["PYTHONPATH"] = str(HERE.parent)  # for the processes that run tutorials
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # matrices here are small
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 project = "informed-adversary"
 author = "informed-adversary developers"
-copyright = f"the {author}"  # noqa: A001
+copyright = f"the {author}"
 release = metadata.version("informed-adversary")
 
 extensions = [
@@ -32,7 +36,7 @@ myst_heading_anchors = 3
 # Tutorials are executed whenever their page is read, never taken from a cache: a cache
 # knows the text of a page, not the code of this package, and would show old numbers.
 nb_execution_mode = "force"
-nb_execution_timeout = 120
+nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 

@@ -29,7 +29,7 @@ def test_a_name_takes_a_size_and_fields():
 
 def test_a_sweep_finds_its_base_by_name():
     sweep, base = configuration.load_sweep(["--config=sweeps/privacy:smoke"])
-    assert sweep.overrides
+    assert sweep.points
     assert base["data"]["name"] == "mnist"
 
 
