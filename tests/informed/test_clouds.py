@@ -15,6 +15,7 @@ from informed.attacks.inversion import (
     InversionConfig,
     TrainingInversion,
     clouds,
+    gauss_newton,
 )
 from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge
@@ -189,6 +190,29 @@ def test_kinks_are_measured(activation, bent, parts):
     factory = make(parts, activation, epochs=40)
     told = Knowledge.informed(factory, public=parts.shadow)
     assert Solver(InversionConfig(), told, KEY).ranking.bent is bent
+
+
+def test_derivatives_that_explode_are_noticed(parts):
+    """Adam with ReLU: theta changes almost linearly, and no derivative says how."""
+    adam = {"optimiser": "adam", "learning_rate": 0.003, "epochs": 100}
+    factory = make(parts, "relu", **adam)
+    told = Knowledge.informed(factory, public=parts.shadow)
+    ranking = Solver(InversionConfig(), told, KEY).ranking
+    assert ranking.misleading > 1e3
+    assert ranking.bent
+    smooth = Knowledge.informed(make(parts, "elu", **adam), public=parts.shadow)
+    assert not Solver(InversionConfig(), smooth, KEY).ranking.bent
+
+
+def test_residuals_whose_slopes_overflow_tell_nothing(rng):
+    matrix = rng.standard_normal((6, 3))
+    matrix[[1, 4], [0, 2]] = np.inf, np.nan
+    at = gauss_newton.Point(np.zeros(3), rng.standard_normal(6), 1.0)
+    slopes = gauss_newton.Slopes(gauss_newton.Linearised(matrix, np.eye(3)))
+    finite = [0, 2, 3, 5]
+    least = np.linalg.lstsq(matrix[finite], -at.residuals[finite])[0]
+    smallest = gauss_newton.DAMPINGS.argmin()
+    np.testing.assert_allclose(slopes.moves(at, 0.0)[smallest], least, rtol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_an_eigenbasis_is_one(rng):
 
 @pytest.fixture(scope="module")
 def released(parts):
-    factory = developer(parts, epochs=1500)
+    factory = developer(parts, epochs=600)
     return factory, shadow.publish(factory.train(parts.test))
 
 

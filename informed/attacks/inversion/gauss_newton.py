@@ -114,7 +114,7 @@ class Slopes:
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
-        self.matrix = np.array(linearised.matrix)
+        self.matrix = told(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
 
     def moves(self, here: Point, prior: float) -> np.ndarray:
@@ -134,11 +134,16 @@ class Slopes:
         its covariance is (J^T J + I)^-1.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
-        shrunk = 1 / (1 + np.maximum(spectrum, 0)) - 1
+        left = 1 / (1 + np.maximum(spectrum, 0))
         along = rotation.T @ self.directions
         parts = np.split(along, along.shape[1] // len(outputs), axis=1)
-        free = np.sum(outputs**2, axis=0)
-        return np.stack([free + shrunk @ (part @ outputs) ** 2 for part in parts])
+        prior = np.sum(outputs**2, axis=0)
+        variances = []
+        for part in parts:
+            seen = (part @ outputs) ** 2
+            unseen = np.maximum(prior - seen.sum(axis=0), 0)
+            variances.append(unseen + left @ seen)
+        return np.stack(variances)
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
         """Broyden: the smallest change of the Jacobian that explains a step."""
@@ -150,6 +155,14 @@ class Slopes:
         cross = np.outer(self.matrix.T @ error, along)
         self.gram += cross + cross.T + (error @ error) * np.outer(along, along)
         self.matrix += np.outer(error, along)
+
+
+def told(
+    slopes: Float[np.ndarray, "residuals directions"],
+) -> Float[np.ndarray, "residuals directions"]:
+    """A copy; zero where a residual's slopes overflow, since they tell nothing."""
+    finite = np.isfinite(slopes).all(axis=1, keepdims=True)
+    return np.where(finite, slopes, 0.0)
 
 
 def krylov(

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 
+from informed.attacks.inversion import gauss_newton
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Coordinates
 from informed.attacks.inversion.retraining import Retraining
@@ -82,7 +83,8 @@ class Ranking:
             value = self._runs.thetas(image[None], labels[None])[0]
             basis = self._coordinates.without(self._dark).basis
             basis = basis[: self._config.label_components]
-            self.at_means[label] = value, self._runs.slopes(image, labels, basis)
+            jacobian = gauss_newton.told(self._runs.slopes(image, labels, basis))
+            self.at_means[label] = value, jacobian
         return self.at_means[label]
 
     @property
@@ -92,7 +94,8 @@ class Ranking:
             return self._config.engine == "clouds"
         if self._runs.random:
             return False
-        return not self.bending < _BENT  # NaN: training diverged
+        # NaN: training diverged.
+        return not (self.bending < _BENT and self.misleading < _BENT)
 
     @functools.cached_property
     def bending(self) -> float:
@@ -101,15 +104,40 @@ class Ranking:
         Second differences of whole trainings over first ones, at mean images: a few per
         cent for smooth training, most of a whole for ReLU and for chaos.
         """
-        rng = np.random.default_rng(0)
-        moves = _RADIUS * rng.standard_normal((_MOVES, len(self._coordinates)))
-        quotients = []
-        for label in range(min(_LABELS, self._runs.num_classes)):
-            u = self._coordinates.of(self._starts.mean_image(label)[None])[0]
-            around = u + np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
-            images = self._coordinates.images(around)[:, None]
-            thetas = self._runs.thetas(images, np.full((len(images), 1), label))
-            up, down = np.split(thetas[1:], 2)
-            second = np.linalg.norm(up + down - 2 * thetas[0], axis=1)
-            quotients.append(second / np.linalg.norm(up - down, axis=1))
+        quotients = [
+            np.linalg.norm(second, axis=1) / np.linalg.norm(first, axis=1)
+            for _, first, second in self._differences
+        ]
         return float(np.median(quotients))
+
+    @functools.cached_property
+    def misleading(self) -> float:
+        """How far first differences are from what derivatives say of them.
+
+        Through many steps of Adam derivatives of kinked networks grow beyond all
+        bounds, where theta itself still changes almost linearly.
+        """
+        quotients = []
+        for label, (moves, first, _) in enumerate(self._differences):
+            said = 2 * moves @ self._at_mean(label)[1].T
+            apart = np.linalg.norm(said - first, axis=1)
+            quotients.append(apart / np.linalg.norm(first, axis=1))
+        return float(np.median(quotients))
+
+    @functools.cached_property
+    def _differences(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Moves from mean images, and first and second differences of theta."""
+        rng = np.random.default_rng(0)
+        basis = self._coordinates.without(self._dark).basis
+        basis = basis[: self._config.label_components]
+        moves = _RADIUS * rng.standard_normal((_MOVES, len(basis)))
+        steps = np.concatenate([np.zeros_like(moves[:1]), moves, -moves])
+        found = []
+        for label in range(min(_LABELS, self._runs.num_classes)):
+            mean = self._starts.mean_image(label)
+            images = mean + (steps @ basis).reshape(-1, *mean.shape)
+            labels = np.full((len(images), 1), label)
+            thetas = self._runs.thetas(images[:, None], labels)
+            up, down = np.split(thetas[1:], 2)
+            found.append((moves, up - down, up + down - 2 * thetas[0]))
+        return found

@@ -238,6 +238,8 @@ class StationaryAttack:
             prior=1.0,
         )
         image = prior.on_levels(space.images(here.u)[0])
+        # What the spread doesn't explain, it is too narrow by.
+        slopes.gram /= max(1.0, here.cost / len(here.residuals))
         variances = space.variances(slopes)
         return Answer(image, label, here.cost, float(variances.mean()))
 

@@ -53,6 +53,7 @@ class Spread:
         squares = np.array([(gradients.ravel()[part] ** 2).mean() for part in parts])
         squares = np.maximum(squares, _FLOOR * squares.max())
         squares = np.maximum(squares, np.finfo(float).tiny)
+        squares = np.maximum.accumulate(squares[::-1])[::-1]
         centres, kept = np.unique(centres, return_index=True)
         return cls(centres, squares[kept])
 
