@@ -16,6 +16,7 @@ from informed.attacks.inversion import (
     TrainingInversion,
     clouds,
     gauss_newton,
+    levels,
 )
 from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge
@@ -114,6 +115,42 @@ def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
     )
     np.testing.assert_array_equal(np.round(found.u, 9), truth)
     assert np.abs(np.concatenate(run)).max() <= 1
+
+
+def test_a_few_coordinates_one_level_off_are_put_right(rng):
+    """On a lattice; the function has kinks, and no slope is known."""
+    matrix = rng.standard_normal((40, 12))
+    truth = rng.integers(0, 17, 12) / 16
+
+    def runs(us):
+        return np.maximum(us @ matrix.T, 0.1)
+
+    def beside(u):
+        return levels.neighbours(levels.nearest(u, 16), 16)
+
+    start = np.clip(truth + rng.uniform(-0.4, 0.4, 12) / 16, 0, 1)
+    start[[2, 5, 7]] += np.where(start[[2, 5, 7]] < 0.5, 1, -1) / 16
+    aim = runs(truth[None])[0]
+    begun = clouds.Found(
+        u=start,
+        value=runs(start[None])[0],
+        slopes=np.zeros((12, 40)),
+        deviations=np.ones(40),
+    )
+    found = clouds.descend(runs, aim, begun, beside)
+    np.testing.assert_allclose(found.u, truth, atol=1e-12)
+    np.testing.assert_allclose(found.value, runs(found.u[None])[0], rtol=1e-12)
+    still = clouds.descend(runs, aim, begun, lambda u: u[None] + 1.0)
+    np.testing.assert_array_equal(still.u, start)
+
+
+def test_neighbours_are_one_level_away():
+    image = np.array([[0.0, 0.5], [1.0, 0.25]])
+    beside = levels.neighbours(image, 4)
+    assert beside.shape == (6, 2, 2), "nothing below black or above white"
+    apart = np.abs(beside - image).reshape(6, -1)
+    np.testing.assert_allclose(np.sort(apart)[:, :-1], 0)
+    np.testing.assert_allclose(apart.max(axis=1), 0.25)
 
 
 def test_runs_that_diverge_are_left_out(rng):

@@ -28,6 +28,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])  # of a step, tried at once
 _RIDGES = 10.0 ** np.arange(-8, 5)  # of the regression, in units of its mean square
 _LEAST_FREE = 0.3  # of the points; with fewer degrees of freedom misfits say nothing
+_TOGETHER = 8  # moves to neighbours
 _LEAST_SHARE = 1e-3  # of the median misfit, added to every output's
 
 
@@ -96,11 +97,13 @@ class Found:
       u: (unknowns,).
       value: (outputs,), the function there.
       slopes: (unknowns, outputs), of the last cloud.
+      deviations: (outputs,), of what it left.
     """
 
     u: Float[np.ndarray, " unknowns"]
     value: Float[np.ndarray, " outputs"]
     slopes: Float[np.ndarray, "unknowns outputs"]
+    deviations: Float[np.ndarray, " outputs"]
 
 
 def regress(
@@ -179,6 +182,7 @@ def minimise(
     u, radius, failures = start, config.radius, 0
     value = runs(u[None])[0]
     slopes = np.zeros((len(u), len(aim))) if slopes is None else slopes
+    deviations = np.ones(len(aim))
     for _ in range(config.rounds):
         if explained(value - aim) or failures == config.patience:
             break
@@ -191,15 +195,15 @@ def minimise(
         cloud, values = cloud[there], values[there]
         centre = value if np.isfinite(value).all() else values.mean(axis=0)
         fit = regress(cloud - u, values - centre, slopes)
-        slopes = fit.slopes
+        slopes, deviations = fit.slopes, fit.deviations
         moved = step(fit, centre + fit.intercept - aim, radius)
         tried = allowed(u + FACTORS[:, None] * moved)
         if likely is not None:
             tried = np.concatenate([tried, likely(tried)])
         points = np.concatenate([u[None], tried, cloud])
         outputs = np.concatenate([value[None], runs(tried), values])
-        away = _squares((outputs - aim) / fit.deviations)
-        within = np.mean(_squares((values - centre) / fit.deviations))
+        away = _squares((outputs - aim) / deviations)
+        within = np.mean(_squares((values - centre) / deviations))
         best = int(np.argmin(away))
         if not within:  # the cloud is smaller than the rounding of its points
             u, value = points[best], outputs[best]
@@ -210,7 +214,52 @@ def minimise(
             error = min(error, config.failed * radius)
         radius = float(np.clip(error, config.shrink * radius, config.grow * radius))
         u, value = points[best], outputs[best]
-    return Found(u=u, value=value, slopes=slopes)
+    return Found(u=u, value=value, slopes=slopes, deviations=deviations)
+
+
+def descend(
+    runs: Function,
+    aim: Float[np.ndarray, " outputs"],
+    found: Found,
+    neighbours: Function,
+    *,
+    explained: Callable[[np.ndarray], bool] = lambda residual: False,
+    rounds: int = 20,
+) -> Found:
+    """Go from neighbour to neighbour while that brings the outputs nearer to `aim`.
+
+    Where answers lie on a lattice, a few coordinates may end one step off.
+
+    Args:
+      runs, aim, explained: see `minimise`.
+      found: where to begin, and what weights the outputs.
+      neighbours: u (unknowns,) -> (points, unknowns).
+      rounds: at most.
+    """
+    u, value = found.u, found.value
+
+    def away(outputs: np.ndarray) -> np.ndarray:
+        return _squares((outputs - aim) / found.deviations)
+
+    for _ in range(rounds):
+        here = away(value[None])[0]
+        if explained(value - aim):
+            break
+        tried = neighbours(u)
+        outputs = runs(tried)
+        distances = away(outputs)
+        nearer = [i for i in np.argsort(distances)[:_TOGETHER] if distances[i] < here]
+        if not nearer:
+            break
+        # The best moves one by one, and together.
+        together = u + np.cumsum(tried[nearer] - u, axis=0)
+        values = runs(together)
+        best = int(np.argmin(away(values)))
+        if away(values)[best] <= distances[nearer[0]]:
+            u, value = together[best], values[best]
+        else:
+            u, value = tried[nearer[0]], outputs[nearer[0]]
+    return dataclasses.replace(found, u=u, value=value)
 
 
 def _squares(rows: np.ndarray) -> np.ndarray:

@@ -233,6 +233,11 @@ class Solver:
             assert count is not None
             return space.of_each(levels.nearest(space.images(us), count))
 
+        def beside(u: np.ndarray) -> np.ndarray:
+            assert count is not None
+            on_levels = levels.nearest(space.images(u), count)
+            return space.of_each(levels.neighbours(on_levels, count))
+
         def explained(residual: np.ndarray) -> bool:
             squared = np.sum(noise.whiten(residual) ** 2)
             return bool(squared <= self.config.noise_factor * params)
@@ -252,6 +257,10 @@ class Solver:
             explained=explained,
             slopes=slopes,
         )
+        if count is not None and len(u) <= _MOST_UNKNOWNS:
+            found = clouds.descend(
+                runs, published.theta, found, beside, explained=explained
+            )
         slopes = noise.whiten(space.completed(found.slopes)).T
         return self._candidate(
             published,
