@@ -11,6 +11,7 @@ import signal
 import time
 from multiprocessing.connection import Connection
 
+import numpy as np
 import pytest
 
 import shadow
@@ -22,13 +23,19 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["shadow", "tests.faults.stores"])
 
 
+def divided(blocks: int) -> shadow.Split:
+    """Of digits, which are taken again where there are more blocks than digits."""
+    digits = shadow.load("digits")
+    pool = digits.take(np.arange(max(blocks + 60, len(digits))) % len(digits))
+    return shadow.split(pool, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
+
+
 def fill(
     address: str, number: int, blocks: int, environment: dict, pipe: Connection
 ) -> None:
     """What a worker does, in a process of its own."""
     os.environ.update(environment)  # the server that forks it may be older
-    digits = shadow.load("digits")
-    split = shadow.split(digits, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
+    split = divided(blocks)
     victim = victims.build(
         victims.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10
     )
@@ -77,12 +84,12 @@ class Worker:
     ],
 )
 def test_two_workers_on_one_plan_lose_nothing_to_kills(
-    where, kills, blocks, tmp_path, digits, victim, request
+    where, kills, blocks, tmp_path, victim, request
 ):
     folder = tmp_path / "store"
     bucket = request.getfixturevalue("bucket") if where == "bucket" else None
     address = f"{bucket}/store" if bucket else str(folder)
-    split = shadow.split(digits, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
+    split = divided(blocks)
     rng = random.Random(kills)
     workers = [Worker(address, number, blocks) for number in (1, 2)]
     for worker in workers:
