@@ -24,9 +24,13 @@ _CONTEXT.set_forkserver_preload(["shadow", "tests.faults.stores"])
 
 
 def divided(blocks: int) -> shadow.Split:
-    """Of digits, which are taken again where there are more blocks than digits."""
-    digits = shadow.load("digits")
-    pool = digits.take(np.arange(max(blocks + 60, len(digits))) % len(digits))
+    """Of random images: there are more blocks than digits."""
+    rng, size = np.random.default_rng(0), blocks + 60
+    pool = shadow.Examples(
+        images=rng.random((size, 8, 8, 1), dtype=np.float32),
+        labels=rng.integers(0, 10, size, dtype=np.int32),
+        num_classes=10,
+    )
     return shadow.split(pool, num_fixed=50, num_shadow=blocks, num_test=10, seed=0)
 
 

@@ -144,6 +144,40 @@ def test_a_few_coordinates_one_level_off_are_put_right(rng):
     np.testing.assert_array_equal(still.u, start)
 
 
+def test_draws_scatter_as_the_step_errs(rng):
+    slopes = rng.standard_normal((3, 50))
+    fit = clouds.Fit(slopes=slopes, intercept=np.zeros(50), misfit=np.full(50, 0.04))
+    drawn = clouds.draws(fit, 100.0, 40_000, rng)
+    weighted = slopes / fit.deviations
+    expected = np.linalg.inv(weighted @ weighted.T)
+    # The mean square of scales of 1, 2 and 4 is 7.
+    np.testing.assert_allclose(np.cov(drawn.T) / 7, expected, atol=2e-5)
+
+
+def test_a_search_that_stalls_is_heated(rng):
+    """A long valley of noise that small clouds fit; the likely points are far."""
+    matrix = rng.standard_normal((30, 5))
+    truth = np.round(4 * rng.standard_normal(5)) / 4
+
+    def runs(us):
+        jumps = 0.3 * np.sign(np.sin(997 * us @ matrix.T))  # no slope says anything
+        return us @ matrix.T + jumps
+
+    ends = []
+    for heats in (0, 6):
+        found = clouds.minimise(
+            runs,
+            runs(truth[None])[0],
+            truth + 0.3 * rng.standard_normal(5),
+            config=CloudConfig(points=16, heats=heats),
+            rng=np.random.default_rng(1),
+            likely=lambda us: np.round(4 * us) / 4,
+        )
+        ends.append(np.abs(found.u - truth).max())
+    assert ends[1] < 1e-9
+    assert ends[1] <= ends[0]
+
+
 def test_neighbours_are_one_level_away():
     image = np.array([[0.0, 0.5], [1.0, 0.25]])
     beside = levels.neighbours(image, 4)

@@ -11,6 +11,10 @@ the best guess, and regressed on where they lie. As it improves, the cloud shrin
 - The step is taken from the regression's own value at the centre, which averages over
   kinks, not from the run at the centre.
 - Candidates along the step and the cloud's own points are judged by runs alone.
+- Many small gains in a small cloud may be noise that was fitted, far from the answer.
+  Where distances hardly fall any more, a large cloud is cast around the nearest point
+  so far, and the search goes on from there, even if that is farther away. Then also
+  what is likely beside the step is tried, as far around as the step may err.
 
 Source: ours. Regression with slopes shrunk towards earlier ones is what an ensemble
 Kalman inversion does with an ensemble of its own (Iglesias, Law and Stuart, 2013).
@@ -28,6 +32,8 @@ Function = Callable[[np.ndarray], np.ndarray]
 FACTORS = np.array([1.0, 0.6, 0.3, 0.1, 1.5])  # of a step, tried at once
 _RIDGES = 10.0 ** np.arange(-8, 5)  # of the regression, in units of its mean square
 _LEAST_FREE = 0.3  # of the points; with fewer degrees of freedom misfits say nothing
+_GAIN = 0.8  # a distance that falls less stalls
+_SCALES = np.array([1.0, 2.0, 4.0])
 _TOGETHER = 8  # moves to neighbours
 _LEAST_SHARE = 1e-3  # of the median misfit, added to every output's
 
@@ -45,23 +51,33 @@ class CloudConfig:
         that the function hardly tells apart is larger than that.
       shrink, grow: the radius changes by these factors at most from cloud to cloud;
       failed: and falls to this part, where no point was nearer.
-      patience: clouds in a row without a nearer point, after which it ends.
+      patience: clouds in a row in which the distance fell by less than a fifth, after
+        which the search is heated:
+      heats: this often, before it ends;
+      heat: the radius then,
+      crowd: and times as many points.
     """
 
     points: int = 96
-    rounds: int = 60
+    rounds: int = 150
     radius: float = 0.7
     reach: float = 3.0
     shrink: float = 0.4
     grow: float = 1.3
     failed: float = 0.8
-    patience: int = 6
+    patience: int = 8
+    heats: int = 6
+    heat: float = 0.1
+    crowd: int = 6
 
     def __post_init__(self) -> None:
         checks.at_least("points", self.points, 8)
         checks.at_least("rounds", self.rounds, 1)
         checks.at_least("patience", self.patience, 1)
+        checks.at_least("heats", self.heats, 0)
+        checks.at_least("crowd", self.crowd, 1)
         checks.positive("radius", self.radius)
+        checks.positive("heat", self.heat)
         checks.positive("reach", self.reach)
         checks.within("shrink", self.shrink, 0, 1)
         checks.at_least("grow", self.grow, 1)
@@ -147,10 +163,26 @@ def step(
       residual: of the averaged function at its centre.
       radius: of the cloud; steps of several radii are held back.
     """
+    gram, weighted = _normal_equations(fit, radius)
+    return -np.linalg.solve(gram, weighted @ (residual / fit.deviations))
+
+
+def _normal_equations(fit: Fit, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """The Gram matrix of the step, and the weighted slopes."""
     weighted = fit.slopes / fit.deviations
     gram = weighted @ weighted.T
     gram[np.diag_indices_from(gram)] += 1 / (3 * radius) ** 2
-    return -np.linalg.solve(gram, weighted @ (residual / fit.deviations))
+    return gram, weighted
+
+
+def draws(
+    fit: Fit, radius: float, count: int, rng: np.random.Generator
+) -> Float[np.ndarray, "count unknowns"]:
+    """Errors that the step may have, at one to four times what the misfit says."""
+    gram, _ = _normal_equations(fit, radius)
+    spectrum, rotation = np.linalg.eigh(gram)
+    normal = rng.standard_normal((count, len(gram))) / np.sqrt(spectrum)
+    return rng.choice(_SCALES, (count, 1)) * (normal @ rotation.T)
 
 
 def minimise(
@@ -179,18 +211,27 @@ def minimise(
       explained: whether a residual is nothing but rounding, which ends the search.
       slopes: a first guess of them at the start; None: zero.
     """
-    u, radius, failures = start, config.radius, 0
+    u, radius = start, config.radius
     value = runs(u[None])[0]
     slopes = np.zeros((len(u), len(aim))) if slopes is None else slopes
     deviations = np.ones(len(aim))
+    nearest, least = (u, value), _distance(value, aim)
+    stalled, mark, heats = 0, least, 0
     for _ in range(config.rounds):
-        if explained(value - aim) or failures == config.patience:
+        if explained(value - aim):
             break
-        cloud = allowed(u + radius * rng.standard_normal((config.points, len(u))))
+        heated, points = stalled == config.patience, config.points
+        if heated:
+            if heats == config.heats:
+                break
+            heats, stalled, mark = heats + 1, 0, np.inf
+            (u, value), radius = nearest, config.heat
+            points *= config.crowd
+        cloud = allowed(u + radius * rng.standard_normal((points, len(u))))
         values = runs(cloud)
         there = np.isfinite(values).all(axis=1)  # where training didn't diverge
         if there.sum() < 3:
-            failures, radius = failures + 1, config.failed * radius
+            stalled, radius = stalled + 1, config.failed * radius
             continue
         cloud, values = cloud[there], values[there]
         centre = value if np.isfinite(value).all() else values.mean(axis=0)
@@ -200,20 +241,31 @@ def minimise(
         tried = allowed(u + FACTORS[:, None] * moved)
         if likely is not None:
             tried = np.concatenate([tried, likely(tried)])
-        points = np.concatenate([u[None], tried, cloud])
-        outputs = np.concatenate([value[None], runs(tried), values])
+            if heated:
+                drawn = u + moved + draws(fit, radius, points, rng)
+                tried = np.concatenate([tried, likely(drawn)])
+        candidates = np.concatenate([tried, cloud])
+        outputs = np.concatenate([runs(tried), values])
+        if not heated:  # else it leaves, whatever the distance
+            candidates = np.concatenate([u[None], candidates])
+            outputs = np.concatenate([value[None], outputs])
         away = _squares((outputs - aim) / deviations)
         within = np.mean(_squares((values - centre) / deviations))
         best = int(np.argmin(away))
+        stays = not heated and not best
+        u, value = candidates[best], outputs[best]
+        distance = _distance(value, aim)
+        if distance < least:
+            nearest, least = (u, value), distance
         if not within:  # the cloud is smaller than the rounding of its points
-            u, value = points[best], outputs[best]
             break
         error = config.reach * radius * np.sqrt(away[best] / within)
-        failures = 0 if best else failures + 1
-        if not best:
+        if stays:
             error = min(error, config.failed * radius)
         radius = float(np.clip(error, config.shrink * radius, config.grow * radius))
-        u, value = points[best], outputs[best]
+        stalled = 0 if distance < _GAIN * mark else stalled + 1
+        mark = mark if stalled else distance
+    u, value = nearest
     return Found(u=u, value=value, slopes=slopes, deviations=deviations)
 
 
@@ -260,6 +312,11 @@ def descend(
         else:
             u, value = tried[nearer[0]], outputs[nearer[0]]
     return dataclasses.replace(found, u=u, value=value)
+
+
+def _distance(value: np.ndarray, aim: np.ndarray) -> float:
+    """Infinite where the value isn't finite."""
+    return float(np.sqrt(_squares((value - aim)[None])[0]))
 
 
 def _squares(rows: np.ndarray) -> np.ndarray:
