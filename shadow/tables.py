@@ -74,6 +74,11 @@ class Table:
         )
 
     @property
+    def groups(self) -> np.ndarray:
+        """(features,): the position of the column that each feature is of."""
+        return np.repeat(np.arange(len(self.columns)), [c.width for c in self.columns])
+
+    @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """(features,) twice: the lowest value, and the width of the range."""
         low = [c.low for c in self.columns for _ in range(c.width)]

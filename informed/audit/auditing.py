@@ -143,7 +143,7 @@ def check(
     settings = AuditConfig() if settings is None else settings
     found = contract.load(train, version=version, predict=predict, privacy=privacy)
     if found.privacy is not None:
-        noise.mechanism(found.privacy, 1.0)  # refuse what it can't be, first
+        noise.refuse(found.privacy, given=found.noisy)
     examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
         found,
@@ -267,7 +267,8 @@ def _run(
         progress=progress,
     )
     pool = judging.known_to_all(about)
-    baselines = judging.baselines(models.targets, pool, table=about.table is not None)
+    groups = None if about.table is None else about.table.groups
+    baselines = judging.baselines(models.targets, pool, groups=groups)
     progress("kernel regression on shadow models")
     found = [trials.learned(models), trials.black_box(models)]
     if settings.reconn:

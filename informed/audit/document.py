@@ -54,12 +54,17 @@ class Document:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """The values without the records' labels."""
+        """The values without the records' labels, and without words from columns."""
         rows = [
             {k: v for k, v in row.items() if k != "label"}
             for row in self.values["records"]
         ]
-        return {**self.values, "records": rows}
+        subject = self.values["subject"]
+        columns = subject.get("columns")
+        if columns is not None:  # "town=Ely": the words may be of one person alone
+            names = dict.fromkeys(name.split("=", 1)[0] for name in columns)
+            subject = {**subject, "columns": list(names)}
+        return {**self.values, "records": rows, "subject": subject}
 
     @property
     def json(self) -> str:

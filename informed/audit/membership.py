@@ -88,10 +88,10 @@ def by_scores(models: Models) -> dict[str, Any]:
     if not models.subject.answering or models.shadows is None:
         return _WORDS | {"why_not": "it needs models that can be asked, and shadows"}
     view = models.subject.only(CANARIES)
-    classes = models.subject.fixed.num_classes
+    records = len(models.subject.split.test)
     return audited(
-        _scores(view(models.released), targets, classes),
-        _scores(view(models.shadows.weights), targets, classes),
+        _scores(view(models.released), targets, records),
+        _scores(view(models.shadows.weights), targets, records),
     )
 
 
@@ -138,12 +138,13 @@ def audited(
     return _WORDS | {"auc": float(auditor.attack_auroc()), "epsilon": epsilon}
 
 
-def _scores(answers: np.ndarray, targets: Examples, classes: int) -> np.ndarray:
+def _scores(answers: np.ndarray, targets: Examples, records: int) -> np.ndarray:
     """(models, targets): log-probability of each target's label.
 
-    The answers are to all targets of the split, of which the first are asked about.
+    The answers are to all targets of the split (records), of which the first are asked
+    about.
     """
-    values = np.asarray(answers, np.float64).reshape(len(answers), -1, classes)
+    values = np.asarray(answers, np.float64).reshape(len(answers), records, -1)
     values = values[:, : len(targets)]
     return log_probabilities(values)[:, np.arange(len(targets)), targets.labels]
 

@@ -50,6 +50,20 @@ def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
     )
 
 
+def refuse(privacy: Mapping[str, Any], *, given: bool) -> None:
+    """Raise a FieldError where PRIVACY is no mechanism.
+
+    Args:
+      given: whether training takes the noise multiplier as an argument.
+    """
+    if "noise_multiplier" not in privacy and not given:
+        raise checks.FieldError(
+            "PRIVACY",
+            "{} lacks noise_multiplier, and train has no keyword of that name.",
+        )
+    mechanism(privacy, float(privacy.get("noise_multiplier", 1.0)))
+
+
 def measured(
     subject: Subject,
     *,

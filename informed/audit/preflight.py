@@ -365,6 +365,18 @@ def _asked(
                 remedy=f"expected ({count}, classes)",
             ),
         )
+    classes = subject.fixed.num_classes
+    if scores.shape[1] < classes:
+        return (
+            None,
+            subject,
+            Finding(
+                level="weakens",
+                what=f"predict gave scores of {scores.shape[1]} classes, labels go to"
+                f" {classes - 1}",
+                remedy=f"expected a column for every label from 0 to {classes - 1}",
+            ),
+        )
     right = float(np.mean(scores.argmax(axis=1) == subject.held_out.labels))
     subject = dataclasses.replace(subject, answering=True)
     if subject.engine == "jax" or subject.engine == "runs":

@@ -15,6 +15,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from scipy import stats
 
 from informed import metrics
@@ -26,6 +27,7 @@ from shadow.parallel import Runs
 from shadow.training.algorithm import Draw
 
 _RIDGE = 1e-2  # of the mean variance
+_ROWS = 2000  # other records, for leverage
 _FEWEST = 5  # targets for a correlation
 INDICATORS = {
     "influence": "how far the weights move if the record replaces the mean record",
@@ -115,7 +117,7 @@ def indicators(models: Models) -> dict[str, np.ndarray]:
     if subject.answering:
         answers = subject.only(CANARIES)(models.released)
         values = np.asarray(answers, np.float64)
-        values = values.reshape(len(values), -1, subject.fixed.num_classes)
+        values = values.reshape(len(values), len(subject.split.test), -1)
         logs = membership.log_probabilities(values)
         rows = np.arange(len(targets))
         found["loss"] = -logs[rows, rows, targets.labels]
@@ -132,13 +134,26 @@ def geometry(targets: Examples, pool: Examples, count: int) -> dict[str, np.ndar
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
     own = targets.images.reshape(len(targets), -1).astype(np.float64)
     mean = flat.mean(axis=0)
-    covariance = np.cov(flat, rowvar=False).reshape(flat.shape[1], -1)
-    ridge = _RIDGE * np.trace(covariance) / len(covariance) + 1e-12
-    inverse = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))
+    rows = np.random.default_rng(0).permutation(len(flat))[:_ROWS]
     return {
-        "leverage": np.einsum("ij,jk,ik->i", own - mean, inverse, own - mean) / count,
+        "leverage": leverage(flat[rows] - mean, own - mean) / count,
         "outlierness": metrics.nearest_neighbours(targets.images, pool.images).mse,
     }
+
+
+def leverage(
+    pool: Float[np.ndarray, "rows features"], own: Float[np.ndarray, "some features"]
+) -> Float[np.ndarray, " some"]:
+    """x^T (C + ridge)^-1 x, C the covariance of the pool; both centred.
+
+    By way of the inner products of rows: pictures have more features than fit squared.
+    """
+    scaled = pool / np.sqrt(max(len(pool) - 1, 1))
+    ridge = _RIDGE * np.sum(scaled**2) / pool.shape[1] + 1e-12
+    along = own @ scaled.T
+    products = scaled @ scaled.T + ridge * np.eye(len(pool))
+    explained = np.sum(along * np.linalg.solve(products, along.T).T, axis=1)
+    return (np.sum(own**2, axis=1) - explained) / ridge
 
 
 def influence(models: Models) -> np.ndarray:

@@ -28,6 +28,7 @@ ENGINES = ("jax", "runs", "processes")
 _HELD_OUT = 200  # public records for accuracy and queries, at most
 _LARGEST_FIXED = 1000
 WEIGHTS, ANSWERS, CANARIES = "weights", "answers", "canaries"
+_ABSENT = -30.0  # the score of a label that a model never saw
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class Call:
       canaries: (canaries, ...), the same of the targets, for membership alone.
       noise: for its keyword `noise_multiplier`, or None.
       position: where in the training set the target is; None: it is the last.
+      classes: of the data; None: those that a model knows.
     """
 
     contract: Contract
@@ -50,6 +52,7 @@ class Call:
     canaries: np.ndarray | None = None
     noise: float | None = None
     position: int | None = None
+    classes: int | None = None
 
     def inputs(self, images: Any, numpy: Any = np) -> Any:
         """Examples as the function sees them: images, or rows of a table."""
@@ -98,12 +101,32 @@ class Call:
                 scores = np.asarray(getattr(result, name)(flat))
                 if scores.ndim == 1:  # two classes
                     scores = np.stack([-scores, scores], axis=1)
-                return scores
+                absent = 0.0 if name == "predict_proba" else _ABSENT
+                return by_label(scores, result, self.classes, absent)
         raise checks.FieldError(
             "predict",
             "A model of this kind can't be asked without {}(released, images) ->"
             " scores. Write one beside train.",
         )
+
+
+def by_label(
+    scores: np.ndarray, estimator: Any, classes: int | None, absent: float
+) -> np.ndarray:
+    """Scores with a column for every label, also where an estimator saw some only.
+
+    Args:
+      scores: (examples, columns).
+      classes: how many there are; None: as many as there are columns.
+      absent: the score of labels that it never saw.
+    """
+    names = np.asarray(getattr(estimator, "classes_", ()))
+    known = names.shape == scores.shape[1:] and np.issubdtype(names.dtype, np.integer)
+    if not known or classes is None or names.min() < 0 or names.max() >= classes:
+        return scores
+    whole = np.full((len(scores), classes), absent)
+    whole[:, names] = scores
+    return whole
 
 
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
@@ -176,6 +199,7 @@ class Subject:
             canaries=self.split.test.images if asked else None,
             noise=noise,
             position=self.position,
+            classes=self.fixed.num_classes,
         )
 
     def algorithm(

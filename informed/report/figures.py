@@ -103,7 +103,7 @@ def defences(rows: Sequence[Values], name: str = "defences") -> str:
     with matplotlib.rc_context(_STYLE):
         for place, row in enumerate(shown[::-1]):
             rates = [a["success"] for a in row["attacks"] if a["tried"]]
-            rate = max(rates, key=lambda r: r["rate"])
+            rate = max(rates, key=lambda r: (r["rate"], r["high"]))
             axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
                       linewidth=3,
                       label="attack, 95 %" if not place else None)  # fmt: skip

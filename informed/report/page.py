@@ -61,6 +61,7 @@ def _page(
         redact=redact,
         answer=words.answer(values),
         not_said=words.NOT_SAID,
+        broken=words.broken(values.get("bounds")),
         columns=_columns(pictures),
         tables=_tables(pictures),
         figures=_figures(values),

@@ -9,13 +9,16 @@ from typing import Any
 
 Values = Mapping[str, Any]
 _BEARABLE = 0.1  # of accuracy, absolutely
+_CHANCE = 0.05  # that an attack breaks a bound that holds, over all rows
 
 NOT_SAID = (
     "That no attack here found a record is no protection: another attack may."
     " Intervals are of the records that were drawn, not of attacks that weren't tried.",
     "Only a bound from noise in training is a guarantee, and only under its"
     " assumptions: that training adds the noise that was declared, clips as declared,"
-    " and that nobody learns which random numbers were drawn.",
+    " and that nobody learns which random numbers were drawn. A sampling probability"
+    " says that every record takes part in each step independently of all others, in"
+    " secret (Poisson sampling); batches of fixed size or in shuffled order don't.",
     "The adversary here knows every record but one, and the training code. Someone who"
     " knows less finds at most as much by these attacks, as they would guess the rest.",
     "Models were trained on the fixed set and one target. A model of many more records,"
@@ -119,58 +122,106 @@ def _found(values: Values) -> str:
 
 def _stopped(values: Values) -> str:
     """What the defences and the bound say."""
-    parts = []
+    return _sentence([*_defended(values), *_bounded(values)])
+
+
+def _defended(values: Values) -> list[str]:
+    """Of defences, only what they did to the attacks that succeed without them."""
     tried = [row for row in values.get("defences", []) if row["attacks"]]
+    first, rest = (tried[0], tried[1:]) if tried else (None, [])
+    if first is None or not rest:
+        return []
+    winners = {
+        row["name"]
+        for row in first["attacks"]
+        if row["tried"] and row["success"] and row["success"]["successes"]
+    }
     # A defence after which the model is of no use isn't one.
-    useful = [row for row in tried[1:] if _loss(tried[0], row) <= _BEARABLE]
-    quiet = [r for r in useful if (worst := _most(r)) and not worst["successes"]]
-    if quiet:
-        row = min(quiet, key=lambda r: _loss(tried[0], r))
-        worst = _most(row)
-        assert worst is not None
-        cost = _cost(tried[0], row)
-        parts.append(
-            f"Of what was tried against it, {row['name']} left the attacks nothing"
-            f" (0 of {worst['trials']}; up to {percent(worst['high'])}){cost}"
-        )
-    elif useful:
-        row = min(useful, key=lambda r: (_most(r) or {"rate": 1.0})["rate"])
-        worst = _most(row)
-        if worst is not None:
-            parts.append(
-                "Nothing tried against it that leaves a useful model stopped it: the"
-                " least was left by"
-                f" {row['name']}, {share(worst)}{_cost(tried[0], row)}"
-            )
+    useful = [row for row in rest if _loss(first, row) <= _BEARABLE]
+    faced = [row for row in useful if winners <= _faced(row)]
+    if not winners or not useful:
+        return []
+    if not faced:
+        names = " and ".join(sorted(winners))
+        return [f"no defence was tried to the end against what succeeded ({names})"]
+    row = min(
+        faced, key=lambda r: ((_most(r) or {"rate": 1.0})["rate"], _loss(first, r))
+    )
+    worst = _most(row)
+    assert worst is not None
+    if worst["successes"]:
+        return [
+            "nothing tried against it that leaves a useful model stopped it: the least"
+            f" was left by {row['name']}, {share(worst)}{_cost(first, row)}"
+        ]
+    return [
+        f"of what was tried against it, {row['name']} left the attacks nothing"
+        f" (0 of {worst['trials']}; up to {percent(worst['high'])}){_cost(first, row)}"
+    ]
+
+
+def _faced(row: Values) -> set[str]:
+    """Attacks that came to an answer under a defence."""
+    return {a["name"] for a in row["attacks"] if a["tried"] and a.get("finished", 1)}
+
+
+def broken(bounds: Values | None) -> bool:
+    """Whether an attack did better than a bound allows, by more than chance."""
+    rows = (bounds or {}).get("rows", [])
+    return any(row["violation"] * len(rows) < _CHANCE for row in rows)
+
+
+def _bounded(values: Values) -> list[str]:
+    """What the bound says; of an audit, of the noise that training declares."""
     bounds = values.get("bounds") or {}
-    rows = [row for row in bounds.get("rows", []) if row["bound"] < 1]
-    if rows:
-        row = min(rows, key=lambda r: abs(r["bound"] - bounds.get("threshold", 0.5)))
-        if values["kind"] == "run":
-            how = "the same training with clipped gradients and noise multiplier"
-            parts.append(
-                f"{how} {number(row['noise_multiplier'])} keeps any attack from naming"
-                f" one of {bounds['candidates']} candidates more often than"
-                f" {percent(row['bound'])}, at {percent(row['accuracy'])} accuracy"
-                f" instead of {percent(values['subject']['accuracy'])}"
-            )
-            return _sentence(parts)
-        parts.append(
-            f"with noise multiplier {number(row['noise_multiplier'])} no attack names"
+    rows, calibrated = bounds.get("rows", []), bounds.get("calibrated")
+    if broken(bounds):
+        return [
+            "the attack did better than the bound allows: training doesn't do what it"
+            " declares of its noise, and no bound holds"
+        ]
+    threshold = bounds.get("threshold", 0.5)
+    bounding = [row for row in rows if row["bound"] < 1]
+    nearest = min(bounding, key=lambda r: abs(r["bound"] - threshold), default=None)
+    if values["kind"] == "run" and nearest is not None:
+        return [
+            "the same training with clipped gradients and noise multiplier"
+            f" {number(nearest['noise_multiplier'])} keeps any attack from naming"
             f" one of {bounds['candidates']} candidates more often than"
-            f" {percent(row['bound'])}, if training adds the noise that it declares"
-        )
-    elif bounds.get("calibrated"):
-        parts.append(
-            f"noise multiplier {number(bounds['calibrated']['noise_multiplier'])} would"
-            f" bound any attack by {percent(bounds['calibrated']['bound'])}"
-        )
-    else:
-        parts.append(
+            f" {percent(nearest['bound'])}, at {percent(nearest['accuracy'])} accuracy"
+            f" instead of {percent(values['subject']['accuracy'])}"
+        ]
+    if not rows and not calibrated:
+        return [
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
+        ]
+    parts, privacy = [], bounds.get("privacy", {})
+    declared = privacy.get("noise_multiplier")
+    own = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
+    if own is not None and own["bound"] < 1:
+        text = (
+            f"with noise multiplier {number(own['noise_multiplier'])} no attack names"
+            f" one of {bounds['candidates']} candidates more often than"
+            f" {percent(own['bound'])}, if training adds the noise that it declares"
         )
-    return _sentence(parts)
+        if privacy.get("sampling_probability", 1.0) < 1:
+            text += (
+                " and every record takes part in each step independently, with the"
+                " declared probability, in secret"
+            )
+        parts.append(text)
+    elif own is not None:
+        parts.append(
+            f"the noise that it declares, multiplier {number(own['noise_multiplier'])},"
+            " bounds nothing"
+        )
+    if calibrated and (own is None or own["bound"] >= 1):
+        parts.append(
+            f"noise multiplier {number(calibrated['noise_multiplier'])} would bound any"
+            f" attack by {percent(calibrated['bound'])}"
+        )
+    return parts
 
 
 def _sentence(parts: Sequence[str]) -> str:
@@ -181,12 +232,15 @@ def _sentence(parts: Sequence[str]) -> str:
 def _most(row: Values) -> Values | None:
     """The share of the attack that succeeded most often under a defence."""
     rates = [a["success"] for a in row["attacks"] if a["tried"] and a["success"]]
-    return max(rates, key=lambda rate: rate["rate"], default=None)
+    return max(rates, key=lambda rate: (rate["rate"], rate["high"]), default=None)
 
 
 def _loss(first: Values, row: Values) -> float:
-    if first["accuracy"] is None or row["accuracy"] is None:
+    """Accuracy lost; infinite where nobody knows what the changed model is worth."""
+    if first["accuracy"] is None:
         return 0.0
+    if row["accuracy"] is None:
+        return float("inf")
     return first["accuracy"] - row["accuracy"]
 
 

@@ -71,12 +71,51 @@ def test_columns_that_follow_from_others_are_imputed(rng):
         images=rows[:, None, :, None], labels=np.arange(200) % 2, num_classes=2
     )
     found = judging.baselines(
-        examples.take(np.arange(5)), examples.take(np.arange(5, 200)), table=True
+        examples.take(np.arange(5)),
+        examples.take(np.arange(5, 200)),
+        groups=np.arange(4),
     )
     imputed = next(b for b in found if b.name == "imputed")
     assert imputed.oracle
     assert imputed.mse.max() < 1e-4
     assert judging.thresholds(found).max() < 1e-4
+
+
+def test_words_of_a_column_are_not_imputed_from_each_other(rng):
+    """They exclude each other: each would follow from the rest, and be no guess."""
+    words = np.eye(4, dtype=np.float32)[rng.integers(0, 4, 200)]
+    examples = shadow.Examples(
+        images=words[:, None, :, None], labels=np.arange(200) % 2, num_classes=2
+    )
+    some, pool = examples.take(np.arange(5)), examples.take(np.arange(5, 200))
+    found = judging.baselines(some, pool, groups=np.zeros(4, int))
+    imputed = next(b for b in found if b.name == "imputed")
+    mean = pool.images.mean(axis=0)
+    np.testing.assert_allclose(imputed.images, np.broadcast_to(mean, (5, 1, 4, 1)))
+    mixed = np.concatenate([words, rng.random((200, 1), dtype=np.float32)], axis=1)
+    examples = dataclasses.replace(examples, images=mixed[:, None, :, None])
+    some, pool = examples.take(np.arange(5)), examples.take(np.arange(5, 200))
+    found = judging.baselines(some, pool, groups=np.array([0, 0, 0, 0, 1]))
+    assert next(b for b in found if b.name == "imputed").mse.min() > 0.05
+
+
+def test_an_exact_guess_is_a_success_whatever_comes_near(truth, pool):
+    near = dataclasses.replace(pool, images=pool.images.copy())
+    near.images[:10] = truth.images
+    found = judging.baselines(truth, near)
+    row = judging.judge(trial(truth.images), truth, near, found)
+    assert row["success"]["successes"] == row["exact"]["successes"] == 10
+
+
+@pytest.mark.parametrize("rows", [6, 40])
+def test_leverage_is_that_of_the_covariance(rows, rng):
+    pool, own = rng.standard_normal((rows, 12)), rng.standard_normal((3, 12))
+    pool -= pool.mean(axis=0)
+    covariance = np.cov(pool, rowvar=False)
+    ridge = 1e-2 * np.trace(covariance) / 12
+    inverse = np.linalg.inv(covariance + ridge * np.eye(12))
+    expected = np.einsum("ij,jk,ik->i", own, inverse, own)
+    np.testing.assert_allclose(records.leverage(pool, own), expected, rtol=1e-8)
 
 
 def test_an_indicator_that_decides_the_error_is_seen(truth, pool):

@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
+from sklearn import linear_model
 
 import informed
-from informed.audit import Document, schema
+from informed.audit import Document, noise, schema, subject
 from informed.audit.document import finite
 from informed.cli import main
 from informed.report import page, words
+from shadow import checks
 
 SOURCE = """
 import jax
@@ -179,6 +181,81 @@ def test_what_ruins_the_model_is_no_defence(audit):
     assert "half" in second
     values["defences"][1]["accuracy"] = 0.88
     assert "ruin left the attacks nothing" in words.answer(values)[1]
+
+
+def test_a_defence_is_held_against_what_succeeds_without_it(audit):
+    """Bits that the kernel never needed don't stop the inversion."""
+    rows = {row["name"]: copy.deepcopy(row) for row in audit.values["attacks"]}
+    inversion, kernel = rows["inversion"], rows["kernel"]
+    none = {"successes": 0, "trials": 6, "rate": 0.0, "low": 0.0, "high": 0.46}
+    kernel["success"] = none
+    values = copy.deepcopy(dict(audit.values))
+    row = {"about": "", "guarantee": False, "why_not": "", "accuracy": 0.9}
+    values["defences"] = [
+        {"name": "as it is", "attacks": [inversion, kernel], **row},
+        {"name": "bits", "attacks": [kernel], **row},
+    ]
+    second = words.answer(values)[1]
+    assert "left the attacks nothing" not in second
+    assert "tried to the end against what succeeded (inversion)" in second
+    unfinished = {**inversion, "success": none, "finished": 0}
+    values["defences"][1]["attacks"] = [kernel, unfinished]
+    assert words.answer(values)[1] == second
+    values["defences"][1]["attacks"] = [kernel, {**unfinished, "finished": 6}]
+    assert "bits left the attacks nothing" in words.answer(values)[1]
+    values["defences"][1]["accuracy"] = None
+    assert "left the attacks nothing" not in words.answer(values)[1]
+
+
+def of_noise(sigma, successes, bound, violation):
+    rate = {"successes": successes, "trials": 80, "rate": successes / 80}
+    return {
+        "noise_multiplier": sigma,
+        "epsilon": 1.0,
+        "success": {**rate, "low": 0.0, "high": 1.0},
+        "bound": bound,
+        "violation": violation,
+        "accuracy": None,
+    }
+
+
+def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
+    values = copy.deepcopy(dict(audit.values))
+    bounds = {"threshold": 0.5, "candidates": 4, "delta": 1e-5, "calibrated": None}
+    bounds |= {"privacy": {"noise_multiplier": 4.0}, "why_not": "", "kappa": 0.25}
+    more = of_noise(10.0, 24, 0.5, 1.0)
+    values["bounds"] = {**bounds, "rows": [of_noise(4.0, 60, 0.9, 0.7), more]}
+    second = words.answer(values)[1]
+    assert "With noise multiplier 4 " in second
+    assert "90 %" in second
+    values["bounds"] = {**bounds, "rows": [of_noise(4.0, 60, 1.0, 1.0), more]}
+    assert "multiplier 4, bounds nothing" in words.answer(values)[1]
+    values["bounds"] = {**bounds, "rows": [of_noise(4.0, 80, 0.6, 1e-9), more]}
+    assert "no bound holds" in words.answer(values)[1]
+    assert "no bound below holds" in Document(values=values).html()
+
+
+def test_noise_that_nobody_names_is_refused():
+    noise.refuse({"steps": 5, "noise_multiplier": 2.0}, given=False)
+    noise.refuse({"steps": 5}, given=True)
+    with pytest.raises(checks.FieldError, match="lacks noise_multiplier"):
+        noise.refuse({"steps": 5}, given=False)
+
+
+def test_words_of_columns_are_redacted(audit):
+    values = copy.deepcopy(dict(audit.values))
+    values["subject"]["columns"] = ["age", "town=Ely", "town=Bath"]
+    redacted = Document(values=values).redacted
+    assert redacted["subject"]["columns"] == ["age", "town"]
+    jsonschema.validate(redacted, schema())
+
+
+def test_scores_have_a_column_for_every_label():
+    estimator = linear_model.LogisticRegression().fit([[0.0], [1.0]], [1, 3])
+    scores = estimator.predict_proba([[0.2]])
+    whole = subject.by_label(scores, estimator, 5, 0.0)
+    np.testing.assert_allclose(whole, [[0, scores[0, 0], 0, scores[0, 1], 0]])
+    assert subject.by_label(scores, estimator, None, 0.0) is scores
 
 
 def test_attacks_side_by_side(audit, tmp_path, capsys):
