@@ -16,6 +16,7 @@ from informed.audit import (
 from informed.audit import (
     contract,
     defences,
+    fitted,
     judging,
     limits,
     membership,
@@ -244,6 +245,7 @@ def applicable(checked: Preflight, plan: budgets.Budget) -> list[dict[str, Any]]
         ("kernel", shadows),
         ("black box", shadows or asked),
         ("closed form", "" if about.engine == "processes" else "scikit-learn's alone"),
+        ("artefact", "" if about.engine == "processes" else "scikit-learn's alone"),
         ("two missing", jax_only),
         ("membership", ""),
         ("kkt", "weights alone: for homogeneous networks of `informed kkt`"),
@@ -276,6 +278,8 @@ def _run(
         found.append(trials.learned(models, "reconn"))
     found.append(trials.closed_form(models))
     skip, some = settings.skip, _SEVERAL * plan.seconds
+    progress("reading fitted estimators")
+    found.append(fitted.artefact(models, limit=some))
     if "inversion" not in skip:
         limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
         progress(f"inverting {plan.targets} trainings (at most {_time(limit)})")

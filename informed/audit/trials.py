@@ -309,7 +309,7 @@ def closed_form(models: Models) -> Trial:
         try:
             guess: Any = reconstruct(model, known, fixed.labels)
             guess = guess[0] if isinstance(guess, tuple) else guess
-            image = _scaled(subject, np.asarray(guess.x))
+            image = scaled(subject, np.asarray(guess.x))
             guesses.append(image)
             names.append(int(guess.y) if guess.y is not None else -1)
             done.append(True)
@@ -327,7 +327,7 @@ def closed_form(models: Models) -> Trial:
     )
 
 
-def _scaled(subject: Subject, features: np.ndarray) -> np.ndarray:
+def scaled(subject: Subject, features: np.ndarray) -> np.ndarray:
     """Features in the function's units as an image of [0, 1]."""
     if subject.table is not None:
         low, width = subject.table.ranges

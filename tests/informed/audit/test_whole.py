@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import jsonschema
 import numpy as np
 import pytest
-from sklearn import linear_model
+from sklearn import datasets, linear_model, preprocessing
+from sklearn.pipeline import make_pipeline
 
 import informed
 from informed.audit import Document, noise, schema, subject
 from informed.audit.document import finite
 from informed.cli import main
 from informed.report import page, words
-from shadow import checks
+from shadow import checks, tables
 
 SOURCE = """
 import jax
@@ -343,3 +344,25 @@ def test_a_secret_seed_is_told_to_nobody(digits):
     open_ = found.factory("released"), found.factory("shadow")
     assert open_[0].public_key is not None
     assert found.factory("released", secret=True).public_key is None
+
+
+def scaled_regression(rows, labels):
+    model = linear_model.LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000)
+    return make_pipeline(preprocessing.StandardScaler(), model).fit(rows, labels)
+
+
+def test_a_scaler_that_is_shipped_gives_its_row_away():
+    """Its means and counts do; coefficients alone take trainings without number."""
+    rows, labels = datasets.load_wine(return_X_y=True)
+    columns = {f"c{i}": rows[:, i] for i in range(rows.shape[1])}
+    table = tables.table_of({**columns, "kind": labels}, label="kind")
+    skip = ("inversion", "noise", "defences", "membership", "two missing")
+    found = informed.audit(
+        scaled_regression, table, targets=3, fixed=60, minutes=1.0, skip=skip
+    )
+    row = next(row for row in found.values["attacks"] if row["name"] == "artefact")
+    assert row["exact"]["successes"] == row["success"]["successes"] == 3
+    assert (row["certified"], row["certified_wrong"]) == (3, 0)
+    assert words.answer(found.values)[0].startswith(
+        "Someone who sees the fitted estimator"
+    )
