@@ -185,8 +185,10 @@ def _one_hot(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
     return lower, upper
 
 
-def _ordinal(encoder: Any, bounds: Bounds, features: int) -> Bounds:
+def _ordinal(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
     """A code names the category, if categories are numbers."""
+    if getattr(encoder, "_infrequent_enabled", False):
+        return None
     lower, upper = nothing(features)
     for j, categories in enumerate(encoder.categories_):
         named = np.asarray(categories)

@@ -92,6 +92,9 @@ def _mean_reader(
     return read
 
 
+_MEANS = ("mean_", "location_")
+
+
 def _certified(
     leaf: Leaf,
     field: str,
@@ -102,7 +105,12 @@ def _certified(
 ) -> Finding:
     """A finding of a whole row, checked by the second moments."""
     label = None if leaf.labels is None else leaf.labels[0]  # moments don't look at it
-    sure = refits.certificate(leaf, second, row, label) if second else None
+    # A mean agrees with the row that was computed from it, whatever the known rows.
+    stored = [
+        field for field in second if getattr(leaf.estimator, field, None) is not None
+    ]
+    evidence = [field for field in stored if field not in _MEANS]
+    sure = refits.certificate(leaf, stored, row, label) if evidence else None
     if sure is False:
         return Finding(
             field=field,
@@ -381,6 +389,17 @@ def strip_counts(estimator: Any) -> list[Removed]:
                     " them",
                 )
             )
+    if type(estimator).__name__ == "StandardScaler" and not estimator.with_mean:
+        estimator.mean_ = None
+        removed.append(
+            Removed(
+                field="mean_",
+                action="removed",
+                helps=True,
+                why="not used without centring; the missing row follows from it alone",
+            )
+        )
+        return removed
     if type(estimator).__name__ == "TruncatedSVD":
         del estimator.explained_variance_
         removed.append(

@@ -272,7 +272,7 @@ def _best(
     notes: list[str],
     failures: list[ReconstructionImpossibleError],
 ) -> list[Line]:
-    """The lines of the one hypothesis that nothing refutes and something certifies."""
+    """The lines of the one hypothesis that nothing refutes; of several their hull."""
     kept: list[tuple[list[Line], list[str]]] = []
     for places in hypotheses.values():
         own_notes: list[str] = []
@@ -283,8 +283,7 @@ def _best(
             if any(line.finding.certified is False for line in lines):
                 break
         else:
-            if any(line.finding.certified for line in lines):
-                kept.append((lines, own_notes))
+            kept.append((lines, own_notes))
             failures += own_failures
     if len(kept) == 1:
         notes += kept[0][1]
@@ -317,7 +316,18 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
         Line(
             path=first.path,
             estimator=first.estimator,
-            finding=first.finding,
+            # Of the cases only the hull is certain.
+            finding=dataclasses.replace(
+                first.finding,
+                lower=lower,
+                upper=upper,
+                estimate=None,
+                values=None,
+                determined=None,
+                words=None,
+                label=None,
+                certified=None,
+            ),
             lower=lower,
             upper=upper,
             label=first.label if len(labels) == 1 else None,

@@ -74,12 +74,33 @@ def read(leaf: Leaf) -> list[Finding]:
         Finding(
             field=store.field,
             tells="the stored row that is not among the known ones, as it is",
-            label=None if labels is None else _plain(labels[at]),
+            label=_label_of(rows, labels, at, known, leaf.labels),
             # Of some rows only, another missing one may not have been kept.
             certified=True if store.all or shape[0] else None,
             **around(row, 4 * np.finfo(np.float64).eps * np.abs(row)),
         )
     ]
+
+
+def _label_of(
+    rows: np.ndarray, labels: Any, at: int, known: np.ndarray, known_labels: Any
+) -> Any:
+    """The label that is stored for a row and not accounted for by equal known rows."""
+    if labels is None:
+        return None
+    apart = _SAME * spread(known)
+    twins = np.all(np.abs(known - rows[at]) <= apart, axis=1)
+    if not twins.any():
+        return _plain(labels[at])
+    if known_labels is None:
+        return None
+    stored = np.all(np.abs(rows - rows[at]) <= apart, axis=1)
+    left = [_plain(each) for each in np.asarray(labels)[stored]]
+    for each in np.asarray(known_labels)[twins]:
+        if _plain(each) not in left:
+            return None
+        left.remove(_plain(each))
+    return left[0] if len(left) == 1 else None
 
 
 def unmatched(rows: np.ndarray, known: np.ndarray) -> np.ndarray:

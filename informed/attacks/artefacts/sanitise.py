@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from informed.attacks.artefacts import registry
 from informed.attacks.artefacts.findings import Removed
@@ -109,8 +111,10 @@ def sanitise(
     removed: list[Removed] = []
     if fold:
         made, removed = _fold(made)
-    for path, part in list(_parts(made, "")):
-        removed += _stripped(made, part, path, rows)
+    # One by one: what is put back into a part is a copy, with other parts in it.
+    for path, part in _parts(made, ""):
+        if _is_fitted(part):  # templates of ensembles aren't
+            removed += _stripped(made, part, path, rows)
     after = _predictions(made, rows)
     change = _largest_change(before, after)
     if change is None:
@@ -125,10 +129,16 @@ def sanitise(
 
 def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     """Take fields off one part; all of them back if predictions change."""
-    saved = dict(vars(part))
+    saved = copy.deepcopy(vars(part))  # strippers change arrays and trees in place
     reference = _predictions(whole, rows)
     stripper = registry.stripper_of(type(part).__name__)
-    removed = [] if stripper is None else stripper(part)
+    removed: list[Removed] = []
+    if stripper is not None:
+        try:
+            removed = stripper(part)
+        except AttributeError:  # it has been stripped before
+            vars(part).clear()
+            vars(part).update(copy.deepcopy(saved))
     done = {each.field for each in removed}
     for field, why in _GENERIC.items():
         if field in vars(part) and field not in done:
@@ -165,9 +175,18 @@ def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
     """Whether predictions are what they were, bit for bit."""
     try:
         after = _predictions(whole, rows)
-    except AttributeError:  # a step lost what its transform needs
+    except Exception:  # a step lost what its transform needs; it says so in many ways
         return False
     return _largest_change(reference, after) == 0.0
+
+
+def _is_fitted(part: Any) -> bool:
+    """Whether scikit-learn takes it for fitted."""
+    try:
+        check_is_fitted(part)
+    except (NotFittedError, TypeError):
+        return False
+    return True
 
 
 def _parts(estimator: Any, path: str) -> Iterator[tuple[str, Any]]:
