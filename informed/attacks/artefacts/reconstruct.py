@@ -20,7 +20,13 @@ from sklearn.utils import validation
 
 from informed.attacks.artefacts import registry, vocabularies, walk
 from informed.attacks.artefacts.answer import Answer, Line, merge
-from informed.attacks.artefacts.findings import Finding, Leaf, OtherRowsError
+from informed.attacks.artefacts.findings import (
+    PRECISION,
+    Finding,
+    Leaf,
+    OtherRowsError,
+    spread,
+)
 from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
 from informed.attacks.glm.closed_form import (
@@ -274,6 +280,7 @@ def _best(
 ) -> list[Line]:
     """The lines of the one hypothesis that nothing refutes; of several their hull."""
     kept: list[tuple[list[Line], list[str]]] = []
+    sure: list[tuple[list[Line], list[str]]] = []
     for places in hypotheses.values():
         own_notes: list[str] = []
         own_failures: list[ReconstructionImpossibleError] = []
@@ -284,7 +291,12 @@ def _best(
                 break
         else:
             kept.append((lines, own_notes))
+            known = _as_numbers(places[0].leaf).known
+            if any(_whole(line.finding, known) for line in lines):
+                sure.append(kept[-1])
             failures += own_failures
+    # Moments that fit to the last digit fit one row; that a path does says little.
+    kept = sure if len(sure) == 1 else kept
     if len(kept) == 1:
         notes += kept[0][1]
         return kept[0][0]
@@ -296,6 +308,14 @@ def _best(
     if len(kept) > 1:
         return _common(kept)
     return []
+
+
+def _whole(finding: Finding, known: np.ndarray) -> bool:
+    """Whether a certified finding leaves no feature open."""
+    if not finding.certified or finding.lower is None or finding.upper is None:
+        return False
+    scale = spread(np.asarray(known, np.float64))
+    return bool(np.all(finding.upper - finding.lower <= PRECISION * scale))
 
 
 def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
@@ -326,7 +346,7 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
                 determined=None,
                 words=None,
                 label=None,
-                certified=None,
+                certified=all(hull[2].finding.certified for hull in hulls) or None,
             ),
             lower=lower,
             upper=upper,
