@@ -36,6 +36,7 @@ from shadow.tables import Table
 Progress = Callable[[str], None]
 _SEVERAL, _NOISE = 0.05, 0.3  # shares of the time
 _DEFENCES = 0.1  # at least
+_READING = 0.25  # at most, for fitted estimators
 _SHOWN = 12
 
 
@@ -279,7 +280,7 @@ def _run(
     found.append(trials.closed_form(models))
     skip, some = settings.skip, _SEVERAL * plan.seconds
     progress("reading fitted estimators")
-    found.append(fitted.artefact(models, limit=some))
+    found.append(fitted.artefact(models, limit=_READING * plan.seconds))
     if "inversion" not in skip:
         limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
         progress(f"inverting {plan.targets} trainings (at most {_time(limit)})")

@@ -20,7 +20,7 @@ def artefact(models: Models, *, limit: float) -> Trial:
     """Read the target out of estimators that are fitted on D_- and one target each.
 
     Args:
-      limit: seconds; what isn't read by then counts as not found.
+      limit: seconds; targets that weren't begun by then aren't counted.
     """
     trial = Trial(
         name="artefact",
@@ -55,12 +55,13 @@ def artefact(models: Models, *, limit: float) -> Trial:
             line = str(error).splitlines()[0]
             return dataclasses.replace(trial, why_not=line.rstrip("."))
         why = f"target {trainings} could not be read"
+    begun = slice(max(trainings, 1))  # what was begun and not finished isn't found
     return dataclasses.replace(
         trial,
-        images=images,
-        labels=labels,
-        certified=certified,
-        finished=finished,
+        images=images[begun],
+        labels=labels[begun],
+        certified=certified[begun],
+        finished=finished[begun],
         seconds=time.monotonic() - started,
         trainings=trainings,
         why_not=why,
