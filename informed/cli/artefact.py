@@ -12,6 +12,7 @@ from informed.attacks.artefacts.answer import Answer
 from informed.attacks.artefacts.reconstruct import reconstruct
 from informed.attacks.artefacts.sanitise import Sanitised, sanitise
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+from shadow import checks
 
 COMMAND = "artefact"
 COMMANDS = (COMMAND,)
@@ -45,6 +46,9 @@ def execute(arguments: argparse.Namespace) -> None:
     """
     estimator = files.load_estimator(arguments.model)
     rows, labels, names = files.load_table(arguments.known, arguments.label)
+    if hasattr(estimator, "feature_names_in_"):
+        rows = _framed(estimator, rows, names)
+        names = tuple(rows.columns)
     answer = reconstruct(estimator, rows, labels, position=arguments.position)
     stripped, after, failure = _again(estimator, rows, labels, arguments.position)
     removed = () if stripped is None else stripped.removed
@@ -72,15 +76,43 @@ def execute(arguments: argparse.Namespace) -> None:
 
 
 def _again(
-    estimator: Any, rows: np.ndarray, labels: np.ndarray | None, position: int | None
+    estimator: Any, rows: Any, labels: np.ndarray | None, position: int | None
 ) -> tuple[Sanitised | None, Answer | None, str]:
     """The stripped copy and the attack on it, or why there is none."""
-    stripped = sanitise(estimator, rows)
+    try:
+        stripped = sanitise(estimator, rows)
+    except Exception as error:  # of whatever estimator a file held
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        return None, None, f"it could not be stripped: {first}"
     try:
         after = reconstruct(stripped.estimator, rows, labels, position=position)
     except ReconstructionImpossibleError as error:
         return stripped, None, str(error)
     return stripped, after, ""
+
+
+def _framed(estimator: Any, rows: np.ndarray, names: tuple[str, ...]) -> Any:
+    """A data frame, as the estimator was fitted to columns by name.
+
+    Raises: FieldError: a column is missing; ImportError: pandas isn't installed.
+    """
+    wanted = estimator.feature_names_in_
+    missing = [str(name) for name in wanted if name not in names]
+    if missing:
+        raise checks.FieldError(
+            "known",
+            f"Expected {{}} to have the columns that the model was fitted to; there is"
+            f" no {', '.join(missing)}.{checks.nearest(missing[0], names)}",
+        )
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "A model that was fitted to a data frame needs pandas: pip install"
+            " 'informed-adversary[artefacts]'."
+        ) from error
+    frame = pandas.DataFrame(rows, columns=list(names))
+    return frame[list(wanted)].infer_objects()
 
 
 def _named(answer: Answer, names: tuple[str, ...]) -> Answer:

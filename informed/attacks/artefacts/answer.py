@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import PRECISION, Finding, spread
+from informed.attacks.artefacts.findings import PRECISION, Finding, grain
 from informed.attacks.glm.closed_form import GlmReconstruction
 
 _DECIMALS = 6
@@ -133,12 +133,13 @@ def merge(
 
     Args:
       lines: of one artefact.
-      known: (known, features) float64, or None where columns are no numbers.
+      known: (known, features) float64, columns that are no numbers NaN; None where
+        rows are texts.
       features: of the input.
     Returns: the fields of an `Answer` that concern features.
     """
     lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-    scale = np.ones(features) if known is None else spread(known)
+    scale = np.ones(features) if known is None else grain(known)
     sources = [""] * features
     contradictions: list[str] = []
     bad = np.zeros(features, bool)
@@ -197,7 +198,8 @@ def merge(
     value: np.ndarray = np.where(determined, middle, guess)
     if known is not None:
         value = np.where(narrow, _decimal(value, lower, upper, known), value)
-    if known is None or any(each is not None and not _number(each) for each in values):
+    words = known is None or not np.isfinite(known).any(axis=0).all()
+    if words or any(each is not None and not _number(each) for each in values):
         mixed = value.astype(object)
         for j, each in enumerate(values):
             mixed[j] = (

@@ -80,7 +80,7 @@ class Finding:
       estimate: (features,), a best guess that is not certain; NaN: none.
       values: (features,) object, the exact value of features that are no numbers; None
         where not told.
-      determined: (features,) bool; None: those narrower than `PRECISION` of the spread.
+      determined: (features,) bool; None: those narrower than `PRECISION` of the grain.
       words: what is known to be in the missing text, where rows are texts.
       label: the missing row's label, where told.
       certified: True: the stored fields come out again with the row put back, which
@@ -140,6 +140,28 @@ def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
     size = np.abs(filled).max(axis=0, initial=0.0)
     scale = np.where(deviation > 1e-9 * size, deviation, size)
     return np.where(scale > 0, scale, 1.0)
+
+
+def grain(known: np.ndarray) -> Float[np.ndarray, " features"]:
+    """`spread` that a few rows far from all others do not widen.
+
+    The least of the standard deviation, that without the farthest row, and the median
+    distance from the median (1.48 of it) of rows that are away from it.
+
+    Args:
+      known: (known, features), NaN: missing.
+    """
+    columns = np.array(known, np.float64)
+    scale = spread(columns)
+    for j, column in enumerate(columns.T):
+        there = column[np.isfinite(column)]
+        if len(there) < 3:
+            continue
+        away = np.abs(there - np.median(there))
+        scale[j] = min(scale[j], *spread(np.delete(there, away.argmax())[:, None]))
+        if (away > 0).any():
+            scale[j] = min(scale[j], 1.4826 * float(np.median(away[away > 0])))
+    return scale
 
 
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:

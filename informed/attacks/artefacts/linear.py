@@ -28,8 +28,17 @@ from informed.attacks.artefacts.findings import Finding, Leaf, Removed, around, 
 from informed.attacks.artefacts.losses import Loss
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
+_MOST_LABELS = 4  # tried, with some dozen refits each
+_MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
+_MOST_STARTS = 3  # of searches
+_SMOOTH = 0.1  # second over first differences
 _APART = 0.02  # of what another row would change: no rounding does that
 _CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
+_FIELDS = ("coef_", "intercept_", "singular_")
+_TELLS = (
+    "the gradient is zero at the optimum: what the known rows leave of it is the"
+    " missing row's"
+)
 _ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
 
 
@@ -133,29 +142,26 @@ def read(leaf: Leaf) -> list[Finding]:
             solved.append((solve(problem, known, coef, intercept), problem))
         except ReconstructionImpossibleError as error:
             failure = error
-    consistent = [
-        (solution, problem)
-        for solution, problem in solved
-        if problem.label is None or _label(leaf, problem, solution) == problem.label
-    ]
-    if not consistent:
+    cases = _cases(leaf, solved)
+    if not cases:
         raise failure or ReconstructionImpossibleError(
             f"{name}: no class of the target is consistent with class_weight="
             f"{getattr(model, 'class_weight', None)!r}. Is the fixed set the right one?"
         )
-    solution, problem = min(consistent, key=lambda pair: pair[0].violation)
-    tried = [
-        _refined(leaf, problem, solution, known, coef, label)
-        for label in _possible(leaf, problem, solution)
-    ]
     # A loosely solved model's label is a guess; the refits decide between guesses.
-    certified = [each for each in tried if each.certified]
-    if certified:
-        return certified[:1]
-    open_ones = [each for each in tried if each.certified is None]
-    if len(tried) > 1 and len(open_ones) != 1:
-        open_ones = [each for each in open_ones if each.lower is None]
-    return open_ones[:1] or [_refuted()]
+    tried = []
+    for solution, problem, label in cases[:_MOST_LABELS]:
+        tried.append(_refined(leaf, problem, solution, known, coef, label))
+        if tried[-1].certified:
+            return tried[-1:]
+    found = _searched(leaf, cases, known, coef)
+    if found is not None:
+        return [found]
+    left = [each for each in tried if each.certified is None]
+    if left:
+        return left[:1]
+    solution = cases[0][0]
+    return [_refuted() if len(cases) <= _MOST_LABELS else _estimated(solution.row)]
 
 
 def _confirmed(leaf: Leaf, row: np.ndarray) -> Finding | None:
@@ -181,17 +187,79 @@ def _confirmed(leaf: Leaf, row: np.ndarray) -> Finding | None:
     )
 
 
-def _possible(leaf: Leaf, problem: Problem, solution: _Solution) -> list[Any]:
-    """Labels to try, the likeliest first."""
-    first = _label(leaf, problem, solution)
-    if leaf.label is not None:
-        return [leaf.label]
-    if not problem.loss.classes or problem.label is not None:
-        return [first]
-    if solution.violation < 1e-4:
-        return [first]
-    others = [each for each in leaf.estimator.classes_ if each != first]
-    return [first, *others] if len(others) == 1 else [first]
+def _cases(
+    leaf: Leaf, solved: list[tuple[_Solution, Problem]]
+) -> list[tuple[_Solution, Problem, Any]]:
+    """Solutions with the labels to try, the likeliest first."""
+    cases = []
+    for solution, problem in sorted(solved, key=lambda pair: pair[0].violation):
+        told = _label(leaf, problem, solution)
+        if not problem.loss.classes:
+            cases.append((solution, problem, told))
+            continue
+        options = leaf.estimator.classes_ if leaf.label is None else [leaf.label]
+        if problem.label is not None:
+            options = [each for each in options if each == problem.label]
+        cases += [(solution, problem, each) for each in options]
+        cases.sort(key=lambda case: case[2] != _label(leaf, case[1], case[0]))
+    return cases
+
+
+def _searched(
+    leaf: Leaf,
+    cases: list[tuple[_Solution, Problem, Any]],
+    known: np.ndarray,
+    coef: np.ndarray,
+) -> Finding | None:
+    """The row by least squares over refits, where the closed form leads nowhere.
+
+    Also a loosely solved model is a smooth function of its rows, and has a number more
+    than is unknown. Each label starts at its mean row and at the closed form's. Solvers
+    of many cheap steps are searched with `retrain` only: it takes a minute.
+    """
+    solution, problem, _ = cases[0]
+    cost = known.size * known.shape[1] * len(coef)
+    newton = str(getattr(leaf.estimator, "solver", "")).startswith("newton")
+    cheap = newton and cost <= _MOST_SEARCHED
+    if not problem.loss.classes or not (cheap or leaf.retrain) or not _repeats(leaf):
+        return None
+    low, high = known.min(axis=0), known.max(axis=0)
+    labels = np.asarray(leaf.labels)
+    starts = []
+    for _, _, label in cases[:_MOST_LABELS]:
+        for start in (
+            known[labels == label].mean(axis=0),
+            np.clip(solution.row, low, high),
+        ):
+            off = refits.difference(leaf, _FIELDS, start, label)
+            starts.append((np.inf if off is None else off, len(starts), start, label))
+    starts.sort(key=lambda each: each[:2])
+    if not refits.bends(leaf, _FIELDS, *starts[0][2:]) <= _SMOOTH:
+        return None
+    for _, _, start, label in starts[:_MOST_STARTS]:
+        found = refits.search(leaf, _FIELDS, start, label)
+        if found is not None:
+            return Finding(
+                field="coef_, intercept_",
+                tells="fitted again with this row and label they come out again",
+                label=label,
+                certified=True,
+                **around(*found),
+            )
+    return None
+
+
+def _repeats(leaf: Leaf) -> bool:
+    """Whether a refit with all rows would give the same parameters again."""
+    model = leaf.estimator
+    return type(model).__name__ in _REFITTED and not _by_order(leaf)
+
+
+def _estimated(
+    row: np.ndarray, why: str = "how exactly depends on its solver"
+) -> Finding:
+    """A row that nothing confirms."""
+    return Finding(field="coef_, intercept_", tells=f"{_TELLS}; {why}", estimate=row)
 
 
 def _refuted() -> Finding:
@@ -211,16 +279,10 @@ def _refined(
     label: Any,
 ) -> Finding:
     """The closed form's row, made exact by refits, with its certificate."""
-    tells = "the gradient is zero at the optimum: what the known rows leave of it is"
-    tells += " the missing row's"
     if type(leaf.estimator).__name__ not in _REFITTED or not np.all(
         np.isfinite(solution.targets)
     ):
-        return Finding(
-            field="coef_, intercept_",
-            tells=f"{tells}; how exactly depends on its solver",
-            estimate=solution.row,
-        )
+        return _estimated(solution.row)
     single = not problem.loss.classes
     several = np.ndim(np.asarray(leaf.labels)) > 1
     features = known.shape[1]
@@ -250,22 +312,34 @@ def _refined(
     if single:
         label = z[features:] if several else _output(leaf, float(z[features]))
     if not np.max(error / scale) <= _CONFIRMED:
-        return Finding(
-            field="coef_, intercept_",
-            tells=f"{tells}; its solver stopped too early, or other rows were known",
-            estimate=solution.row,
+        return _estimated(
+            solution.row, "its solver stopped too early, or other rows were known"
         )
-    sure = _certificate(leaf, problem, row, label, outputs)
-    if sure is False:
-        return _refuted()
-    error = error[:features]
+    redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
+    off = refits.difference(leaf, _FIELDS, row, label)
+    if off is not None and off > _APART:
+        # What the solver left of the gradient moves the closed form away from z; only
+        # where that is little does a difference say that no row fits.
+        left = np.max(np.abs(solution.row - row) / scale[:features])
+        sure = left <= _APART and not _by_order(leaf)
+        return _refuted() if sure else _estimated(solution.row)
+    confirmed = redundant and off is not None and off <= refits.AGREES
+    if not confirmed and (redundant or _by_order(leaf)):
+        return _estimated(row, "a refit with it comes out a little different")
     return Finding(
         field="coef_, intercept_",
-        tells=tells,
+        tells=_TELLS,
         label=label,
-        certified=sure,
-        **around(row, error),
+        certified=confirmed or None,
+        **around(row, error[:features]),
     )
+
+
+def _by_order(leaf: Leaf) -> bool:
+    """Whether the solver's answer depends on where the missing row stood, untold."""
+    stochastic = getattr(leaf.estimator, "solver", None) in ("sag", "saga")
+    shuffled = getattr(leaf.estimator, "dual", False) is not False
+    return leaf.position is None and (stochastic or shuffled)
 
 
 def _output(leaf: Leaf, y: float) -> float:
@@ -277,22 +351,6 @@ def _output(leaf: Leaf, y: float) -> float:
     ):
         return near
     return float(y)
-
-
-def _certificate(
-    leaf: Leaf, problem: Problem, row: np.ndarray, label: Any, outputs: int
-) -> bool | None:
-    """Whether a refit gives all that is stored, where that is more than is unknown."""
-    fields = ["coef_", "intercept_"]
-    if hasattr(leaf.estimator, "singular_"):
-        fields.append("singular_")
-    redundant = problem.loss.classes or outputs > 1 or "singular_" in fields
-    off = refits.difference(leaf, fields, row, label)
-    if off is None:
-        return None
-    if off > _APART:
-        return False
-    return True if redundant and off <= refits.AGREES else None
 
 
 def parameters(model: Any) -> np.ndarray:

@@ -163,8 +163,12 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
         return []
     known = np.asarray(leaf.known, np.float64)
     plain = transformer.transform(known) * scaler.scale_ + scaler.mean_
-    check_count(leaf, getattr(scaler, "n_samples_seen_", None))
+    counts = getattr(scaler, "n_samples_seen_", None)
+    check_count(leaf, counts)
     row, error = from_mean(leaf, scaler.mean_, plain)
+    holes = ~np.isfinite(plain)
+    if holes.any() or np.ndim(counts) > 0:
+        row = _with_holes(leaf, row, plain, counts)
     ends = [
         transformer.inverse_transform(((each - scaler.mean_) / scaler.scale_)[None])[0]
         for each in (row - error, row, row + error)
@@ -172,11 +176,16 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     width = np.maximum(ends[2] - ends[1], ends[1] - ends[0])
     wide = 4 * np.abs(width) + 1e-9 * spread(known)
     # Refits find another lambda in the last digits; the variance is told for this one.
-    squares = ((plain - scaler.mean_) ** 2).sum(axis=0) + (row - scaler.mean_) ** 2
+    there = np.isfinite(row)
+    total = leaf.count - holes.sum(axis=0) - ~there
+    squares = np.nansum((plain - scaler.mean_) ** 2, axis=0)
+    squares += np.where(there, (row - scaler.mean_) ** 2, 0.0)
     variance = np.asarray(scaler.scale_) ** 2
-    off = np.abs(squares / leaf.count - variance)
-    sure = bool(np.all((off <= 1e-9 * leaf.count * variance) | (variance == 1.0)))
-    bounds = around(ends[1], wide) if sure else {}
+    off = np.abs(squares / total - variance)
+    fits = bool(np.all((off <= 1e-9 * leaf.count * variance) | (variance == 1.0)))
+    # Where x is missing, or may be, moments can only be refuted.
+    sure = fits if not fits or there.all() else None
+    bounds = around(ends[1], wide) if fits else {}
     return [Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)]
 
 

@@ -9,6 +9,7 @@ called determined only if a field fixes it to rounding. Whether the known rows a
 right ones, the artefact tells where it stores more than is unknown: `certified`.
 """
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ from informed.attacks.artefacts.findings import (
     Finding,
     Leaf,
     OtherRowsError,
-    spread,
+    grain,
 )
 from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
@@ -96,7 +97,7 @@ def reconstruct(
     )
     features = len(names)
     closed, candidates, reason = _closed_form(leaf, target_label)
-    lines, notes, failures = _read_all(walk.root(leaf, features))
+    lines, notes, failures = _read_all(walk.root(leaf, features), numeric)
     if not lines and not candidates and closed is None:
         raise reason or _nothing_told(estimator, failures)
     merged = merge(lines, numeric, features)
@@ -172,8 +173,17 @@ def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str,
     try:
         numeric = np.asarray(given, np.float64)
     except (ValueError, TypeError):
-        return given, None, names
+        return given, _by_column(np.asarray(given, object)), names
     return (given if hasattr(given, "columns") else numeric), numeric, names
+
+
+def _by_column(given: np.ndarray) -> np.ndarray:
+    """(rows, features) float64; columns that are no numbers are NaN."""
+    table = np.full(given.shape, np.nan)
+    for j, column in enumerate(given.T):
+        with contextlib.suppress(ValueError, TypeError):
+            table[:, j] = column.astype(np.float64)
+    return table
 
 
 def _flat_rows(estimator: Any, given: Any) -> tuple[Any, None, tuple[str, ...]]:
@@ -233,7 +243,7 @@ def _closed_form(
 
 
 def _read_all(
-    whole: Place,
+    whole: Place, numeric: np.ndarray | None
 ) -> tuple[tuple[Line, ...], tuple[str, ...], list[ReconstructionImpossibleError]]:
     """Every leaf's lines; what could not be read; what was refused."""
     lines: list[Line] = []
@@ -248,25 +258,30 @@ def _read_all(
                 place
             )
         else:
-            lines += _read(_with_candidate(place, lines), notes, failures)
+            lines += _read(_with_candidate(place, lines, numeric), notes, failures)
     for group, hypotheses in groups.items():
         lines += _best(group, hypotheses, notes, failures)
     return tuple(lines), tuple(dict.fromkeys(notes)), failures
 
 
-def _with_candidate(place: Place, lines: list[Line]) -> Place:
+def _with_candidate(
+    place: Place, lines: list[Line], numeric: np.ndarray | None
+) -> Place:
     """With the row that steps before the model have determined, if they have."""
     early = tuple(line for line in lines if line.before_model)
     if not early or place.before_model or not place.features:
         return place
-    told = merge(early, None, place.features)
-    lower, upper = told["lower"], told["upper"]
-    if told["contradictions"] or not np.all(np.isfinite(lower) & np.isfinite(upper)):
+    told = merge(early, numeric, place.features)
+    row, lower, upper = told["value"], told["lower"], told["upper"]
+    if told["contradictions"] or not np.all(told["determined"]):
         return place
-    row = (lower + upper) / 2
-    if np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
+    numbers = all(isinstance(each, (int, float, np.number)) for each in row)
+    if numbers and np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
         return place
-    made = np.asarray(place.forward(row[None]), np.float64)[0]
+    try:
+        made = np.asarray(place.forward(row[None]), np.float64)[0]
+    except (ValueError, TypeError, KeyError):  # what a step takes isn't all told
+        return place
     return dataclasses.replace(
         place, leaf=dataclasses.replace(place.leaf, candidate=made)
     )
@@ -314,7 +329,7 @@ def _whole(finding: Finding, known: np.ndarray) -> bool:
     """Whether a certified finding leaves no feature open."""
     if not finding.certified or finding.lower is None or finding.upper is None:
         return False
-    scale = spread(np.asarray(known, np.float64))
+    scale = grain(np.asarray(known, np.float64))
     return bool(np.all(finding.upper - finding.lower <= PRECISION * scale))
 
 
@@ -423,9 +438,7 @@ def _line(place: Place, finding: Finding) -> Line:
     if guess is not None:
         # A point whose ends come back apart wasn't carried.
         low, high = _back(place, guess, guess)
-        guess = None if low is None or high is None else (low + high) / 2
-        if guess is not None:
-            guess = np.where(np.isfinite(guess), guess, np.nan)
+        guess = None if low is None or high is None else _middle(low, high)
     columns, values = place.columns, finding.values
     sure = finding.determined
     if columns is None:
@@ -445,6 +458,12 @@ def _line(place: Place, finding: Finding) -> Line:
         label=None if finding.label is None else place.label_back(finding.label),
         before_model=place.before_model,
     )
+
+
+def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Between two bounds; NaN where one is open."""
+    finite = np.isfinite(lower) & np.isfinite(upper)
+    return np.where(finite, (np.where(finite, lower, 0) + upper) / 2, np.nan)
 
 
 def _back(

@@ -259,6 +259,20 @@ def search(
     return start + found.x * scale, (100 * np.abs(step) + _FLOOR) * scale
 
 
+def bends(leaf: Leaf, fields: Iterable[str], row: np.ndarray, label: Any) -> float:
+    """Second over first differences of what refits store, a step of 1e-4 spreads apart.
+
+    Solvers that count iterations, or whose path is chaotic, are near 1 or above: no
+    search by slopes gets anywhere. Smooth ones are far below.
+    """
+    fields = [name for name in fields if hasattr(leaf.estimator, name)]
+    step = 1e-4 * spread(leaf.known) * np.resize([1.0, -1.0], row.shape)
+    at = [_all(refit(leaf, row + k * step, label), fields) for k in range(3)]
+    first = float(np.linalg.norm(at[1] - at[0]))
+    second = float(np.linalg.norm(at[2] - 2 * at[1] + at[0]))
+    return second / first if first > 0 else np.inf
+
+
 def _all(model: Any, fields: Iterable[str]) -> np.ndarray:
     """Several fields, flat."""
     parts = [flat(getattr(model, name, None)) for name in fields]

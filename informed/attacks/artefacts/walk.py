@@ -87,7 +87,15 @@ def root(leaf: Leaf, features: int) -> Place:
         columns=np.arange(features),
         label_back=_same_label,
         features=features,
+        forward=functools.partial(_like, leaf.known),
     )
+
+
+def _like(known: Any, rows: np.ndarray) -> Any:
+    """Rows as a data frame where the known ones are."""
+    if not hasattr(known, "columns"):
+        return rows
+    return type(known)(rows, columns=known.columns)
 
 
 def leaves(place: Place) -> Iterator["Place | Unread"]:
@@ -177,7 +185,9 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
         if step is None or step == "passthrough":
             continue
         before = place.before_model or not last
-        inner = inside(here, step, name, before_model=before)
+        # Weights go to the last step: `fit(X, y, step__sample_weight=w)`.
+        inner = here if last else _unweighted(here)
+        inner = inside(inner, step, name, before_model=before)
         yield from leaves(inner)
         if last or not hasattr(step, "transform"):
             return
@@ -207,6 +217,12 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
         )
 
 
+def _unweighted(place: Place) -> Place:
+    """The place, fitted without sample weights."""
+    leaf = dataclasses.replace(place.leaf, weights=None, target_weight=1.0)
+    return dataclasses.replace(place, leaf=leaf)
+
+
 def _made(step: Any, rows: Any) -> Any:
     """What a fitted step makes of rows."""
     return dense(step.transform(rows))
@@ -214,7 +230,7 @@ def _made(step: Any, rows: Any) -> Any:
 
 def _taken(columns: np.ndarray, rows: Any) -> Any:
     """Some columns."""
-    return rows[:, columns]
+    return _safe_indexing(rows, columns, axis=1)
 
 
 def _carries(step: Any) -> bool:
@@ -304,7 +320,7 @@ def _selector(place: Place) -> Iterator[Place | Unread]:
             back=back,
             columns=columns,
             moved=columns is None,
-            step=lambda rows: rows[:, kept],
+            step=lambda rows: np.asarray(rows)[:, kept],
         )
     )
 
