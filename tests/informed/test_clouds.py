@@ -1,6 +1,7 @@
 """Clouds of runs: against closed forms, and planted answers behind kinks and jumps."""
 
 import dataclasses
+import itertools
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from informed.attacks.inversion import (
     TrainingInversion,
     clouds,
     gauss_newton,
+    lattice,
     levels,
 )
 from informed.attacks.inversion.solver import Solver
@@ -126,7 +128,8 @@ def test_a_few_coordinates_one_level_off_are_put_right(rng):
         return np.maximum(us @ matrix.T, 0.1)
 
     def beside(u):
-        return levels.neighbours(levels.nearest(u, 16), 16)
+        here = levels.nearest(u, 16)
+        return np.concatenate([here[None], levels.neighbours(here, 16)])
 
     start = np.clip(truth + rng.uniform(-0.4, 0.4, 12) / 16, 0, 1)
     start[[2, 5, 7]] += np.where(start[[2, 5, 7]] < 0.5, 1, -1) / 16
@@ -137,11 +140,52 @@ def test_a_few_coordinates_one_level_off_are_put_right(rng):
         slopes=np.zeros((12, 40)),
         deviations=np.ones(40),
     )
-    found = clouds.descend(runs, aim, begun, beside)
+    found = lattice.search(runs, aim, begun, beside)
     np.testing.assert_allclose(found.u, truth, atol=1e-12)
     np.testing.assert_allclose(found.value, runs(found.u[None])[0], rtol=1e-12)
-    still = clouds.descend(runs, aim, begun, lambda u: u[None] + 1.0)
+    still = lattice.search(runs, aim, begun, lambda u: u[None] + 1.0)
     np.testing.assert_array_equal(still.u, start)
+
+
+def test_moves_that_help_only_together_are_found(rng):
+    """Every move alone makes it worse, as far from kinks as near them."""
+    matrix = rng.standard_normal((60, 10))
+    matrix[:, 4] = -matrix[:, 3] + 0.05 * rng.standard_normal(60)
+    truth = rng.integers(4, 12, 10) / 16
+    start = truth.copy()
+    start[[3, 4]] += 1 / 16
+
+    def runs(us):
+        return us @ matrix.T
+
+    def beside(u):
+        here = levels.nearest(u, 16)
+        return np.concatenate([here[None], levels.neighbours(here, 16)])
+
+    aim = runs(truth[None])[0]
+    alone = np.linalg.norm(runs(beside(start)) - aim, axis=1)
+    assert alone.argmin() == 0
+    begun = clouds.Found(
+        u=start,
+        value=runs(start[None])[0],
+        slopes=np.zeros((10, 60)),
+        deviations=np.ones(60),
+    )
+    found = lattice.search(runs, aim, begun, beside, rounds=1)
+    np.testing.assert_allclose(found.u, truth, atol=1e-12)
+
+
+def test_combinations_are_the_best_there_are(rng):
+    changes, residual = rng.standard_normal((7, 5)), rng.standard_normal(5)
+    kept = lattice.combinations(changes, residual, width=1000, depth=3)
+    every = [set(c) for n in (2, 3) for c in itertools.combinations(range(7), n)]
+    assert sorted(map(sorted, kept)) == sorted(map(sorted, every))
+    few = lattice.combinations(changes, residual, width=21, depth=2)
+
+    def left(chosen):
+        return np.linalg.norm(residual + changes[list(chosen)].sum(axis=0))
+
+    assert min(map(left, few)) == min(left(c) for c in every if len(c) == 2)
 
 
 def test_draws_scatter_as_the_step_errs(rng):

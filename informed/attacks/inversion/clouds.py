@@ -34,7 +34,6 @@ _RIDGES = 10.0 ** np.arange(-8, 5)  # of the regression, in units of its mean sq
 _LEAST_FREE = 0.3  # of the points; with fewer degrees of freedom misfits say nothing
 _GAIN = 0.8  # a distance that falls less stalls
 _SCALES = np.array([1.0, 2.0, 4.0])
-_TOGETHER = 8  # moves to neighbours
 _LEAST_SHARE = 1e-3  # of the median misfit, added to every output's
 
 
@@ -267,51 +266,6 @@ def minimise(
         mark = mark if stalled else distance
     u, value = nearest
     return Found(u=u, value=value, slopes=slopes, deviations=deviations)
-
-
-def descend(
-    runs: Function,
-    aim: Float[np.ndarray, " outputs"],
-    found: Found,
-    neighbours: Function,
-    *,
-    explained: Callable[[np.ndarray], bool] = lambda residual: False,
-    rounds: int = 20,
-) -> Found:
-    """Go from neighbour to neighbour while that brings the outputs nearer to `aim`.
-
-    Where answers lie on a lattice, a few coordinates may end one step off.
-
-    Args:
-      runs, aim, explained: see `minimise`.
-      found: where to begin, and what weights the outputs.
-      neighbours: u (unknowns,) -> (points, unknowns).
-      rounds: at most.
-    """
-    u, value = found.u, found.value
-
-    def away(outputs: np.ndarray) -> np.ndarray:
-        return _squares((outputs - aim) / found.deviations)
-
-    for _ in range(rounds):
-        here = away(value[None])[0]
-        if explained(value - aim):
-            break
-        tried = neighbours(u)
-        outputs = runs(tried)
-        distances = away(outputs)
-        nearer = [i for i in np.argsort(distances)[:_TOGETHER] if distances[i] < here]
-        if not nearer:
-            break
-        # The best moves one by one, and together.
-        together = u + np.cumsum(tried[nearer] - u, axis=0)
-        values = runs(together)
-        best = int(np.argmin(away(values)))
-        if away(values)[best] <= distances[nearer[0]]:
-            u, value = together[best], values[best]
-        else:
-            u, value = tried[nearer[0]], outputs[nearer[0]]
-    return dataclasses.replace(found, u=u, value=value)
 
 
 def _distance(value: np.ndarray, aim: np.ndarray) -> float:

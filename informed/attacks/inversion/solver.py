@@ -14,7 +14,13 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion import clouds, coordinates, gauss_newton, levels
+from informed.attacks.inversion import (
+    clouds,
+    coordinates,
+    gauss_newton,
+    lattice,
+    levels,
+)
 from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Space
@@ -236,7 +242,8 @@ class Solver:
         def beside(u: np.ndarray) -> np.ndarray:
             assert count is not None
             on_levels = levels.nearest(space.images(u), count)
-            return space.of_each(levels.neighbours(on_levels, count))
+            beside = levels.neighbours(on_levels, count)
+            return space.of_each(np.concatenate([on_levels[None], beside]))
 
         def explained(residual: np.ndarray) -> bool:
             squared = np.sum(noise.whiten(residual) ** 2)
@@ -258,7 +265,7 @@ class Solver:
             slopes=slopes,
         )
         if count is not None and len(u) <= _MOST_UNKNOWNS:
-            found = clouds.descend(
+            found = lattice.search(
                 runs, published.theta, found, beside, explained=explained
             )
         slopes = noise.whiten(space.completed(found.slopes)).T
