@@ -225,7 +225,7 @@ def _searched(
         return None
     low, high = known.min(axis=0), known.max(axis=0)
     labels = np.asarray(leaf.labels)
-    starts = []
+    starts: list[tuple[float, int, np.ndarray, Any]] = []
     for _, _, label in cases[:_MOST_LABELS]:
         for start in (
             known[labels == label].mean(axis=0),

@@ -167,7 +167,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     check_count(leaf, counts)
     row, error = from_mean(leaf, scaler.mean_, plain)
     holes = ~np.isfinite(plain)
-    if holes.any() or np.ndim(counts) > 0:
+    if holes.any() or (counts is not None and np.ndim(counts) > 0):
         row = _with_holes(leaf, row, plain, counts)
     ends = [
         transformer.inverse_transform(((each - scaler.mean_) / scaler.scale_)[None])[0]

@@ -55,7 +55,7 @@ def search(
             break
         beside = neighbours(u)
         outputs = runs(beside)
-        there = np.isfinite(outputs).all(axis=1)
+        there = np.atleast_1d(np.isfinite(outputs).all(axis=1))
         if not there[0]:
             break
         u, value, visited = beside[0], outputs[0], visited | {_key(beside[0])}
