@@ -327,7 +327,7 @@ def _run(
     values = {
         "schema": 1,
         "kind": "audit",
-        "subject": _about(checked, models),
+        "subject": _about(checked, models, stops),
         "preflight": {
             "findings": [dataclasses.asdict(f) for f in checked.findings],
             "order_matters": checked.order_matters,
@@ -360,9 +360,13 @@ def _template(about: subject.Subject) -> Any:
     return about.call().train(images, labels, 0)
 
 
-def _about(checked: Preflight, models: trials.Models) -> dict[str, Any]:
+def _about(
+    checked: Preflight, models: trials.Models, stops: list[dict[str, Any]]
+) -> dict[str, Any]:
     about = checked.subject
     words = about.table
+    # Of all that are judged, where defences are; else of the pre-flight's one model.
+    accuracy = stops[0]["accuracy"] if stops else checked.accuracy
     return {
         "train": about.contract.name,
         "version": about.contract.version,
@@ -381,7 +385,7 @@ def _about(checked: Preflight, models: trials.Models) -> dict[str, Any]:
         "arrays": [[name, list(shape)] for name, shape in checked.arrays],
         "seconds_a_model": checked.seconds_a_model,
         "shadow_models": 0 if models.shadows is None else len(models.shadows),
-        "accuracy": checked.accuracy,
+        "accuracy": accuracy,
     }
 
 
