@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib
 import matplotlib.figure
 import numpy as np
+from matplotlib import ticker
 from PIL import Image
 
 _INK = "#010203"  # stands for the colour of the page's text
@@ -86,6 +87,7 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
                           markerfacecolor="none" if i % 2 else None)  # fmt: skip
         axes.set_yscale("log")
         axes.set_xlabel("records, worst first")
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         axes.set_ylabel("error of the guess (MSE)")
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
     alt = (

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from sklearn.base import clone
 
+from informed.attacks.artefacts import refits
 from informed.attacks.artefacts.findings import Finding, Leaf, Removed
 from informed.attacks.inversion import TrainingInversion
 from informed.threat import Knowledge
@@ -143,14 +144,19 @@ def _inverted(leaf: Leaf) -> Finding:
     assert found.labels is not None
     sure = bool(found.certified[0])
     error = _SPREAD * scale * np.sqrt(found.expected_mse[0] + 2.0**-48)
-    label = model.classes_[found.labels[0]] if classifier and sure else leaf.label
+    label = model.classes_[found.labels[0]] if classifier else leaf.label
+    # The search is in float32; scikit-learn trains in float64.
+    polished = refits.search(leaf, ("coefs_", "intercepts_"), value, label)
+    if polished is not None:
+        value, error = polished
+        sure = True
     return Finding(
         field="coefs_, intercepts_, random_state",
         tells="the row, by running training again" if sure else "no row was found",
         lower=value - error if sure else None,
         upper=value + error if sure else None,
         estimate=value,
-        label=label,
+        label=label if sure else leaf.label,
         certified=True if sure else None,
     )
 

@@ -43,7 +43,7 @@ def test_a_seeded_network_gives_the_row(rows):
     assert told.y == y[MISSING]
     assert (told.lower <= x[MISSING]).all()
     assert (x[MISSING] <= told.upper).all()
-    np.testing.assert_allclose(told.value, x[MISSING], atol=1e-3)
+    np.testing.assert_allclose(told.value, x[MISSING], atol=1e-9)
 
 
 @pytest.mark.parametrize(
