@@ -146,6 +146,8 @@ def bound(values: Values, name: str = "bound") -> str:
             axes.plot(sigmas, [row["accuracy"] for row in rows], "D--", linewidth=1,
                       color=COLOURS[2], label="accuracy of the model")  # fmt: skip
         axes.set_xscale("log")
+        axes.set_xticks(sigmas, [f"{sigma:g}" for sigma in sigmas])
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
         axes.set_ylim(-0.02, 1.03)
         axes.set_xlabel("noise multiplier of training")
         axes.set_ylabel("share")
