@@ -10,6 +10,7 @@ config      architecture and training
 batches     rows gathered while the device computes
 placement   several devices
 steps       the compiled steps of an epoch
+saving      a trained reconstructor as one .safetensors file
 trainer     training with checkpoints, and the trained reconstructor
 """
 

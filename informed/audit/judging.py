@@ -16,6 +16,7 @@ from skimage.metrics import structural_similarity
 from informed import metrics
 from informed.audit.subject import Subject
 from informed.audit.trials import Trial
+from reconn import perceptual
 from shadow.data import Examples
 
 EXACT = 1e-6  # MSE of values in [0, 1]
@@ -158,8 +159,8 @@ def judge(
       found: guesses at the same targets.
 
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; ssim; labels_right; success, exact, certified,
-      certified_wrong; tpr, at one false positive in a hundred.
+      mse_median over finished ones; ssim; lpips; labels_right; success, exact,
+      certified, certified_wrong; tpr, at one false positive in a hundred.
     """
     about = {
         "name": trial.name,
@@ -187,6 +188,7 @@ def judge(
         "mse_mean": float(each[done].mean()) if done.any() else None,
         "mse_median": _finite(np.median(each)) if count else None,
         "ssim": ssim(truth.images[:count][done], trial.images[done]),
+        "lpips": lpips(truth.images[:count], trial.images, done),
         "labels_right": None
         if labels is None
         else int((labels == truth.labels[:count]).sum()),
@@ -206,6 +208,7 @@ _MEASURED = (
     "mse_mean",
     "mse_median",
     "ssim",
+    "lpips",
     "labels_right",
     "success",
     "exact",
@@ -238,11 +241,10 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
 
 def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
     """Mean structural similarity; None for tables and pictures under three pixels."""
-    height, width = truth.shape[1:3]
-    window = min(7, height, width)
-    window -= 1 - window % 2
-    if window < _SMALLEST_WINDOW or not len(truth):
+    if not _pictured(truth) or not len(truth):
         return None
+    window = min(7, *truth.shape[1:3])
+    window -= 1 - window % 2
     values = [
         structural_similarity(
             t, np.clip(g, 0, 1), data_range=1.0, channel_axis=-1, win_size=window
@@ -250,6 +252,24 @@ def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
         for t, g in zip(truth, guesses, strict=True)
     ]
     return float(np.mean(values))
+
+
+def lpips(truth: np.ndarray, guesses: np.ndarray, done: np.ndarray) -> float | None:
+    """Mean perceptual distance of what is done; 0: looks the same.
+
+    None where `ssim` is, for pictures of other than 1 or 3 channels, and where the
+    extra "lpips" isn't installed.
+    """
+    if not _pictured(truth) or not done.any() or not perceptual.available(truth.shape):
+        return None
+    shown = np.clip(np.where(done[:, None, None, None], guesses, truth), 0, 1)
+    distances = metrics.lpips(truth.astype(np.float32), shown.astype(np.float32))
+    return float(distances[done].mean())
+
+
+def _pictured(images: np.ndarray) -> bool:
+    """Whether these are pictures: larger than one pixel and its neighbours."""
+    return min(images.shape[1:3]) >= _SMALLEST_WINDOW
 
 
 def _finite(value: Any) -> float | None:

@@ -53,12 +53,13 @@ def invert(
     record: int,
     seed: int = 0,
     label: str | None = None,
+    data_dir: str | None = None,
     version: str | None = None,
 ) -> Found:
     """Invert the training of a released model for one of its records.
 
     Args:
-      train, source, label, version: as for `informed.audit`; all of `source` was
+      train, source, label, data_dir, version: as for `informed.audit`; all of it was
         trained on, in this order.
       release: a file of weights; see `weights.read`.
       record: the position of the record that the adversary isn't told.
@@ -66,7 +67,7 @@ def invert(
     Raises: ValueError: the release isn't what training gives.
     """
     contract = load_contract(train, version=version)
-    examples, table = load(source, label=label)
+    examples, table = load(source, label=label, data_dir=data_dir)
     checks.within("record", record, 0, len(examples))
     others = np.delete(np.arange(len(examples)), record)
     own = np.array([record])

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from informed.audit import AuditConfig, Document, auditing
+import numpy as np
+
+from informed.audit import AuditConfig, Document, auditing, release
 from informed.report import words, workdir
 from shadow import files
 
@@ -88,6 +90,21 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check", action="store_true", help="the pre-flight alone: seconds to minutes"
     )
+    shipped = parser.add_argument_group(
+        "one record of a model that was shipped, instead of models that are trained"
+    )
+    shipped.add_argument(
+        "--release",
+        metavar="FILE",
+        help="its weights: .npz, .safetensors or a folder of Orbax; all of the data was"
+        " trained on",
+    )
+    shipped.add_argument(
+        "--record", type=int, help="position of the record that nobody is told"
+    )
+    shipped.add_argument(
+        "--train_seed", type=int, default=0, help="the seed, or the key, of training"
+    )
     parser.add_argument(
         "--out",
         action="append",
@@ -144,6 +161,9 @@ def _audit(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"Expected --out to end in .html, .json or .csv, got {out!r}."
             )
+    if arguments.release is not None:
+        _shipped(arguments)
+        return
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
@@ -175,6 +195,44 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(sentence)
     for out in arguments.out:
         print(f"{'written':<12}{out}")
+
+
+def _shipped(arguments: argparse.Namespace) -> None:
+    """One record of a released model.
+
+    Raises: ValueError: no record is named, or a page is asked for.
+    """
+    if arguments.record is None:
+        raise ValueError("Expected --record, the position of a record in the data.")
+    if arguments.out or arguments.check:
+        raise ValueError("Expected no --out and no --check with --release.")
+    found = release.invert(
+        arguments.train,
+        arguments.data,
+        arguments.release,
+        record=arguments.record,
+        seed=arguments.train_seed,
+        label=arguments.label,
+        data_dir=arguments.data_dir,
+    )
+    certified = bool(np.asarray(found.guess.certified)[0])
+    if arguments.json:
+        values = {
+            "record": arguments.record,
+            "apart": found.apart,
+            "mse": found.mse,
+            "certified": certified,
+            "without_release_mse": found.without_release_mse,
+        }
+        print(json.dumps(values))
+        return
+    known = "knows" if certified else "does not know"
+    print(
+        f"Training again gives the release, to {found.apart:.1e} of its length.\n"
+        f"Record {arguments.record} is read out of it with an MSE of {found.mse:.2g};"
+        f" the nearest other record is at {found.without_release_mse:.2g}.\n"
+        f"Who reads it out {known} that this is the record (certificate)."
+    )
 
 
 def _again(arguments: argparse.Namespace) -> str:
@@ -217,6 +275,7 @@ def table(values: Mapping[str, Any]) -> str:
         "certified",
         "MSE",
         "SSIM",
+        "LPIPS",
         "labels",
         "TPR 1 %",
         "trainings",
@@ -237,6 +296,7 @@ def table(values: Mapping[str, Any]) -> str:
                 "-" if row["certified"] is None else str(row["certified"]),
                 words.number(row["mse_median"]),
                 words.number(row["ssim"]),
+                words.number(row.get("lpips")),
                 "-" if right is None else f"{right} of {row['targets']}",
                 words.percent(row["tpr"]),
                 words.number(row["trainings"]),

@@ -5,10 +5,12 @@ MSE per pixel; LPIPS; the nearest-neighbour oracle and the order statistics of F
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import jax
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Array, Float, Float32, Int
 
 from dp import rates
 from reconn import perceptual
@@ -47,12 +49,18 @@ def lpips(
 
     Raises: ImportError: the extra "lpips" isn't installed.
     """
-    distance = jax.jit(perceptual.load())
+    distance = _distance()
     parts = [
         np.asarray(distance(targets[i : i + _AT_ONCE], guesses[i : i + _AT_ONCE]))
         for i in range(0, len(targets), _AT_ONCE)
     ]
     return np.concatenate(parts).astype(np.float64)
+
+
+@functools.cache
+def _distance() -> Callable[..., Array]:
+    """Loaded and compiled once."""
+    return jax.jit(perceptual.load())
 
 
 def refuse_leaks(

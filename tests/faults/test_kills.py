@@ -1,6 +1,6 @@
 """Real workers, killed by kill -9 at random moments, with nobody who coordinates.
 
-The long form in a folder kills 20 times, or as often as the environment variable KILLS
+The long form in a folder kills 12 times, or as often as the environment variable KILLS
 says; that in a bucket a fourth as often.
 """
 
@@ -18,7 +18,7 @@ import shadow
 from shadow import places, victims
 from tests.faults import stores
 
-KILLS = int(os.environ.get("KILLS", "20"))
+KILLS = int(os.environ.get("KILLS", "12"))
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["shadow", "tests.faults.stores"])
 

@@ -171,7 +171,7 @@ def test_matrix_free(parts, monkeypatch):
 
 @pytest.mark.slow
 def test_another_attacks_guess_is_the_first_start(parts):
-    """Hybrid: begun at the truth, nothing is left to do."""
+    """Hybrid: begun at the truth, nothing is left to do but to check."""
     targets = parts.test.take(slice(0, 1))
 
     class Oracle:
@@ -185,9 +185,9 @@ def test_another_attacks_guess_is_the_first_start(parts):
     guided = TrainingInversion(config=patience, guess=Oracle())
     found = invert(factory, parts, targets, using=guided, labels=targets.labels)
     assert found.certified.all()
-    alone = dataclasses.replace(guided, guess=None)
-    found = invert(factory, parts, targets, using=alone, labels=targets.labels)
-    assert not found.certified.any()
+    unguided = dataclasses.replace(guided, guess=None)
+    alone = invert(factory, parts, targets, using=unguided, labels=targets.labels)
+    assert found.trainings[0] < alone.trainings[0] / 2
 
 
 def test_several_unknown_points(parts):
@@ -301,7 +301,8 @@ def test_an_initialisation_that_is_not_told(parts):
     """Nothing is to be had, and the attack expects nothing."""
     targets = parts.test.take(slice(0, 2))
     factory = make(parts, epochs=20, initialisation="random")
-    found = invert(factory, parts, targets, labels=targets.labels)
+    using = TrainingInversion(config=InversionConfig(draws=12))
+    found = invert(factory, parts, targets, using=using, labels=targets.labels)
     assert not found.certified.any()
     assert informed.mse(targets.images, found.images).min() > 5e-3
     assert (found.expected_mse > 5e-3).all()

@@ -93,12 +93,3 @@ def test_weights_of_another_victim_are_refused(rng):
     )
     with pytest.raises(ValueError, match=r"3 features.*\(4,\)"):
         standardiser(np.zeros((1, 4), np.float32))
-
-
-def test_save_and_load(rng, tmp_path):
-    weights = rng.normal(size=(9, 3)).astype(np.float32)
-    standardiser = features.fit(models(weights), EVERYTHING, num_models=9, clip=1.5)
-    standardiser.save(tmp_path / "s.npz")
-    loaded = features.Standardiser.load(tmp_path / "s.npz")
-    np.testing.assert_array_equal(loaded(weights), standardiser(weights))
-    assert np.abs(loaded(weights * 9)).max() == 1.5

@@ -8,7 +8,13 @@ import pytest
 import reconn
 from reconn import trainer
 from reconn.config import OPTIMISERS, SCHEDULES, ReconnConfig
-from shadow import ConfigurationMismatchError, ShadowModels, devices, publish
+from shadow import (
+    ConfigurationMismatchError,
+    ShadowModels,
+    devices,
+    publish,
+    safetensors,
+)
 
 SHAPE = (4, 4, 1)
 
@@ -214,9 +220,28 @@ def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
     with pytest.raises(ConfigurationMismatchError, match=r"reconn.epochs: 12 there"):
         reconn.load(tmp_path, config(epochs=20), SHAPE)
     reconn.load(tmp_path, config(), SHAPE)
-    shutil.rmtree(tmp_path / "checkpoints")
-    with pytest.raises(FileNotFoundError, match="0 of 12 epochs"):
+    (tmp_path / "reconstructor.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="is not finished"):
         reconn.load(tmp_path, config(), SHAPE)
+
+
+def test_the_file_of_a_finished_one_is_all_that_it_takes(planted, key, tmp_path):
+    """Without checkpoints; clipped as it was; arrays under their names."""
+    trained = reconn.train(
+        planted, config(clip=1.5), key=key, workdir=tmp_path, progress=False
+    )
+    shutil.rmtree(tmp_path / "checkpoints")
+    loaded = reconn.load(tmp_path, config(clip=1.5), SHAPE)
+    far = publish(9 * planted.weights)
+    np.testing.assert_array_equal(loaded(far), trained(far))
+    assert np.abs(loaded.standardiser(far.values)).max() == 1.5
+    arrays = safetensors.read(tmp_path / "reconstructor.safetensors")
+    np.testing.assert_array_equal(
+        arrays["standardiser/mean"], trained.standardiser.mean
+    )
+    for module, values in trained.model.params.items():
+        for name, value in values.items():
+            np.testing.assert_array_equal(arrays[f"network/{module}/{name}"], value)
 
 
 @pytest.mark.parametrize(

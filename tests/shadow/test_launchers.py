@@ -78,9 +78,16 @@ def cluster():
     ray = tasks.module()
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster()
-    cluster.add_node(num_cpus=1, include_dashboard=False)
-    cluster.add_node(num_cpus=1)
+    for attempt in range(3):  # a node that isn't up in 30 s is given up by Ray
+        cluster = Cluster()
+        try:
+            cluster.add_node(num_cpus=1, include_dashboard=False)
+            cluster.add_node(num_cpus=1)
+            break
+        except Exception:
+            cluster.shutdown()
+            if attempt == 2:
+                raise
     ray.init(address=cluster.address, log_to_driver=False)
     yield cluster
     ray.shutdown()

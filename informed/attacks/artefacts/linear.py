@@ -160,8 +160,8 @@ def read(leaf: Leaf) -> list[Finding]:
     left = [each for each in tried if each.certified is None]
     if left:
         return left[:1]
-    solution = cases[0][0]
-    return [_refuted() if len(cases) <= _MOST_LABELS else _estimated(solution.row)]
+    every = failure is None and len(cases) <= _MOST_LABELS
+    return [_refuted() if every else _estimated(cases[0][0].row)]
 
 
 def _confirmed(leaf: Leaf, row: np.ndarray) -> Finding | None:
@@ -201,8 +201,10 @@ def _cases(
         if problem.label is not None:
             options = [each for each in options if each == problem.label]
         cases += [(solution, problem, each) for each in options]
-        cases.sort(key=lambda case: case[2] != _label(leaf, case[1], case[0]))
-    return cases
+    # What a solution tells itself goes first.
+    return sorted(
+        cases, key=lambda case: bool(np.any(case[2] != _label(leaf, case[1], case[0])))
+    )
 
 
 def _searched(
@@ -228,7 +230,7 @@ def _searched(
     starts: list[tuple[float, int, np.ndarray, Any]] = []
     for _, _, label in cases[:_MOST_LABELS]:
         for start in (
-            known[labels == label].mean(axis=0),
+            known[(labels == label) | ~(labels == label).any()].mean(axis=0),
             np.clip(solution.row, low, high),
         ):
             off = refits.difference(leaf, _FIELDS, start, label)

@@ -214,7 +214,7 @@ def minimise(
     value = runs(u[None])[0]
     slopes = np.zeros((len(u), len(aim))) if slopes is None else slopes
     deviations = np.ones(len(aim))
-    nearest, least = (u, value), _distance(value, aim)
+    nearest, least = (u, value), distance_to(value, aim)
     stalled, mark, heats = 0, least, 0
     for _ in range(config.rounds):
         if explained(value - aim):
@@ -248,12 +248,12 @@ def minimise(
         if not heated:  # else it leaves, whatever the distance
             candidates = np.concatenate([u[None], candidates])
             outputs = np.concatenate([value[None], outputs])
-        away = _squares((outputs - aim) / deviations)
-        within = np.mean(_squares((values - centre) / deviations))
+        away = squares((outputs - aim) / deviations)
+        within = np.mean(squares((values - centre) / deviations))
         best = int(np.argmin(away))
         stays = not heated and not best
         u, value = candidates[best], outputs[best]
-        distance = _distance(value, aim)
+        distance = distance_to(value, aim)
         if distance < least:
             nearest, least = (u, value), distance
         if not within:  # the cloud is smaller than the rounding of its points
@@ -268,12 +268,12 @@ def minimise(
     return Found(u=u, value=value, slopes=slopes, deviations=deviations)
 
 
-def _distance(value: np.ndarray, aim: np.ndarray) -> float:
+def distance_to(value: np.ndarray, aim: np.ndarray) -> float:
     """Infinite where the value isn't finite."""
-    return float(np.sqrt(_squares((value - aim)[None])[0]))
+    return float(np.sqrt(squares((value - aim)[None])[0]))
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
+def squares(rows: np.ndarray) -> np.ndarray:
     """Squared lengths; infinite where a value isn't finite."""
     squares = np.einsum("ij,ij->i", rows, rows)
     return np.where(np.isfinite(squares), squares, np.inf)

@@ -6,7 +6,7 @@ from informed.attacks.inversion import coordinates
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-REVISION = 4  # of the attack; see `shadow.records`
+REVISION = 5  # of the attack; see `shadow.records`
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",
@@ -32,7 +32,7 @@ class InversionConfig:
       coordinates: "components" or "pixels".
       stages: numbers of components of the stages before the last; the last stage has
         all of them. Those that are not fewer than the pixels are left out.
-      steps: Gauss-Newton steps per stage, at most.
+      steps: Jacobians per stage, at most; each serves for as many steps as it helps.
       label_components: of the linearised ranking of candidate labels.
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many

@@ -3,8 +3,9 @@
 Three habits suit a function that is a whole training run:
 
 - All dampings of a step are evaluated at once, as one batch of runs.
-- Broyden's update keeps the Jacobian useful after a step. A new one is asked for only
-  when the old one no longer helps.
+- Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
+  dozens of steps, so it is asked for only when a step with the old one gains less than
+  a new one did for its price.
 - The Jacobian may be approximate, or known only on a subspace: steps are judged by the
   function itself.
 
@@ -19,7 +20,9 @@ import numpy as np
 from jaxtyping import Float
 
 DAMPINGS = 10.0 ** np.arange(-7, 3)
-_USEFUL = 2.0  # a step must divide the cost by this, or the Jacobian is made anew
+_COLUMNS = 12.0  # of a Jacobian cost as much as a step with all its dampings
+_LEAST_GAIN = 1.05  # of a step; with less the Jacobian is made anew
+_MOST_STEPS = 30  # with one Jacobian
 _SMALLEST_STEP = 1e-9  # of u; shorter ones don't change float32 images
 
 
@@ -74,7 +77,7 @@ def minimise(
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
       start: where to begin.
-      steps: at most.
+      steps: with a new Jacobian, at most; each of them may be followed by cheap ones.
       enough: a cost that needs no further step.
       give_up: ends when a step with a new Jacobian divides the cost by less than this.
       reach: points with a larger |u| than this, or than the start's, are drawn in.
@@ -86,10 +89,8 @@ def minimise(
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
     farthest = max(reach, np.linalg.norm(here.u))
-    fresh = True
-    for _ in range(steps):
-        if here.cost <= enough:
-            break
+    taken, made, useful = 0, 1, _LEAST_GAIN
+    while here.cost > enough:
         us = here.u + known.moves(here, prior)
         lengths = np.linalg.norm(us, axis=1, keepdims=True)
         # Farther ones are drawn in, not dropped: batches keep their size.
@@ -100,12 +101,16 @@ def minimise(
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
             here = settle(best)
-        if gain < _USEFUL:
-            if fresh and gain < give_up:
+        if not taken:
+            if not gain >= give_up:  # NaN where training diverges
                 break
-            known, fresh = Slopes(linearise(here.u)), True
-        else:
-            fresh = False
+            price = 1 + len(known.directions) / _COLUMNS
+            useful = max(gain ** (1 / price), _LEAST_GAIN)
+        taken += 1
+        if gain < useful or taken == _MOST_STEPS:
+            if made == steps:
+                break
+            known, taken, made = Slopes(linearise(here.u)), 0, made + 1
     return here, known
 
 

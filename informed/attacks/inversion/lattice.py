@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from informed.attacks.inversion.clouds import Found, Function
+from informed.attacks.inversion.clouds import Found, Function, distance_to, squares
 
 _LEAST_SHARE = 1e-3  # of the median square, added to every output's
 _DIGITS = 6  # of coordinates, to know a centre again
@@ -48,7 +48,7 @@ def search(
     Returns: `found`, or what is nearer.
     """
     u, value = found.u, found.value
-    nearest, least = (u, value), _distance(value - aim)
+    nearest, least = (u, value), distance_to(value, aim)
     visited: set[bytes] = set()
     for _ in range(rounds):
         if explained(value - aim):
@@ -58,7 +58,7 @@ def search(
         there = np.atleast_1d(np.isfinite(outputs).all(axis=1))
         if not there[0]:
             break
-        u, value, visited = beside[0], outputs[0], visited | {_key(beside[0])}
+        u, value, visited = beside[0], outputs[0], {*visited, _key(beside[0])}
         beside, outputs = beside[there], outputs[there]
         moves, changes = beside[1:] - u, outputs[1:] - value
         deviations = _not_additive(moves, changes)
@@ -69,11 +69,11 @@ def search(
             together = np.array([u + moves[list(each)].sum(axis=0) for each in sets])
             beside = np.concatenate([beside, together])
             outputs = np.concatenate([outputs, runs(together)])
-        away = _squares((outputs - aim) / deviations)
+        away = squares((outputs - aim) / deviations)
         fresh = [_key(each) not in visited for each in beside]
         away = np.where(fresh, away, np.inf)
         best = int(np.argmin(away))
-        plain = np.sqrt(_squares(outputs - aim))
+        plain = np.sqrt(squares(outputs - aim))
         closest = int(np.argmin(plain))
         if plain[closest] < least:
             nearest, least = (beside[closest], outputs[closest]), plain[closest]
@@ -138,20 +138,10 @@ def _not_additive(
     if not pairs:
         return np.ones(changes.shape[1])
     left, right = np.array(pairs).T
-    squares = np.mean((changes[left] + changes[right]) ** 2, axis=0)
-    squares += _LEAST_SHARE * np.median(squares)
-    return np.sqrt(np.maximum(squares, np.finfo(np.float64).tiny))
+    apart = np.mean((changes[left] + changes[right]) ** 2, axis=0)
+    apart += _LEAST_SHARE * np.median(apart)
+    return np.sqrt(np.maximum(apart, np.finfo(np.float64).tiny))
 
 
 def _key(u: np.ndarray) -> bytes:
     return np.round(u, _DIGITS).tobytes()
-
-
-def _distance(residual: np.ndarray) -> float:
-    return float(np.sqrt(_squares(residual[None])[0]))
-
-
-def _squares(rows: np.ndarray) -> np.ndarray:
-    """Squared lengths; infinite where a value isn't finite."""
-    squares = np.einsum("ij,ij->i", rows, rows)
-    return np.where(np.isfinite(squares), squares, np.inf)

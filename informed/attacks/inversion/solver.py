@@ -40,6 +40,7 @@ _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
 _ON_LEVEL = 1e-9  # what passing through coordinates leaves of being there
 _LAST_STAGE = 2  # times `steps`
+_SEVERAL = (1.02, 4)  # (give_up, times `steps`) of the last stage, several points
 _MARGIN = 4.0  # errors scatter around what is expected, and noise is seldom independent
 _TOUCHED = 1e-6  # a weight that training moved by more has seen its pixel lit
 _LIT = 0.1  # where a pixel that is certainly lit starts, at least
@@ -200,25 +201,30 @@ class Solver:
         exact = published.deviations is None
         enough = _FLOOR_FACTOR * len(published.theta) if exact else 0.0
         known = None if lit else self._known(noise, start)
-        give_up, times = _PATIENT if start.patient else _QUICK
+        # With several points at once another start is worse than more steps.
+        several = len(labels) > 1
+        give_up, times = _PATIENT if start.patient or several else _QUICK
         slopes: gauss_newton.Slopes | None = None
         size = len(self.coordinates)
         for components in [m for m in self.config.stages if m < size] + [size]:
             # Far from the truth, what is not yet explained hides in all weights alike.
-            weighting = noise if components == size else noise.levelled()
+            last = components == size
+            weighting = noise if last else noise.levelled()
+            if last:
+                give_up, times = _SEVERAL if several else (give_up, _LAST_STAGE)
             u, slopes = self._minimise(
                 published,
                 space,
                 weighting,
                 u,
                 components,
-                steps=self.config.steps * (times if components < size else _LAST_STAGE),
+                steps=self.config.steps * times,
                 enough=enough,
                 give_up=give_up,
                 reach=_REACH * np.sqrt(len(labels) * components),
                 prior=0.0 if exact else 1.0,
                 slopes=known if slopes is None else None,
-                last=components == size,
+                last=last,
             )
         assert slopes is not None
         return self._candidate(published, space, u, noise, slopes)
@@ -241,9 +247,9 @@ class Solver:
 
         def beside(u: np.ndarray) -> np.ndarray:
             assert count is not None
-            on_levels = levels.nearest(space.images(u), count)
-            beside = levels.neighbours(on_levels, count)
-            return space.of_each(np.concatenate([on_levels[None], beside]))
+            here = levels.nearest(space.images(u), count)
+            moved = levels.neighbours(here, count)
+            return space.of_each(np.concatenate([here[None], moved]))
 
         def explained(residual: np.ndarray) -> bool:
             squared = np.sum(noise.whiten(residual) ** 2)

@@ -33,6 +33,7 @@ def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
     row = judging.judge(trial(truth.images), truth, pool, found)
     assert row["success"]["successes"] == row["exact"]["successes"] == 10
     assert row["ssim"] == pytest.approx(1)
+    assert row["lpips"] == pytest.approx(0, abs=1e-6)
     assert row["tpr"] == 1
     nearest = next(b for b in found if b.name == "nearest public record")
     row = judging.judge(trial(nearest.images), truth, pool, found)
@@ -41,6 +42,7 @@ def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
     row = judging.judge(trial(mean), truth, pool, found)
     assert row["success"]["successes"] == 0
     assert row["tpr"] < 0.5
+    assert row["lpips"] > 0.01
 
 
 def test_what_is_not_finished_counts_as_not_found(truth, pool):
@@ -211,3 +213,15 @@ def test_probabilities_and_logits_mean_the_same(rng):
         membership.log_probabilities(logits),
         atol=1e-6,
     )
+
+
+def test_tables_and_odd_pictures_have_no_perceptual_distance(rng):
+    for shape in ((4, 1, 9, 1), (4, 8, 8, 2)):
+        images = rng.random(shape, dtype=np.float32)
+        assert judging.lpips(images, images, np.ones(4, bool)) is None
+    images = rng.random((4, 8, 8, 1), dtype=np.float32)
+    unfinished = images.copy()
+    unfinished[2:] = np.nan
+    halves = judging.lpips(images, unfinished, np.array([True, True, False, False]))
+    assert halves == pytest.approx(0, abs=1e-6)
+    assert judging.lpips(images, unfinished, np.zeros(4, bool)) is None

@@ -1,11 +1,18 @@
 """A model that was shipped, read from a file; one of its records is read out of it."""
 
+import inspect
+import json
+import re
+import textwrap
+
 import jax
 import numpy as np
 import pytest
 
 import shadow
-from informed.audit import release, weights
+from informed import cli
+from informed.audit import release
+from shadow import safetensors
 
 
 def ordered(images, labels, key):
@@ -26,7 +33,7 @@ def trained(digits, tmp_path):
     few = digits.take(np.arange(300))
     theta = ordered(few.images, few.labels, jax.random.key(3))
     file = tmp_path / "model.safetensors"
-    weights.write_safetensors(file, {"_orig_mod.w": np.asarray(theta["w"])})
+    safetensors.write(file, {"_orig_mod.w": np.asarray(theta["w"])})
     return few, file
 
 
@@ -47,3 +54,28 @@ def test_another_training_is_noticed(trained):
     other = shadow.Examples(images=few.images[:, :4], labels=few.labels, num_classes=10)
     with pytest.raises(ValueError, match=r"differ in w \(320, 10\)|differ in w"):
         release.invert(ordered, other, file, record=1, seed=3, version="1")
+
+
+def test_command_line(trained, tmp_path, capsys):
+    few, file = trained
+    np.savez(tmp_path / "mine.npz", images=few.images, labels=few.labels)
+    (tmp_path / "mine.py").write_text(
+        "import jax\n" + textwrap.dedent(inspect.getsource(ordered))
+    )
+    line = ["audit", f"{tmp_path}/mine.py:ordered", f"--data={tmp_path}/mine.npz"]
+    line += [f"--release={file}", "--train_seed=3"]
+    cli.main([*line, "--record=11", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["certified"]
+    assert found["mse"] < 1e-10 < found["without_release_mse"]
+    cli.main([*line, "--record=11"])
+    assert "knows that this is the record" in capsys.readouterr().out
+    for more, message in (
+        ([], "Expected --record"),
+        (["--record=1", "--check"], "no --check"),
+        (["--record=300"], r"record in \[0, 300\), got 300"),
+        (["--record=1", "--train_seed=4"], "away from the release"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main([*line, *more])
+        assert re.search(message, capsys.readouterr().err)

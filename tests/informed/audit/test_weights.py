@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from informed.audit import weights
+from shadow import safetensors
 
 KINDS = st.sampled_from([np.float64, np.float32, np.float16, np.int64, np.uint8])
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
@@ -24,7 +25,7 @@ ARRAYS = KINDS.flatmap(lambda kind: arrays.arrays(kind, SHAPES))
 @given(st.dictionaries(NAMES, ARRAYS, max_size=4))
 def test_what_is_written_is_read(tmp_path_factory, tensors):
     file = tmp_path_factory.mktemp("w") / "a.safetensors"
-    weights.write_safetensors(file, tensors)
+    safetensors.write(file, tensors)
     found = weights.read(file)
     assert list(found) == list(tensors)
     for name, values in tensors.items():
@@ -53,8 +54,18 @@ def test_a_file_as_the_format_describes_it(tmp_path):
 @pytest.mark.parametrize("cut", [4, 20, -1])
 def test_a_damaged_file_is_refused(tmp_path, cut):
     file = tmp_path / "m.safetensors"
-    weights.write_safetensors(file, {"w": np.ones(5)})
+    safetensors.write(file, {"w": np.ones(5)})
     file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"whole \.safetensors file"):
+        weights.read(file)
+
+
+@pytest.mark.parametrize(
+    "header", ["[]", "{", '{"w": 1}', '{"w": {"dtype": "F32", "shape": "x"}}']
+)
+def test_a_header_that_makes_no_sense_is_refused(tmp_path, header):
+    file = tmp_path / "m.safetensors"
+    file.write_bytes(struct.pack("<Q", len(header)) + header.encode())
     with pytest.raises(ValueError, match=r"whole \.safetensors file"):
         weights.read(file)
 

@@ -1,0 +1,92 @@
+"""Arrays in .safetensors files, which never run code when they are read.
+
+The format is plain: the length of a header, the header as JSON, the numbers. bfloat16
+is NumPy's by ml_dtypes, which the format's own library doesn't give to NumPy.
+Source: https://github.com/huggingface/safetensors, format.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from shadow import files
+
+_TYPES: dict[str, Any] = {
+    "F64": np.float64,
+    "F32": np.float32,
+    "F16": np.float16,
+    "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64,
+    "I32": np.int32,
+    "I16": np.int16,
+    "I8": np.int8,
+    "U8": np.uint8,
+    "BOOL": np.bool_,
+}
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
+_LONGEST = 100 << 20  # bytes of a header, as the format has it
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a .safetensors file.
+
+    Raises: ValueError: it isn't one, or is damaged.
+    """
+    content = path.read_bytes()
+    wrong = ValueError(f"Expected {path} to be a whole .safetensors file; it isn't.")
+    if len(content) < 8:
+        raise wrong
+    (length,) = struct.unpack("<Q", content[:8])
+    if length > min(_LONGEST, len(content) - 8):
+        raise wrong
+    entries: list[tuple[str, str, tuple[int, ...], int, int]] = []
+    try:
+        header = json.loads(content[8 : 8 + length])
+        header.pop("__metadata__", None)
+        for name, about in header.items():
+            start, stop = map(int, about["data_offsets"])
+            shape = tuple(map(int, about["shape"]))
+            entries.append((name, about["dtype"], shape, start, stop))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise wrong from error
+    data, found = content[8 + length :], {}
+    for name, kind, shape, start, stop in entries:
+        if kind not in _TYPES:
+            raise ValueError(f"{path}: {name} is of the unknown type {kind}.")
+        dtype = np.dtype(_TYPES[kind])
+        size = math.prod(shape) * dtype.itemsize
+        if not 0 <= start <= stop <= len(data) or stop - start != size:
+            raise wrong
+        found[name] = np.frombuffer(data[start:stop], dtype).reshape(shape)
+    return found
+
+
+def write(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays of numbers, in one step.
+
+    Raises: ValueError: an array of another type.
+    """
+    header: dict[str, Any] = {}
+    pieces, start = [], 0
+    for name, values in arrays.items():
+        array = np.ascontiguousarray(values)
+        if array.dtype not in _NAMES:
+            raise ValueError(f"Expected {name} to hold numbers, got {array.dtype}.")
+        content = array.tobytes()
+        header[name] = {
+            "dtype": _NAMES[array.dtype],
+            "shape": list(np.shape(values)),
+            "data_offsets": [start, start + len(content)],
+        }
+        pieces.append(content)
+        start += len(content)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with files.replacing(path) as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(pieces))
