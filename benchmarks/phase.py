@@ -45,16 +45,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None, help="a file of JSON lines")
     arguments = parser.parse_args()
     devices.one_a_core()
-    done = resumed.lines(arguments.out, {"seed": arguments.seed})
-    there = {(line["width"], line["unknown"], line["form"]) for line in done}
-    for width, unknown, form in itertools.product(WIDTHS, UNKNOWN, FORMS):
-        if (width, unknown, form) in there:
+    done = {
+        (line["width"], line["unknown"], line["form"]): line
+        for line in resumed.lines(arguments.out, {"seed": arguments.seed})
+    }
+    for which in itertools.product(WIDTHS, UNKNOWN, FORMS):
+        run = which[1] <= arguments.largest
+        if which in done and (done[which]["exact"] is not None or not run):
             continue
-        line = cell(arguments.seed, width, unknown, form, unknown <= arguments.largest)
-        done.append(line)
+        line = done[which] = cell(arguments.seed, *which, run)
         resumed.append(arguments.out, line)
         print(json.dumps(line), flush=True)
-    measured = [line for line in done if line["exact"] is not None]
+    measured = [line for line in done.values() if line["exact"] is not None]
     right = sum(line["predicted"] == (line["exact"] == 1) for line in measured)
     print(json.dumps({"cells": len(measured), "predicted_rightly": right}))
 

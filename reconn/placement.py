@@ -12,11 +12,13 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from orbax.checkpoint import multihost
 
 from shadow import checks
 
 _SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
 _AXIS = "devices"
+_PATIENCE = 3600  # seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,16 @@ class Placement:
     def several_processes(self) -> bool:
         """Whether some of the devices are another process's."""
         return len({device.process_index for device in self.devices}) > 1
+
+    def meet(self, place: str) -> None:
+        """Wait here for the other processes, up to an hour.
+
+        What computes together on CPUs gives up after 30 seconds, and reading a data
+        set doesn't take equally long everywhere.
+        """
+        if self.several_processes:
+            meeting = multihost.get_barrier_sync_fn()
+            meeting(key=place, timeout_ms=1000 * _PATIENCE)
 
     def tree(self, values: Any) -> Any:
         """The arrays, placed: large ones divided along their longest side that fits."""

@@ -296,6 +296,7 @@ def _train_network(
     validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
 
     state, history = run.start(), list[dict[str, Any]]()
+    placement.meet("reconn")
     with _checkpoints(workdir) as manager:
         if manager.latest_step() is not None:
             state, history = _restore(manager, state)

@@ -46,6 +46,7 @@ def test_the_member_is_named_every_time(attack, count, digits):
     assert game(attack, digits, count=count).all()
 
 
+@pytest.mark.slow
 def test_an_unknown_initialisation_hides_membership(digits):
     """40 coins: far from always right (Appendix A of the paper)."""
     right = game(

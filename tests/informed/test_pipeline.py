@@ -289,7 +289,9 @@ def test_private_training_through_the_line(tmp_path, capsys):
     assert results["reconn_mse"] > 0.5 * results["nn_oracle_mse"]
 
 
-@pytest.mark.parametrize("shuffling", ["known", "unknown"])
+@pytest.mark.parametrize(
+    "shuffling", ["known", pytest.param("unknown", marks=pytest.mark.slow)]
+)
 def test_sampling_amplifies_only_while_it_is_secret(tmp_path, capsys, shuffling):
     """Against dp-accounting; whoever knows who was sampled faces plain noise."""
     private = (

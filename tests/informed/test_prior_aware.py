@@ -97,7 +97,7 @@ def test_a_prior_that_is_not_uniform_helps(rng):
     np.testing.assert_allclose(weighted - plain, np.tile(log_prior, (RUNS, 1)))
 
 
-@pytest.mark.parametrize("sampling", [1.0, 0.5])
+@pytest.mark.parametrize("sampling", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_trained_models_give_their_target_away_within_the_bound(digits, sampling):
     """Real training: near the bound where little noise is added, never above."""
     parts = shadow.split(digits, num_fixed=20, num_shadow=8, num_test=1, seed=0)

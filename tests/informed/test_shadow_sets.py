@@ -42,6 +42,7 @@ def rewrite(store, block, change):
     store.write_block(block, change(models.weights), models.images, models.labels)
 
 
+@pytest.mark.slow
 def test_a_store_in_a_bucket_is_made_and_attacked(made, bucket, tmp_path, capsys):
     address, workdir = f"{bucket}/digits", tmp_path / "run"
     arguments = [*ARGUMENTS, f"--workdir={workdir}", f"--shadow={address}", "--json"]

@@ -50,6 +50,7 @@ def test_an_unknown_version_is_not_prepared():
         shadow.load("mnist:9.9.9")
 
 
+@pytest.mark.slow
 def test_cifar100_shadows_for_cifar10():
     parts = shadow.split(
         shadow.load("cifar10"),

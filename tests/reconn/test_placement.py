@@ -11,6 +11,8 @@ import pytest
 import reconn
 from shadow import ShadowModels
 
+PATIENCE = 1500  # seconds, on a slow machine beside other tests
+
 PROGRAM = """
 import sys
 import jax, numpy as np
@@ -60,9 +62,8 @@ else:
 
 @pytest.mark.slow
 def test_four_devices_train_what_one_does(tmp_path):
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], check=True, timeout=300
-    )
+    program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    subprocess.run(program, check=True, timeout=PATIENCE)
 
 
 WORKER = """
@@ -113,7 +114,11 @@ def run_workers(folder, processes, *epochs):
         )
         for process in range(processes)
     ]
-    assert [worker.wait(timeout=300) for worker in running] == [0] * processes
+    try:
+        assert [worker.wait(PATIENCE) for worker in running] == [0] * processes
+    finally:
+        for worker in running:
+            worker.kill()
     return [np.load(folder / f"images-{process}.npy") for process in range(processes)]
 
 

