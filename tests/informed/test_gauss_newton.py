@@ -153,3 +153,26 @@ def test_krylov_at_a_stationary_point_stays():
         push=lambda v: v, pull=lambda r: r, slope=np.zeros(4), dimensions=3
     )
     np.testing.assert_array_equal(found.directions, np.zeros((1, 4)))
+
+
+@pytest.mark.parametrize("cost", [0.5, 1e3], ids=["no better", "better"])
+@pytest.mark.parametrize("near", range(0, 10, 3))
+@pytest.mark.parametrize("least", range(10))
+def test_the_best_damping_is_found_from_any_other(least, near, cost):
+    """As if all had been tried, none of them twice; long steps may diverge."""
+    tried = []
+
+    def residuals(us):
+        tried.extend(us[:, 0].astype(int))
+        values = np.sqrt(1 + np.abs(us - least))
+        return np.where(us < least - 3, np.nan, values)
+
+    us = np.arange(10.0)[:, None]
+    found, number = gauss_newton._least(residuals, us, 0.0, near, cost)
+    assert number == least
+    assert found.cost == pytest.approx(1)
+    assert len(tried) == len(set(tried))
+    if cost < 1:
+        assert len(tried) == 10
+    elif near == least:
+        assert len(tried) <= 2 * gauss_newton.AT_ONCE

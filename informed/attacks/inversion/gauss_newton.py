@@ -2,7 +2,8 @@
 
 Three habits suit a function that is a whole training run:
 
-- All dampings of a step are evaluated at once, as one batch of runs.
+- Several dampings of a step are evaluated at once, as one batch of runs: those around
+  the one that was best last, and others only where the best is at the edge of these.
 - Broyden's update keeps the Jacobian useful after a step. A new one costs as much as
   dozens of steps, so it is asked for only when a step with the old one gains less than
   a new one did for its price.
@@ -20,7 +21,8 @@ import numpy as np
 from jaxtyping import Float
 
 DAMPINGS = 10.0 ** np.arange(-7, 3)
-_COLUMNS = 12.0  # of a Jacobian cost as much as a step with all its dampings
+AT_ONCE = 4  # of them
+_COLUMNS = 12.0  # of a Jacobian cost as much as a step, if all dampings are tried
 _LEAST_GAIN = 1.05  # of a step; with less the Jacobian is made anew
 _MOST_STEPS = 30  # with one Jacobian
 _SMALLEST_STEP = 1e-9  # of u; shorter ones don't change float32 images
@@ -89,13 +91,13 @@ def minimise(
     here = start
     known = Slopes(linearise(here.u) if slopes is None else slopes)
     farthest = max(reach, np.linalg.norm(here.u))
-    taken, made, useful = 0, 1, _LEAST_GAIN
+    taken, made, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
     while here.cost > enough:
         us = here.u + known.moves(here, prior)
         lengths = np.linalg.norm(us, axis=1, keepdims=True)
-        # Farther ones are drawn in, not dropped: batches keep their size.
-        tried = evaluate(residuals, us / np.maximum(1, lengths / farthest), prior)
-        best = min(tried, key=lambda point: point.cost)
+        # Farther ones are drawn in, not dropped.
+        us /= np.maximum(1, lengths / farthest)
+        best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:
             moved = known.directions @ (best.u - here.u)
@@ -112,6 +114,37 @@ def minimise(
                 break
             known, taken, made = Slopes(linearise(here.u)), 0, made + 1
     return here, known
+
+
+def _least(
+    residuals: Callable[[np.ndarray], np.ndarray],
+    us: np.ndarray,
+    prior: float,
+    near: int,
+    cost: float,
+) -> tuple[Point, int]:
+    """The point of least cost among us, one for each damping, and its number.
+
+    Along the dampings costs fall and rise again. So a least one that isn't at the edge
+    of those that were tried is the least of all. Where none is below `cost`, all are
+    tried.
+    """
+    first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
+    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Point]()
+    while numbers:
+        tried |= zip(numbers, evaluate(residuals, us[numbers], prior), strict=True)
+        best = min(tried, key=lambda number: tried[number].cost)
+        below = list(range(max(min(tried) - AT_ONCE, 0), min(tried)))
+        above = list(range(max(tried) + 1, min(max(tried) + 1 + AT_ONCE, len(us))))
+        if not tried[best].cost < cost:
+            numbers = above or below
+        elif best == min(tried):
+            numbers = below
+        elif best == max(tried):
+            numbers = above
+        else:
+            break
+    return tried[best], best
 
 
 class Slopes:

@@ -24,7 +24,7 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
 
-_MANY = 4  # batches, beyond which larger ones are worth compiling
+_MANY = 10  # batches, beyond which larger ones are worth compiling
 Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 

@@ -34,7 +34,7 @@ from informed.threat import Knowledge
 from shadow.release import Release
 
 _LAST_DIGITS = 1e-6
-_ROUNDING_RUNS = len(gauss_newton.DAMPINGS) - 1  # together with z itself: one batch
+_ROUNDING_RUNS = 2 * gauss_newton.AT_ONCE - 1  # together with z itself: two batches
 _FLOOR_FACTOR = 2.0  # this near to the rounding noise no step helps any more
 _QUICK, _PATIENT = (1.3, 1), (1.1, 2)  # (give_up, times `steps`)
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
@@ -98,7 +98,7 @@ class Solver:
         draw_key, start_key = jax.random.split(key)
         self.config = config
         self.runs = runs or retraining_of(
-            knowledge, config, width=len(gauss_newton.DAMPINGS), key=draw_key
+            knowledge, config, width=gauss_newton.AT_ONCE, key=draw_key
         )
         assert knowledge.fixed is not None
         images, labels = knowledge.fixed.images, knowledge.fixed.labels
