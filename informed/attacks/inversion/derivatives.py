@@ -113,7 +113,6 @@ class Differentiated(Retraining):
             jnp.asarray(self.start),
             self._data,
             rank=self._rank,
-            tangents=self._block,
         )
 
     def slopes(

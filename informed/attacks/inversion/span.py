@@ -22,6 +22,10 @@ from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
 
+_TOGETHER = 56  # tangents on one device: half of MNIST's
+_BYTES = 1 << 30  # of them, at most
+_ARRAYS = 24  # as large as the coefficients, for each
+
 
 @jax.custom_jvp
 def _multiply(fixed: Array, images: Array, thin: Array) -> Array:
@@ -48,18 +52,20 @@ class Span:
         data: tuple[Array, Array],
         *,
         rank: int,
-        tangents: int,
     ) -> None:
         """Of gradient descent from theta_0 on D_-, which lies on all devices."""
         victim, training = algorithm.victim, algorithm.training
         assert victim.first is not None
         first = victim.first
-        self._victim, self._first, self._block = victim, first, tangents
+        self._victim, self._first = victim, first
         self._w, rest = gram.split_first(first, victim.unflatten(start))
         assert victim.first_weights is not None
         self._rows = victim.first_weights.columns
         images, labels = data
         flat = images.reshape(len(images), -1)
+        each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
+        together = min(_TOGETHER, max(1, _BYTES // each))
+        self._block = together * jax.local_device_count()
         self._flat = np.asarray(flat, np.float64)
         _, directions = np.linalg.eigh(self._flat.T @ self._flat)
         self._lead = directions.T[::-1][:rank]
