@@ -64,8 +64,7 @@ class Span:
         images, labels = data
         flat = images.reshape(len(images), -1)
         each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
-        together = min(_TOGETHER, max(1, _BYTES // each))
-        self._block = together * jax.local_device_count()
+        self._together = min(_TOGETHER, max(1, _BYTES // each))
         self._flat = np.asarray(flat, np.float64)
         _, directions = np.linalg.eigh(self._flat.T @ self._flat)
         self._lead = directions.T[::-1][:rank]
@@ -123,7 +122,11 @@ class Span:
             products = gram.products(self._w, self._data[0], flat)
         lead = basis if len(basis) <= len(self._lead) else self._lead
         tangents = self._tangents(lead, unknown)
-        blocks = [in_blocks(part, self._block, flat.dtype) for part in tangents]
+        count = len(tangents[0])
+        # Blocks of one size, in quarters of what memory allows: each is compiled.
+        quarter = -(-self._together // 4) * jax.local_device_count()
+        size = quarter * min(4, -(-count // quarter))
+        blocks = [in_blocks(part, size, flat.dtype) for part in tangents]
         parts = []
         for block in zip(*blocks, strict=True):
             at = gram.Products(
@@ -134,7 +137,6 @@ class Span:
             )
             value, part = self._columns(self._data, products, target_labels, at)
             parts.append(jax.tree.map(np.asarray, part))
-        count = len(tangents[0])
         slopes = jax.tree.map(
             lambda *leaves: np.concatenate(leaves)[:count].astype(np.float64), *parts
         )
