@@ -2,7 +2,7 @@
 
 slopes, plain     forward mode; one run carries a block of tangents, so memory is a
                   block of optimiser states, whatever the number of epochs
-slopes, in span   where A trains in the span of the data (`span`)
+slopes, in span   where A trains in the span of the data (`span`, `response`)
 pushes, pulls     single products with the Jacobian and its transpose, for large victims
                   and images; reverse mode keeps one optimiser state per epoch
 """

@@ -10,6 +10,7 @@ error is 0.2.
 """
 
 import copy
+import functools
 from typing import Any
 
 import jax
@@ -17,10 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.inversion import response
+from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
+from shadow.victims import Params
 
 _TOGETHER = 56  # tangents on one device: half of MNIST's
 _BYTES = 1 << 30  # of them, at most
@@ -105,30 +109,57 @@ class Span:
         self._columns = sharded(
             columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
         )
+        self._optimise, self._epochs = optimise, training.epochs
 
     def starting(self, start: Array) -> "Span":
         """The same programs from another theta_0."""
         other = copy.copy(self)
         other._w, rest = gram.split_first(self._first, self._victim.unflatten(start))
         other._data = (*self._data[:-1], rest)
+        other.__dict__.pop("_response", None)
         return other
+
+    @functools.cached_property
+    def _response(self) -> Response | None:
+        """How D_- answers, where that is made faster."""
+        flat, labels, *_, rest = self._data
+        size = len(self._lead) * self._w.shape[1]
+        others = sum(leaf.size for leaf in jax.tree.leaves(rest))
+        if not response.pays(len(flat), size, others, self._epochs):
+            return None
+        return Response(
+            self._first,
+            self._optimise,
+            epochs=self._epochs,
+            w=self._w,
+            rest=rest,
+            images=flat,
+            labels=labels,
+            lead=self._lead,
+        )
 
     def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
         """See `Retraining.slopes`."""
+        lead = basis if len(basis) <= len(self._lead) else self._lead
+        if len(images) == 1 and self._response is not None:
+            columns, targets = self._by_response(images, labels, lead)
+        else:
+            columns, targets = self._by_training(images, labels, lead)
+        flat = images.reshape(len(images), -1).astype(np.float64)
+        mixture = self._mixture(flat, basis, lead)
+        return self._assemble(flat, basis, columns, mixture, targets)
+
+    def _by_training(
+        self, images: Unknowns, labels: Labels, lead: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes of theta (tangents, params), the images themselves held still; a."""
         flat = jnp.asarray(images.reshape(len(images), -1), self._data[0].dtype)
         target_labels = jnp.asarray(labels, jnp.int32)
-        unknown = len(flat)
         with jax.default_matmul_precision("highest"):
             products = gram.products(self._w, self._data[0], flat)
-        lead = basis if len(basis) <= len(self._lead) else self._lead
-        tangents = self._tangents(lead, unknown)
-        count = len(tangents[0])
-        # Blocks of one size, in quarters of what memory allows: each is compiled.
-        quarter = -(-self._together // 4) * jax.local_device_count()
-        size = quarter * min(4, -(-count // quarter))
-        blocks = [in_blocks(part, size, flat.dtype) for part in tangents]
+        tangents = self._tangents(lead, len(flat))
         parts = []
-        for block in zip(*blocks, strict=True):
+        for block in zip(*self._in_blocks(tangents), strict=True):
             at = gram.Products(
                 start=jnp.zeros((len(block[0]), *products.start.shape), flat.dtype),
                 cross=block[0],
@@ -137,16 +168,48 @@ class Span:
             )
             value, part = self._columns(self._data, products, target_labels, at)
             parts.append(jax.tree.map(np.asarray, part))
-        slopes = jax.tree.map(
-            lambda *leaves: np.concatenate(leaves)[:count].astype(np.float64), *parts
-        )
-        return self._assemble(
-            np.asarray(flat, np.float64),
-            basis,
-            self._columns_of(slopes, np.asarray(flat, np.float64)),
-            self._mixture(np.asarray(flat, np.float64), basis, lead),
-            np.asarray(value.targets, np.float64),
-        )
+        slopes = _joined(parts, len(tangents[0]))
+        moved = slopes.fixed.reshape(-1, len(self._flat)) @ self._flat
+        moved += slopes.targets.reshape(-1, len(flat)) @ np.asarray(flat, np.float64)
+        moved = moved.reshape(*slopes.fixed.shape[:2], -1)
+        return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
+
+    def _by_response(
+        self, images: Unknowns, labels: Labels, lead: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for one unknown point."""
+        assert self._response is not None
+        flat = jnp.asarray(images.reshape(-1), self._data[0].dtype)
+        units = self._w.shape[1]
+        count = len(lead) + units + 1
+        along = np.zeros((count, len(self._lead)))
+        along[: len(lead)] = lead @ self._lead.T
+        starts = np.zeros((count, units))
+        starts[len(lead) : -1] = np.eye(units)
+        squares = np.zeros(count)
+        squares[-1] = 1
+        parts = []
+        for block in zip(*self._in_blocks((along, starts, squares)), strict=True):
+            label = jnp.asarray(labels[0], jnp.int32)
+            value, part = self._response.columns(flat, label, Target(*block))
+            parts.append(part)
+        slopes = _joined(parts, count)
+        moved = slopes.fixed @ self._lead
+        moved += slopes.target[:, :, None] * np.asarray(flat, np.float64)
+        rest = self._response.others(slopes.rest)
+        return self._thetas(moved, rest), value[:, None].astype(np.float64)
+
+    def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
+        """Of one size, in quarters of what memory allows: each is compiled."""
+        quarter = -(-self._together // 4) * jax.local_device_count()
+        size = quarter * min(4, -(-len(tangents[0]) // quarter))
+        return [in_blocks(part, size, self._data[0].dtype) for part in tangents]
+
+    def _thetas(self, moved: np.ndarray, rest: Params) -> np.ndarray:
+        """(tangents, params) from W^T (tangents, units, pixels), and all others."""
+        whole = gram.join_first(self._first, moved.transpose(0, 2, 1), rest)
+        leaves = [np.reshape(leaf, (len(moved), -1)) for leaf in jax.tree.leaves(whole)]
+        return np.concatenate(leaves, axis=1)
 
     def _tangents(
         self, lead: np.ndarray, unknown: int
@@ -194,16 +257,6 @@ class Span:
                 pairs.append(row.ravel())
         return np.concatenate([*blocks, np.stack(pairs)])
 
-    def _columns_of(self, slopes: gram.Coefficients, flat: np.ndarray) -> np.ndarray:
-        """Slopes of theta (tangents, params), the images themselves held still."""
-        count = len(slopes.scale)
-        moved = slopes.fixed.reshape(-1, len(self._flat)) @ self._flat
-        moved += slopes.targets.reshape(-1, len(flat)) @ flat
-        by_pixel = moved.reshape(count, -1, flat.shape[1]).transpose(0, 2, 1)
-        whole = gram.join_first(self._first, by_pixel, slopes.rest)
-        leaves = [np.reshape(leaf, (count, -1)) for leaf in jax.tree.leaves(whole)]
-        return np.concatenate(leaves, axis=1)
-
     def _assemble(
         self,
         flat: np.ndarray,
@@ -221,6 +274,13 @@ class Span:
                 -1, len(basis)
             )
         return jacobian
+
+
+def _joined(parts: list, count: int) -> Any:
+    """Trees of blocks as one, without what fills up the last; float64."""
+    return jax.tree.map(
+        lambda *leaves: np.concatenate(leaves)[:count].astype(np.float64), *parts
+    )
 
 
 def in_blocks(tangents: np.ndarray, size: int, dtype: Any) -> list[Array]:
