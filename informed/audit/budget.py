@@ -6,7 +6,7 @@ import os
 from shadow import checks
 
 _SHADOWS, _INVERSION, _RELEASED = 0.2, 0.45, 0.1  # shares of the time
-_MOST_SHADOWS, FEWEST_SHADOWS = 1000, 30
+_MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
 _MEMORY = 1 / 8  # of the machine's, for the weights of shadow models
 _COLUMNS = 3  # Jacobians of all columns an inversion takes, about
 _LABEL_COLUMNS = 61  # of the ranking of labels
