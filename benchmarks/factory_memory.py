@@ -58,7 +58,7 @@ def fill(count: int, path: str) -> tuple[float, float]:
     store = shadow.ShadowStore.create(
         path,
         configuration={},
-        victim=victim,
+        algorithm=factory.algorithm,
         split=split,
         role="shadow",
         block_size=250,

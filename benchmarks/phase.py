@@ -29,6 +29,7 @@ from benchmarks.inversion_table import matched
 from informed.attacks.inversion import levels
 from informed.attacks.inversion.solver import Published, Solver
 from shadow import devices
+from shadow.views import EVERYTHING
 
 UNKNOWN = (1, 2, 5, 10, 15, 20)
 WIDTHS = (5, 10, 20)
@@ -85,7 +86,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     told = dataclasses.replace(
         informed.Knowledge.informed(factory, public=split.shadow), fixed=rest
     )
-    view = shadow.EVERYTHING
+    view: shadow.Layers = EVERYTHING
     if form != "float32":
         view = shadow.Layers.of(victim.layout, precision=form)
     release = shadow.publish(factory.train(points.take(slice(-1, None))), view)

@@ -145,7 +145,8 @@ def search(
                     hits.append((number, seed))
             now = time.perf_counter()
             if now - clock >= _KEPT_EVERY_S or end == told.seeds.stop:
-                line = {"kind": "sweep", "next": end, "seeds": end - begun}
+                line: dict[str, Any] = {"kind": "sweep", "next": end}
+                line["seeds"] = end - begun
                 line |= {"seconds": now - clock, "hits": hits}
                 keep(arguments, done, line)
                 clock, begun, hits = now, end, []
