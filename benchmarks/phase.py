@@ -1,6 +1,6 @@
 """How many unknown points a release holds: predicted from public ones, then measured.
 
-    python -m benchmarks.phase --out=runs/phase.jsonl
+    python -m benchmarks.phase --out=runs/phase.jsonl [--figure=phase.png]
 
 Digits, fixed set 300, Table V with 5, 10 and 20 hidden units; 1 to 20 points unknown,
 weights published in float32, float16 and bfloat16. Prediction, which needs no release:
@@ -21,6 +21,8 @@ from typing import Any
 
 import jax
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import informed
 import shadow
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--largest", type=int, default=10, help="unknowns measured")
     parser.add_argument("--out", type=Path, default=None, help="a file of JSON lines")
+    parser.add_argument("--figure", type=Path, default=None)
     arguments = parser.parse_args()
     devices.one_a_core()
     done = {
@@ -57,9 +60,42 @@ def main() -> None:
         line = done[which] = cell(arguments.seed, *which, run)
         resumed.append(arguments.out, line)
         print(json.dumps(line), flush=True)
+    if arguments.figure is not None:
+        draw(list(done.values()), arguments.figure)
     measured = [line for line in done.values() if line["exact"] is not None]
     right = sum(line["predicted"] == (line["exact"] == 1) for line in measured)
     print(json.dumps({"cells": len(measured), "predicted_rightly": right}))
+
+
+def draw(lines: list[dict[str, Any]], path: Path) -> None:
+    """One panel a width: what is expected as colour, what was found as a mark."""
+    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    panels = figure.subplots(1, len(WIDTHS), sharey=True)
+    for panel, width in zip(panels, WIDTHS, strict=True):
+        for line in lines:
+            if line["width"] != width:
+                continue
+            x, y = UNKNOWN.index(line["unknown"]), FORMS.index(line["form"])
+            share = line["pixels_expected_wrong"] / line["numbers"]
+            colour = (
+                "#1b7837" if line["predicted"] else ("#fdae61", "#d73027")[share > 0.3]
+            )
+            panel.add_patch(Rectangle((x - 0.48, y - 0.48), 0.96, 0.96, color=colour))
+            if line["exact"] is not None:
+                text = f"{line['exact']:.0%}"
+                ink = "black" if colour == "#fdae61" else "white"
+                panel.text(x, y, text, ha="center", va="center", color=ink, size=8)
+        panel.set(
+            xlim=(-0.5, len(UNKNOWN) - 0.5),
+            ylim=(len(FORMS) - 0.5, -0.5),
+            xticks=range(len(UNKNOWN)),
+            xticklabels=UNKNOWN,
+            yticks=range(len(FORMS)),
+            yticklabels=FORMS,
+            xlabel="unknown points",
+            title=f"{width} hidden units",
+        )
+    figure.savefig(path, dpi=120)
 
 
 def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str, Any]:
