@@ -19,6 +19,7 @@ from informed.attacks.inversion import (
     gauss_newton,
     lattice,
     levels,
+    regression,
 )
 from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge
@@ -35,7 +36,7 @@ def test_a_linear_function_is_seen_through(seed, unknowns):
     slopes = rng.normal(size=(unknowns, 3))
     changes = 0.5 + moves @ slopes
     changes[:, 2] += 0.1 * rng.normal(size=40)
-    fit = clouds.regress(moves, changes, rng.normal(size=(unknowns, 3)))
+    fit = regression.regress(moves, changes, rng.normal(size=(unknowns, 3)))
     np.testing.assert_allclose(fit.slopes[:, :2], slopes[:, :2], atol=1e-5)
     np.testing.assert_allclose(fit.intercept[:2], 0.5, atol=1e-5)
     assert fit.misfit[:2].max() < 1e-8
@@ -46,7 +47,7 @@ def test_few_points_correct_known_slopes_and_do_not_forget_them(rng):
     """Against the least change that explains the points, which Broyden would take."""
     known, moves = rng.normal(size=(30, 4)), rng.normal(size=(8, 30))
     truth = known + 0.1 * rng.normal(size=(30, 4))
-    fit = clouds.regress(moves, moves @ truth, known)
+    fit = regression.regress(moves, moves @ truth, known)
     before, after = np.linalg.norm(known - truth), np.linalg.norm(fit.slopes - truth)
     assert after < before
     apart = moves - moves.mean(axis=0)
@@ -56,16 +57,12 @@ def test_few_points_correct_known_slopes_and_do_not_forget_them(rng):
 
 def test_the_step_in_closed_form(rng):
     """Weighted least squares with a penalty, as a longer least-squares problem."""
-    fit = clouds.Fit(
-        slopes=rng.normal(size=(5, 20)),
-        intercept=np.zeros(20),
-        misfit=rng.uniform(0.1, 2, size=20),
-    )
-    residual, radius = rng.normal(size=20), 0.3
-    rows = np.concatenate([(fit.slopes / fit.deviations).T, np.eye(5) / (3 * radius)])
-    right = np.concatenate([-residual / fit.deviations, np.zeros(5)])
+    weighted, residual, radius = rng.normal(size=(5, 20)), rng.normal(size=20), 0.3
+    rows = np.concatenate([weighted.T, np.eye(5) / (3 * radius)])
+    right = np.concatenate([-residual, np.zeros(5)])
     expected = np.linalg.lstsq(rows, right, rcond=None)[0]
-    np.testing.assert_allclose(clouds.step(fit, residual, radius), expected, rtol=1e-8)
+    found = regression.step(weighted, residual, radius)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def kinked(rng, unknowns, outputs=60):
@@ -138,7 +135,6 @@ def test_a_few_coordinates_one_level_off_are_put_right(rng):
         u=start,
         value=runs(start[None])[0],
         slopes=np.zeros((12, 40)),
-        deviations=np.ones(40),
     )
     found = lattice.search(runs, aim, begun, beside)
     np.testing.assert_allclose(found.u, truth, atol=1e-12)
@@ -169,7 +165,6 @@ def test_moves_that_help_only_together_are_found(rng):
         u=start,
         value=runs(start[None])[0],
         slopes=np.zeros((10, 60)),
-        deviations=np.ones(60),
     )
     found = lattice.search(runs, aim, begun, beside, rounds=1)
     np.testing.assert_allclose(found.u, truth, atol=1e-12)
@@ -189,10 +184,8 @@ def test_combinations_are_the_best_there_are(rng):
 
 
 def test_draws_scatter_as_the_step_errs(rng):
-    slopes = rng.standard_normal((3, 50))
-    fit = clouds.Fit(slopes=slopes, intercept=np.zeros(50), misfit=np.full(50, 0.04))
-    drawn = clouds.draws(fit, 100.0, 40_000, rng)
-    weighted = slopes / fit.deviations
+    weighted = 5 * rng.standard_normal((3, 50))
+    drawn = regression.draws(weighted, 100.0, 40_000, rng)
     expected = np.linalg.inv(weighted @ weighted.T)
     # The mean square of scales of 1, 2 and 4 is 7.
     np.testing.assert_allclose(np.cov(drawn.T) / 7, expected, atol=2e-5)

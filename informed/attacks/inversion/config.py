@@ -6,7 +6,7 @@ from informed.attacks.inversion import coordinates
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-REVISION = 7  # of the attack; see `shadow.records`
+REVISION = 8  # of the attack; see `shadow.records`
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",

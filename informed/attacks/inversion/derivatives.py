@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
 from informed.attacks.inversion.span import Span, in_blocks
 from informed.threat import Knowledge
@@ -132,6 +133,14 @@ class Differentiated(Retraining):
             part = self._columns(self._inputs, *cast, block)[1]
             found.append(np.asarray(part, np.float64))
         return np.concatenate(found)[: len(tangents)].T
+
+    def local(
+        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+    ) -> Local | None:
+        """See `Retraining.local`."""
+        if self._span is None:
+            return None
+        return self._span.local(images, labels, basis)
 
     def pulls(
         self, images: Unknowns, labels: Labels, slope: Float[np.ndarray, " params"]

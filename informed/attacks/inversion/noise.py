@@ -12,6 +12,9 @@ import scipy.linalg
 from jaxtyping import Float
 from sklearn import covariance
 
+_LEAST_REST = 1e-3  # of the mean variance
+_SAME = 1e-10  # of the largest sum of squares: no direction of its own
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Independent:
@@ -57,6 +60,68 @@ class Projected:
         flat = along.reshape(-1, along.shape[-1])
         white = scipy.linalg.solve_triangular(self.factor, flat.T, lower=True).T
         return white.reshape(along.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Correlated:
+    """Noise that is strong in a few directions, and alike in all others.
+
+    As that of kinks: a unit that changes its mind moves many weights together.
+
+    Attributes:
+      deviations: (params,), > 0; what follows is in units of them.
+      onto: (params, k), orthonormal columns.
+      variances: (k,), along them;
+      rest: in all directions, > 0, theirs included.
+    """
+
+    deviations: Float[np.ndarray, " params"]
+    onto: Float[np.ndarray, "params k"]
+    variances: Float[np.ndarray, " k"]
+    rest: float
+
+    def whiten(
+        self, differences: Float[np.ndarray, "*several params"]
+    ) -> Float[np.ndarray, "*several params"]:
+        """Differences of theta, divided by the symmetric root of the covariance."""
+        scaled = differences / (self.deviations * np.sqrt(self.rest))
+        less = 1 - np.sqrt(self.rest / (self.rest + self.variances))
+        return scaled - ((scaled @ self.onto) * less) @ self.onto.T
+
+
+def correlated(
+    samples: Float[np.ndarray, "samples params"],
+    deviations: Float[np.ndarray, " params"],
+) -> Correlated:
+    """The noise of which some dozens of samples are seen, in all directions.
+
+    What it is beyond the directions of the samples, one half of them says: what of it
+    isn't in the span of the other half.
+
+    Args:
+      samples: independent, around zero.
+      deviations: of the params, > 0. The covariance has these, on average.
+    """
+    count, params = samples.shape
+    samples = samples / deviations
+    half = count // 2
+    if not half or not samples.any():
+        return Correlated(deviations, np.zeros((params, 0)), np.zeros(0), 1.0)
+    onto, _ = _directions(samples[:half])
+    beyond = samples[half:] - (samples[half:] @ onto) @ onto.T
+    share = np.sum(beyond**2) / np.sum(samples[half:] ** 2)
+    share *= params / max(params - onto.shape[1], 1)
+    onto, squares = _directions(samples)
+    rest = max(float(share), _LEAST_REST)
+    return Correlated(deviations, onto, squares * params / squares.sum(), rest)
+
+
+def _directions(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An orthonormal basis of their span (params, k), and sums of squares along it."""
+    squares, rotation = np.linalg.eigh(samples @ samples.T)
+    kept = squares > _SAME * squares[-1]
+    onto = samples.T @ (rotation[:, kept] / np.sqrt(squares[kept]))
+    return onto, squares[kept]
 
 
 def estimate(

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from informed.attacks.inversion.regression import Local
 from informed.threat import Knowledge, require_told
 from shadow.factory import models_per_batch
 from shadow.parallel import Runs
@@ -184,6 +185,13 @@ class Retraining:
         Returns: (params, unknown * m), the columns of the first point first.
         """
         raise NotImplementedError
+
+    def local(
+        self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
+    ) -> Local | None:
+        """What is known of `slopes` whatever the kinks; None: nothing."""
+        del images, labels, basis
+        return None
 
     matrix_free = False  # whether there are `pushes` and `pulls`
 

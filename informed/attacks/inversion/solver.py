@@ -27,6 +27,7 @@ from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.inversion.ranking import Ranking
+from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
@@ -47,6 +48,8 @@ _LIT = 0.1  # where a pixel that is certainly lit starts, at least
 _LARGE_JACOBIAN = 2 << 30  # bytes; beyond, the last stages are matrix-free;
 _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
+_LARGE_ROUNDING = 0.03  # of the distance to theta;
+_SMALL_DISTANCE = 1e-3  # of it
 _MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
@@ -251,12 +254,18 @@ class Solver:
             moved = levels.neighbours(here, count)
             return space.of_each(np.concatenate([here[None], moved]))
 
+        limit = self._limit(published, noise, runs(u[None])[0])
+
         def explained(residual: np.ndarray) -> bool:
             squared = np.sum(noise.whiten(residual) ** 2)
-            return bool(squared <= self.config.noise_factor * params)
+            small = squared <= self.config.noise_factor * params
+            return bool(small and residual @ residual <= limit)
 
-        slopes = None
-        if len(u) > self.config.clouds.points and self.runs.matrix_free:
+        def local(u: np.ndarray) -> Local | None:
+            return self.runs.local(space.images(u), start.labels, space.basis)
+
+        many, slopes = len(u) > self.config.clouds.points, None
+        if many and self.runs.matrix_free and local(u) is None:
             at = space.images(u)
             slopes = self.runs.slopes(at, start.labels, space.basis).T
         found = clouds.minimise(
@@ -269,6 +278,7 @@ class Solver:
             likely=None if count is None else likely,
             explained=explained,
             slopes=slopes,
+            local=local,
         )
         if count is not None and len(u) <= _MOST_UNKNOWNS:
             found = lattice.search(
@@ -281,7 +291,23 @@ class Solver:
             found.u,
             noise,
             gauss_newton.Slopes(Linearised(slopes, np.eye(len(u)))),
+            limit=limit,
         )
+
+    def _limit(
+        self, published: Published, noise: noises.Independent, value: np.ndarray
+    ) -> float:
+        """Of the squared residual, above which rounding is no explanation.
+
+        In chaos the rounding at a start may be as large as its distance to theta, and
+        would explain any image; the truth, with the same last digits, has no rounding.
+        """
+        distance = np.sum((value - published.theta) ** 2)
+        rounding = self.config.noise_factor * np.sum(noise.deviations**2)
+        chaotic = not rounding <= _LARGE_ROUNDING**2 * distance
+        if published.deviations is not None or not chaotic:
+            return np.inf
+        return float(_SMALL_DISTANCE**2 * distance)
 
     def _most_probable(self, published: Published, start: Start) -> Candidate:
         """The maximum a posteriori in as many components as the draws can tell apart.
@@ -429,8 +455,9 @@ class Solver:
         u: np.ndarray,
         noise: noises.Independent,
         slopes: gauss_newton.Slopes,
+        limit: float = np.inf,
     ) -> Candidate:
-        """The result, with its certificate."""
+        """The result, with its certificate; see `_limit`."""
         config, params = self.config, len(published.theta)
         images, labels = space.images(u), space.labels
         on_levels = False
@@ -441,10 +468,11 @@ class Solver:
         at_end = self.noise(published, images, labels)
         residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         cost = np.sum(at_end.whiten(residual) ** 2)
-        explained = bool(cost <= config.noise_factor * params)
+        squared = float(residual @ residual)
+        explained = bool(cost <= config.noise_factor * params and squared <= limit)
         # The slopes are in units of the noise at the start.
         grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
-        unexplained = 1.0 if explained else cost / params
+        unexplained = 1.0 if explained else max(cost / params, 1.0)
         slopes.gram /= max(grown, 1.0) * unexplained
         variances = space.variances(slopes)
         expected = float(variances.mean())
@@ -454,7 +482,7 @@ class Solver:
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
-            residual=float(residual @ residual),
+            residual=squared,
             explained=explained,
             certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,

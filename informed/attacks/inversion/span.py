@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.inversion import response
+from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
@@ -28,6 +29,7 @@ from shadow.victims import Params
 
 _TOGETHER = 56  # tangents on one device: half of MNIST's
 _BYTES = 1 << 30  # of them, at most
+_LEAST_SIZE = 1e-3  # of a direction of inner products, of the largest
 _ARRAYS = 24  # as large as the coefficients, for each
 
 
@@ -105,7 +107,11 @@ class Span:
                 out_axes=(None, 0),
             )(tangents)
 
+        def shares(data: tuple, products: gram.Products, labels: Array) -> Array:
+            return trained(data, products, labels).targets
+
         self._data = (flat, labels, thin, square, rest)
+        self._shares = jax.jit(shares)
         self._columns = sharded(
             columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
         )
@@ -147,21 +153,54 @@ class Span:
             columns, targets = self._by_training(images, labels, lead)
         flat = images.reshape(len(images), -1).astype(np.float64)
         mixture = self._mixture(flat, basis, lead)
-        return self._assemble(flat, basis, columns, mixture, targets)
+        return columns.T @ mixture + self._through_shares(basis, targets).T
+
+    def local(
+        self, images: Unknowns, labels: Labels, basis: np.ndarray
+    ) -> Local | None:
+        """What is known of the slopes, and what the rest of them depends on.
+
+        The share z^T a of the first layer's weights moves with z, whatever the kinks;
+        all else moves with the inner products, fewer numbers than pixels.
+        """
+        if len(basis) <= len(self._lead):
+            return None
+        flat = images.reshape(len(images), -1).astype(np.float64)
+        targets = np.asarray(
+            self._shares(
+                self._data, self._products(images), jnp.asarray(labels, jnp.int32)
+            ),
+            np.float64,
+        )
+        mixture = self._mixture(flat, basis, self._lead)
+        known = self._through_shares(basis, targets)
+        return Local(mixture.T / self._sizes(len(images), basis), known)
+
+    def _sizes(self, unknown: int, basis: np.ndarray) -> np.ndarray:
+        """(tangents,), how far a move of size 1 along all of basis moves each."""
+        mean = np.tile(self._flat.mean(axis=0), (unknown, 1))
+        sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
+        return np.maximum(sizes, _LEAST_SIZE * sizes.max())
+
+    def _products(self, images: Unknowns) -> gram.Products:
+        flat = jnp.asarray(images.reshape(len(images), -1), self._data[0].dtype)
+        with jax.default_matmul_precision("highest"):
+            return gram.products(self._w, self._data[0], flat)
 
     def _by_training(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Slopes of theta (tangents, params), the images themselves held still; a."""
-        flat = jnp.asarray(images.reshape(len(images), -1), self._data[0].dtype)
+        flat = images.reshape(len(images), -1).astype(np.float64)
         target_labels = jnp.asarray(labels, jnp.int32)
-        with jax.default_matmul_precision("highest"):
-            products = gram.products(self._w, self._data[0], flat)
+        products = self._products(images)
         tangents = self._tangents(lead, len(flat))
         parts = []
         for block in zip(*self._in_blocks(tangents), strict=True):
             at = gram.Products(
-                start=jnp.zeros((len(block[0]), *products.start.shape), flat.dtype),
+                start=jnp.zeros(
+                    (len(block[0]), *products.start.shape), products.start.dtype
+                ),
                 cross=block[0],
                 target_start=block[1],
                 target_gram=block[2],
@@ -170,7 +209,7 @@ class Span:
             parts.append(jax.tree.map(np.asarray, part))
         slopes = _joined(parts, len(tangents[0]))
         moved = slopes.fixed.reshape(-1, len(self._flat)) @ self._flat
-        moved += slopes.targets.reshape(-1, len(flat)) @ np.asarray(flat, np.float64)
+        moved += slopes.targets.reshape(-1, len(flat)) @ flat
         moved = moved.reshape(*slopes.fixed.shape[:2], -1)
         return self._thetas(moved, slopes.rest), np.asarray(value.targets, np.float64)
 
@@ -257,23 +296,14 @@ class Span:
                 pairs.append(row.ravel())
         return np.concatenate([*blocks, np.stack(pairs)])
 
-    def _assemble(
-        self,
-        flat: np.ndarray,
-        basis: np.ndarray,
-        columns: np.ndarray,
-        mixture: np.ndarray,
-        targets: np.ndarray,
-    ) -> np.ndarray:
-        """The Jacobian: through the inner products, and through Z^T a itself."""
-        jacobian = columns.T @ mixture
-        for point in range(len(flat)):
-            direct = basis.T[:, None, :] * targets[:, point][None, :, None]
-            first = point * len(basis)
-            jacobian[self._rows, first : first + len(basis)] += direct.reshape(
-                -1, len(basis)
-            )
-        return jacobian
+    def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """(columns, params): how Z^T a moves as the points alone do."""
+        unknown = targets.shape[1]
+        known = np.zeros((unknown, len(basis), self._victim.num_params))
+        for point in range(unknown):
+            direct = basis[:, :, None] * targets[:, point]
+            known[point][:, self._rows] = direct.reshape(len(basis), -1)
+        return known.reshape(-1, known.shape[-1])
 
 
 def _joined(parts: list, count: int) -> Any:
