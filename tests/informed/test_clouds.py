@@ -65,6 +65,10 @@ def test_the_step_in_closed_form(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+def begun(function, start):
+    return clouds.Found.start(start, function(start[None])[0])
+
+
 def kinked(rng, unknowns, outputs=60):
     """Folds and small jumps everywhere; (function, a point, its value)."""
     first = rng.normal(size=(unknowns, 40))
@@ -85,7 +89,11 @@ def test_a_planted_point_behind_kinks_and_jumps(unknowns, rng):
     """Derivatives of its pieces point elsewhere; clouds come near in all directions."""
     function, truth, aim = kinked(rng, unknowns)
     found = clouds.minimise(
-        function, aim, np.zeros(unknowns), config=CloudConfig(points=48), rng=rng
+        function,
+        aim,
+        begun(function, np.zeros(unknowns)),
+        config=CloudConfig(points=48),
+        rng=rng,
     )
     assert np.linalg.norm(truth) > 0.5
     assert np.linalg.norm(found.u - truth) < 0.02
@@ -105,7 +113,7 @@ def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
     found = clouds.minimise(
         recorded,
         aim,
-        np.zeros(6),
+        begun(function, np.zeros(6)),
         config=CloudConfig(points=48),
         rng=rng,
         allowed=lambda us: np.clip(us, -1, 1),
@@ -131,15 +139,11 @@ def test_a_few_coordinates_one_level_off_are_put_right(rng):
     start = np.clip(truth + rng.uniform(-0.4, 0.4, 12) / 16, 0, 1)
     start[[2, 5, 7]] += np.where(start[[2, 5, 7]] < 0.5, 1, -1) / 16
     aim = runs(truth[None])[0]
-    begun = clouds.Found(
-        u=start,
-        value=runs(start[None])[0],
-        slopes=np.zeros((12, 40)),
-    )
-    found = lattice.search(runs, aim, begun, beside)
+    near = begun(runs, start)
+    found = lattice.search(runs, aim, near, beside)
     np.testing.assert_allclose(found.u, truth, atol=1e-12)
     np.testing.assert_allclose(found.value, runs(found.u[None])[0], rtol=1e-12)
-    still = lattice.search(runs, aim, begun, lambda u: u[None] + 1.0)
+    still = lattice.search(runs, aim, near, lambda u: u[None] + 1.0)
     np.testing.assert_array_equal(still.u, start)
 
 
@@ -161,12 +165,7 @@ def test_moves_that_help_only_together_are_found(rng):
     aim = runs(truth[None])[0]
     alone = np.linalg.norm(runs(beside(start)) - aim, axis=1)
     assert alone.argmin() == 0
-    begun = clouds.Found(
-        u=start,
-        value=runs(start[None])[0],
-        slopes=np.zeros((10, 60)),
-    )
-    found = lattice.search(runs, aim, begun, beside, rounds=1)
+    found = lattice.search(runs, aim, begun(runs, start), beside, rounds=1)
     np.testing.assert_allclose(found.u, truth, atol=1e-12)
 
 
@@ -205,7 +204,7 @@ def test_a_search_that_stalls_is_heated(rng):
         found = clouds.minimise(
             runs,
             runs(truth[None])[0],
-            truth + 0.3 * rng.standard_normal(5),
+            begun(runs, truth + 0.3 * rng.standard_normal(5)),
             config=CloudConfig(points=16, heats=heats),
             rng=np.random.default_rng(1),
             likely=lambda us: np.round(4 * us) / 4,
@@ -232,14 +231,17 @@ def test_runs_that_diverge_are_left_out(rng):
         values[us[:, 0] > truth[0] + 0.4] = np.nan
         return values
 
+    def nowhere(us):
+        return np.full((len(us), 3), np.nan)
+
     found = clouds.minimise(
-        broken, aim, np.zeros(4), config=CloudConfig(points=48), rng=rng
+        broken, aim, begun(broken, np.zeros(4)), config=CloudConfig(points=48), rng=rng
     )
     assert np.linalg.norm(found.u - truth) < 0.05
     lost = clouds.minimise(
-        lambda us: np.full((len(us), 3), np.nan),
+        nowhere,
         np.zeros(3),
-        np.zeros(4),
+        begun(nowhere, np.zeros(4)),
         config=CloudConfig(),
         rng=rng,
     )

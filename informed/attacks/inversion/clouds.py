@@ -83,32 +83,42 @@ class CloudConfig:
         return max(self.points, min(2 * slopes, self.most_points))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """The nearest point.
+    """The nearest point so far.
 
     Attributes:
       u: (unknowns,).
       value: (outputs,), the function there.
-      slopes: (unknowns, outputs), of the last cloud.
+      slopes: (features, outputs), those that clouds find, of the last one, or a first
+        guess of them; None: nothing is known.
+      whole: (unknowns, outputs), all slopes, of the last cloud.
+      radius: of the next cloud; None: it will be the first one.
     """
 
     u: Float[np.ndarray, " unknowns"]
     value: Float[np.ndarray, " outputs"]
-    slopes: Float[np.ndarray, "unknowns outputs"]
+    slopes: Float[np.ndarray, "features outputs"] | None
+    whole: Float[np.ndarray, "unknowns outputs"]
+    radius: float | None
+
+    @classmethod
+    def start(cls, u: np.ndarray, value: np.ndarray) -> "Found":
+        """Where nothing is known yet."""
+        whole = np.zeros((len(u), len(value)))
+        return cls(u=u, value=value, slopes=None, whole=whole, radius=None)
 
 
 def minimise(
     runs: Function,
     aim: Float[np.ndarray, " outputs"],
-    start: Float[np.ndarray, " unknowns"],
+    begun: Found,
     *,
     config: CloudConfig,
     rng: np.random.Generator,
     allowed: Function = lambda us: us,
     likely: Function | None = None,
     explained: Callable[[np.ndarray], bool] = lambda residual: False,
-    slopes: Float[np.ndarray, "unknowns outputs"] | None = None,
     local: Callable[[np.ndarray], regression.Local | None] = lambda u: None,
 ) -> Found:
     """Bring the outputs of a function near to `aim`.
@@ -116,19 +126,17 @@ def minimise(
     Args:
       runs: us (points, unknowns) -> (points, outputs), float64.
       aim: the wanted outputs.
-      start: where to begin.
+      begun: where to begin, or to go on.
       config: see there.
       rng: casts the clouds.
       allowed: us -> the nearest ones that can be run.
       likely: us -> the nearest ones where the answer is expected, such as images of
         eight bits; tried beside every candidate.
       explained: whether a residual is nothing but rounding, which ends the search.
-      slopes: a first guess of them at the start; None: zero.
-      local: instead, what is known of them at any point.
+      local: what is known of the slopes at any point.
     """
-    u, radius = start, config.radius
-    value = runs(u[None])[0]
-    fitted, whole = slopes, np.zeros((len(u), len(aim)))
+    u, value, slopes, whole = begun.u, begun.value, begun.slopes, begun.whole
+    radius = config.radius if begun.radius is None else begun.radius
     nearest, least = (u, value), distance_to(value, aim)
     stalled, heats, mark, mark_error = 0, 0, least, np.inf
     for _ in range(config.rounds):
@@ -154,9 +162,9 @@ def minimise(
         moves, changes = cloud - u, values - centre
         if here:
             moves, changes = moves @ here.features, changes - moves @ here.known
-        fit = regression.regress(moves, changes, fitted)
-        fitted, noise = fit.slopes, fit.noise
-        whole = here.features @ fitted + here.known if here else fitted
+        fit = regression.regress(moves, changes, slopes)
+        slopes, noise = fit.slopes, fit.noise
+        whole = here.features @ slopes + here.known if here else slopes
         weighted = noise.whiten(whole)
         residual = noise.whiten(centre + fit.intercept - aim)
         moved = regression.step(weighted, residual, radius)
@@ -190,7 +198,7 @@ def minimise(
             error = min(error, config.failed * radius)
         radius = float(np.clip(error, config.shrink * radius, config.grow * radius))
     u, value = nearest
-    return Found(u=u, value=value, slopes=whole)
+    return Found(u=u, value=value, slopes=slopes, whole=whole, radius=radius)
 
 
 def distance_to(value: np.ndarray, aim: np.ndarray) -> float:

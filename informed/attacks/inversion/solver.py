@@ -7,27 +7,21 @@ coordinates, and the derivatives at the mean image of each class. See `inversion
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion import (
-    clouds,
-    coordinates,
-    gauss_newton,
-    lattice,
-    levels,
-)
+from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion import noise as noises
+from informed.attacks.inversion.cloud_search import CloudSearch
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.inversion.ranking import Ranking
-from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
@@ -50,6 +44,7 @@ _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 _LARGE_ROUNDING = 0.03  # of the distance to theta;
 _SMALL_DISTANCE = 1e-3  # of it
+_SHORT = 16  # clouds of every start, before those of the best go on
 _MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
@@ -168,8 +163,8 @@ class Solver:
             return
         if by_clouds or few:
             starts = self.starts.near(theta, labels, guess)
-            for start in starts if by_clouds else itertools.islice(starts, 1):
-                yield self._by_clouds(published, start)
+            several = starts if by_clouds else itertools.islice(starts, 1)
+            yield from self._by_clouds(published, several)
 
     def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
         """Pixels certainly black in all unknown points, and lit; (pixels,) bool."""
@@ -232,66 +227,51 @@ class Solver:
         assert slopes is not None
         return self._candidate(published, space, u, noise, slopes)
 
-    def _by_clouds(self, published: Published, start: Start) -> Candidate:
-        """Clouds of runs; see `clouds`."""
+    def _by_clouds(
+        self, published: Published, starts: Iterable[Start]
+    ) -> Iterator[Candidate]:
+        """Clouds of runs: a few from every start, then many from the best of them."""
+        config, searches = self.config.clouds, []
+        short = dataclasses.replace(config, rounds=min(_SHORT, config.rounds), heats=0)
+        for start in starts:
+            search = self._cloud_search(published, start)
+            search.go_on(short)
+            if search.explained:
+                yield self._of_clouds(published, search)
+            else:
+                searches.append(search)
+        for search in sorted(searches, key=lambda search: search.distance):
+            search.go_on(config)
+            if len(search.found.u) <= _MOST_UNKNOWNS:
+                search.end_on_levels()
+            yield self._of_clouds(published, search)
+
+    def _cloud_search(self, published: Published, start: Start) -> CloudSearch:
         space, u, noise, _ = self._begun(published, start)
-        count, params = self._levels, len(published.theta)
-
-        def runs(us: np.ndarray) -> np.ndarray:
-            labels = np.tile(start.labels, (len(us), 1))
-            return self.runs.thetas(space.images(us), labels)
-
-        def allowed(us: np.ndarray) -> np.ndarray:
-            return space.of_each(np.clip(space.images(us), *self._range))
-
-        def likely(us: np.ndarray) -> np.ndarray:
-            assert count is not None
-            return space.of_each(levels.nearest(space.images(us), count))
-
-        def beside(u: np.ndarray) -> np.ndarray:
-            assert count is not None
-            here = levels.nearest(space.images(u), count)
-            moved = levels.neighbours(here, count)
-            return space.of_each(np.concatenate([here[None], moved]))
-
-        limit = self._limit(published, noise, runs(u[None])[0])
-
-        def explained(residual: np.ndarray) -> bool:
-            squared = np.sum(noise.whiten(residual) ** 2)
-            small = squared <= self.config.noise_factor * params
-            return bool(small and residual @ residual <= limit)
-
-        def local(u: np.ndarray) -> Local | None:
-            return self.runs.local(space.images(u), start.labels, space.basis)
-
-        many, slopes = len(u) > self.config.clouds.points, None
-        if many and self.runs.matrix_free and local(u) is None:
-            at = space.images(u)
-            slopes = self.runs.slopes(at, start.labels, space.basis).T
-        found = clouds.minimise(
-            runs,
+        darkest, brightest = self._range
+        return CloudSearch(
+            self.runs,
             published.theta,
+            space,
             u,
-            config=self.config.clouds,
-            rng=np.random.default_rng(0),
-            allowed=allowed,
-            likely=None if count is None else likely,
-            explained=explained,
-            slopes=slopes,
-            local=local,
+            noise,
+            limit=functools.partial(self._limit, published, noise),
+            noise_factor=self.config.noise_factor,
+            levels=self._levels,
+            darkest=darkest,
+            brightest=brightest,
         )
-        if count is not None and len(u) <= _MOST_UNKNOWNS:
-            found = lattice.search(
-                runs, published.theta, found, beside, explained=explained
-            )
-        slopes = noise.whiten(space.completed(found.slopes)).T
+
+    def _of_clouds(self, published: Published, search: CloudSearch) -> Candidate:
+        found, space, noise = search.found, search.space, search.noise
+        slopes = noise.whiten(space.completed(found.whole)).T
         return self._candidate(
             published,
             space,
             found.u,
             noise,
-            gauss_newton.Slopes(Linearised(slopes, np.eye(len(u)))),
-            limit=limit,
+            gauss_newton.Slopes(Linearised(slopes, np.eye(len(found.u)))),
+            limit=search.limit,
         )
 
     def _limit(

@@ -1,0 +1,134 @@
+"""The search of one start by clouds of trainings; it can be left and gone on with.
+
+Which start leads to theta isn't known beforehand: that of the wrong label seldom does.
+So every start is searched a little, and the most promising ones to the end (`solver`).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from informed.attacks.inversion import clouds, lattice, levels
+from informed.attacks.inversion.clouds import CloudConfig, Found
+from informed.attacks.inversion.coordinates import Space
+from informed.attacks.inversion.noise import Independent
+from informed.attacks.inversion.regression import Local
+from informed.attacks.inversion.retraining import Retraining
+
+
+class CloudSearch:
+    """See the module's docstring.
+
+    Attributes:
+      space: coordinates of the unknown points.
+      noise: of theta, at the start.
+      limit: of the squared residual, above which rounding is no explanation.
+      found: the nearest point so far.
+    """
+
+    def __init__(
+        self,
+        runs: Retraining,
+        theta: np.ndarray,
+        space: Space,
+        u: np.ndarray,
+        noise: Independent,
+        *,
+        limit: Callable[[np.ndarray], float],
+        noise_factor: float,
+        levels: int | None,
+        darkest: float,
+        brightest: float,
+    ) -> None:
+        """Train at the start, and nothing more yet.
+
+        Args:
+          runs: A.
+          theta: the release.
+          space, noise: see above.
+          u: the start.
+          limit: of theta at the start.
+          noise_factor: see `InversionConfig`.
+          levels: of public images; None: they lie on none.
+          darkest, brightest: values of public images.
+        """
+        self.space, self.noise = space, noise
+        self._runs, self._theta, self._levels = runs, theta, levels
+        self._noise_factor = noise_factor
+        self._range = darkest, brightest
+        self._rng = np.random.default_rng(0)
+        self.found = Found.start(u, self._thetas(u[None])[0])
+        self.limit = limit(self.found.value)
+
+    def go_on(self, config: CloudConfig) -> None:
+        """Search, from where it was left."""
+        begun = self.found
+        if begun.slopes is None and len(begun.u) > config.points:
+            begun = dataclasses.replace(begun, slopes=self._derivatives(begun.u))
+        self.found = clouds.minimise(
+            self._thetas,
+            self._theta,
+            begun,
+            config=config,
+            rng=self._rng,
+            allowed=self._allowed,
+            likely=None if self._levels is None else self._likely,
+            explained=self._explains,
+            local=self._local,
+        )
+
+    def end_on_levels(self) -> None:
+        """Put right the last few pixels that are a level off."""
+        if self._levels is not None:
+            self.found = lattice.search(
+                self._thetas,
+                self._theta,
+                self.found,
+                self._beside,
+                explained=self._explains,
+            )
+
+    @property
+    def explained(self) -> bool:
+        """Whether rounding explains what is left."""
+        return self._explains(self.found.value - self._theta)
+
+    @property
+    def distance(self) -> float:
+        """Of theta at the nearest point from the release."""
+        return clouds.distance_to(self.found.value, self._theta)
+
+    def _thetas(self, us: np.ndarray) -> np.ndarray:
+        labels = np.tile(self.space.labels, (len(us), 1))
+        return self._runs.thetas(self.space.images(us), labels)
+
+    def _allowed(self, us: np.ndarray) -> np.ndarray:
+        return self.space.of_each(np.clip(self.space.images(us), *self._range))
+
+    def _likely(self, us: np.ndarray) -> np.ndarray:
+        assert self._levels is not None
+        return self.space.of_each(levels.nearest(self.space.images(us), self._levels))
+
+    def _beside(self, u: np.ndarray) -> np.ndarray:
+        assert self._levels is not None
+        here = levels.nearest(self.space.images(u), self._levels)
+        moved = levels.neighbours(here, self._levels)
+        return self.space.of_each(np.concatenate([here[None], moved]))
+
+    def _explains(self, residual: np.ndarray) -> bool:
+        squared = np.sum(self.noise.whiten(residual) ** 2)
+        small = squared <= self._noise_factor * len(residual)
+        return bool(small and residual @ residual <= self.limit)
+
+    def _local(self, u: np.ndarray) -> Local | None:
+        return self._runs.local(
+            self.space.images(u), self.space.labels, self.space.basis
+        )
+
+    def _derivatives(self, u: np.ndarray) -> np.ndarray | None:
+        """A first guess of the slopes, where clouds have fewer points than those."""
+        if not self._runs.matrix_free or self._local(u) is not None:
+            return None
+        images = self.space.images(u)
+        return self._runs.slopes(images, self.space.labels, self.space.basis).T
