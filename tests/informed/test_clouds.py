@@ -21,7 +21,9 @@ from informed.attacks.inversion import (
     levels,
     regression,
 )
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion import noise as noises
+from informed.attacks.inversion.solver import Published, Solver
+from informed.attacks.inversion.starts import Start
 from informed.threat import Knowledge
 
 KEY = jax.random.key(0)
@@ -53,6 +55,14 @@ def test_few_points_correct_known_slopes_and_do_not_forget_them(rng):
     apart = moves - moves.mean(axis=0)
     across = np.eye(30) - np.linalg.pinv(apart) @ apart
     np.testing.assert_allclose(across @ fit.slopes, across @ known, atol=1e-9)
+
+
+def test_what_is_left_is_what_was_not_fitted(rng):
+    moves, changes = rng.normal(size=(30, 4)), rng.normal(size=(30, 7))
+    fit = regression.regress(moves, changes)
+    np.testing.assert_allclose(
+        fit.left, changes - fit.intercept - moves @ fit.slopes, atol=1e-12
+    )
 
 
 def test_the_step_in_closed_form(rng):
@@ -98,6 +108,49 @@ def test_a_planted_point_behind_kinks_and_jumps(unknowns, rng):
     assert np.linalg.norm(truth) > 0.5
     assert np.linalg.norm(found.u - truth) < 0.02
     np.testing.assert_allclose(found.value, function(found.u[None])[0], atol=1e-9)
+
+
+def test_kinks_that_move_many_outputs_together_are_seen_through(rng):
+    """A linear function under jumps a hundred times larger, in a few directions."""
+    matrix = rng.normal(size=(8, 60))
+    jumps, across = 100 * rng.normal(size=(3, 60)), rng.normal(size=(8, 3))
+
+    def function(us):
+        return us @ matrix + np.floor(5 * us @ across) @ jumps
+
+    truth = rng.normal(size=8)
+    found = clouds.minimise(
+        function,
+        function(truth[None])[0],
+        begun(function, np.zeros(8)),
+        config=CloudConfig(points=48, rounds=12),
+        rng=rng,
+    )
+    assert np.linalg.norm(found.u - truth) < 1e-2
+
+
+def test_what_is_known_of_slopes_is_not_learned_again(rng):
+    """Fifty unknowns by clouds of eight; the search is left, and gone on with."""
+    known, features = rng.normal(size=(50, 80)), rng.normal(size=(50, 2)) / 7
+    bend = rng.normal(size=(2, 80))
+
+    def function(us):
+        return us @ known + np.abs(us @ features) @ bend
+
+    truth = rng.normal(size=50)
+    found = begun(function, np.zeros(50))
+    for _ in range(2):
+        found = clouds.minimise(
+            function,
+            function(truth[None])[0],
+            found,
+            config=CloudConfig(points=8, rounds=15, heats=0),
+            rng=rng,
+            local=lambda u: regression.Local(features, known),
+        )
+    assert np.linalg.norm(found.u - truth) < 1e-3
+    assert found.radius is not None
+    assert found.radius < 0.1
 
 
 def test_only_allowed_points_are_run_and_likely_ones_end_it(rng):
@@ -279,6 +332,38 @@ def test_relu_is_inverted_exactly_and_the_attack_knows(parts):
     np.testing.assert_array_equal(found.certified, exact)
     np.testing.assert_array_equal(found.labels[exact], targets.labels[exact])
     assert (found.label_margins >= 1).all()
+
+
+def test_a_start_that_leads_nowhere_is_left_early(parts):
+    """The wrong label first; then the right one, before the wrong one's last cloud."""
+    factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
+    told = Knowledge.informed(factory, public=parts.shadow)
+    config = InversionConfig(neighbours=60)
+    solver = Solver(config, told, KEY)
+    published = Published.of(shadow.publish(factory.train(targets)), 0)
+    label = int(targets.labels[0])
+    order = np.array([(label + 5) % 10, label])
+    starts = [
+        Start(np.array([each]), solver.starts.mean_image(each)[None], patient=False)
+        for each in order.tolist()
+    ]
+    found = next(solver._by_clouds(published, starts))
+    assert found.explained
+    np.testing.assert_array_equal(found.labels, targets.labels)
+    assert informed.mse(targets.images, found.images)[0] <= 1e-6
+    assert solver.runs.runs < config.clouds.rounds * config.clouds.points
+
+
+def test_rounding_as_large_as_the_distance_explains_nothing(parts):
+    """As in chaos; unless it is the rounding of what was published."""
+    told = Knowledge.informed(make(parts, "relu", epochs=5), public=parts.shadow)
+    solver = Solver(InversionConfig(), told, KEY)
+    theta, value = np.zeros(100), np.full(100, 0.5)
+    small, large = noises.Independent(value * 1e-4), noises.Independent(value * 0.5)
+    exact, coarse = Published(theta, None), Published(theta, value)
+    assert solver._limit(exact, small, value) == np.inf
+    assert solver._limit(exact, large, value) == pytest.approx(25e-6)
+    assert solver._limit(coarse, large, value) == np.inf
 
 
 def test_another_fixed_set_explains_nothing(parts):

@@ -101,6 +101,25 @@ def test_slopes_in_span_and_plain(rank, split, points):
     np.testing.assert_allclose(found, expected, atol=atol)
 
 
+@pytest.mark.parametrize("unknown", [1, 2])
+def test_what_is_known_of_slopes_leaves_inner_products(unknown, split, points):
+    """All but the known part of the Jacobian is a mixture of the features' slopes."""
+    images, labels = points[0][:unknown], points[1][:unknown]
+    with jax.enable_x64():
+        runs = retraining(make(split, weight_decay=0.01), rank=55)
+        local = runs.local(images, labels, np.eye(64))
+        slopes = runs.slopes(images, labels, np.eye(64)).T
+        assert runs.local(images, labels, np.eye(64)[:55]) is None, "enough clouds"
+    assert local is not None
+
+    def outside(rows):
+        found = np.linalg.lstsq(local.features, rows)[0]
+        return np.linalg.norm(rows - local.features @ found) / np.linalg.norm(slopes)
+
+    assert outside(slopes - local.known) < 1e-3
+    assert outside(slopes) > 0.03
+
+
 def test_pushes_and_pulls_are_the_jacobian_and_its_transpose(split, points, rng):
     images, labels, _ = points
     with jax.enable_x64():
