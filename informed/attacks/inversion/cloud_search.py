@@ -94,11 +94,6 @@ class CloudSearch:
         """Whether rounding explains what is left."""
         return self._explains(self.found.value - self._theta)
 
-    @property
-    def distance(self) -> float:
-        """Of theta at the nearest point from the release."""
-        return clouds.distance_to(self.found.value, self._theta)
-
     def _thetas(self, us: np.ndarray) -> np.ndarray:
         labels = np.tile(self.space.labels, (len(us), 1))
         return self._runs.thetas(self.space.images(us), labels)

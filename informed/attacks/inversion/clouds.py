@@ -90,23 +90,35 @@ class Found:
     Attributes:
       u: (unknowns,).
       value: (outputs,), the function there.
+      centre: (unknowns,), of the next cloud.
       slopes: (features, outputs), those that clouds find, of the last one, or a first
         guess of them; None: nothing is known.
       whole: (unknowns, outputs), all slopes, of the last cloud.
       radius: of the next cloud; None: it will be the first one.
+      error: that the distance to the aim suggests, in standard deviations of the
+        unknowns, at the last cloud. Where it is far above 1 the start led nowhere.
     """
 
     u: Float[np.ndarray, " unknowns"]
     value: Float[np.ndarray, " outputs"]
+    centre: Float[np.ndarray, " unknowns"]
     slopes: Float[np.ndarray, "features outputs"] | None
     whole: Float[np.ndarray, "unknowns outputs"]
     radius: float | None
+    error: float
 
     @classmethod
     def start(cls, u: np.ndarray, value: np.ndarray) -> "Found":
         """Where nothing is known yet."""
-        whole = np.zeros((len(u), len(value)))
-        return cls(u=u, value=value, slopes=None, whole=whole, radius=None)
+        return cls(
+            u=u,
+            value=value,
+            centre=u,
+            slopes=None,
+            whole=np.zeros((len(u), len(value))),
+            radius=None,
+            error=np.inf,
+        )
 
 
 def minimise(
@@ -135,9 +147,11 @@ def minimise(
       explained: whether a residual is nothing but rounding, which ends the search.
       local: what is known of the slopes at any point.
     """
-    u, value, slopes, whole = begun.u, begun.value, begun.slopes, begun.whole
+    nearest, least = (begun.u, begun.value), distance_to(begun.value, aim)
+    u, slopes, whole = begun.centre, begun.slopes, begun.whole
+    value = begun.value if u is begun.u else runs(u[None])[0]
     radius = config.radius if begun.radius is None else begun.radius
-    nearest, least = (u, value), distance_to(value, aim)
+    error = begun.error
     stalled, heats, mark, mark_error = 0, 0, least, np.inf
     for _ in range(config.rounds):
         if explained(value - aim):
@@ -194,11 +208,17 @@ def minimise(
         stalled = 0 if gained else stalled + 1
         if gained:
             mark, mark_error = min(mark, distance), min(mark_error, error)
-        if stays:
-            error = min(error, config.failed * radius)
-        radius = float(np.clip(error, config.shrink * radius, config.grow * radius))
-    u, value = nearest
-    return Found(u=u, value=value, slopes=slopes, whole=whole, radius=radius)
+        wanted = min(error, config.failed * radius) if stays else error
+        radius = float(np.clip(wanted, config.shrink * radius, config.grow * radius))
+    return Found(
+        u=nearest[0],
+        value=nearest[1],
+        centre=u,
+        slopes=slopes,
+        whole=whole,
+        radius=radius,
+        error=error,
+    )
 
 
 def distance_to(value: np.ndarray, aim: np.ndarray) -> float:

@@ -44,7 +44,8 @@ _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 _LARGE_ROUNDING = 0.03  # of the distance to theta;
 _SMALL_DISTANCE = 1e-3  # of it
-_SHORT = 16  # clouds of every start, before those of the best go on
+_SHORT = (16, 48)  # clouds of every start, before those of the best go on;
+_LONG = 2  # starts that are searched to the end
 _MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
@@ -230,17 +231,19 @@ class Solver:
     def _by_clouds(
         self, published: Published, starts: Iterable[Start]
     ) -> Iterator[Candidate]:
-        """Clouds of runs: a few from every start, then many from the best of them."""
-        config, searches = self.config.clouds, []
-        short = dataclasses.replace(config, rounds=min(_SHORT, config.rounds), heats=0)
-        for start in starts:
-            search = self._cloud_search(published, start)
-            search.go_on(short)
-            if search.explained:
-                yield self._of_clouds(published, search)
-            else:
-                searches.append(search)
-        for search in sorted(searches, key=lambda search: search.distance):
+        """Clouds of runs: some from every start, then many from the best of them."""
+        config = self.config.clouds
+        searches = [self._cloud_search(published, start) for start in starts]
+        for rounds in _SHORT:
+            short = dataclasses.replace(
+                config, rounds=min(rounds, config.rounds), heats=0
+            )
+            for search in _best_first(searches):
+                search.go_on(short)
+                if search.explained:
+                    yield self._of_clouds(published, search)
+                    searches.remove(search)
+        for search in _best_first(searches)[:_LONG]:
             search.go_on(config)
             if len(search.found.u) <= _MOST_UNKNOWNS:
                 search.end_on_levels()
@@ -467,6 +470,10 @@ class Solver:
             certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,
         )
+
+
+def _best_first(searches: Iterable[CloudSearch]) -> list[CloudSearch]:
+    return sorted(searches, key=lambda search: search.found.error)
 
 
 def retraining_of(
