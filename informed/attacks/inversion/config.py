@@ -36,7 +36,7 @@ class InversionConfig:
       label_components: of the linearised ranking of candidate labels.
       labels_tried: labels that are tried to the end, best first, at most;
       label_factor: and only those whose residual in the ranking is at most this many
-        times the best one's.
+        times the best one's; clouds try all, but most of them not to the end.
       levels: where all public pixels lie on at most 256 evenly spaced values, as
         those of eight-bit images do, the answer is moved onto them, if theta agrees.
       neighbours: where the mean image doesn't lead to theta, so many public images of

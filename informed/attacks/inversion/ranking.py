@@ -50,9 +50,10 @@ class Ranking:
         costs = self._distances(theta) if self.bent else self._linear(theta)
         order = np.argsort(costs)
         quotients = np.asarray(costs)[order] / costs[order[0]]
-        # Starts from theta itself are in an order of their own.
-        worth = self.bent | (quotients <= self._config.label_factor)
         margin = float(quotients[1]) if len(order) > 1 else np.inf
+        if self.bent:  # clouds soon tell which labels lead nowhere
+            return order, margin
+        worth = quotients <= self._config.label_factor
         return order[worth][: self._config.labels_tried], margin
 
     def _distances(self, theta: np.ndarray) -> list[float]:

@@ -44,8 +44,9 @@ _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 _LARGE_ROUNDING = 0.03  # of the distance to theta;
 _SMALL_DISTANCE = 1e-3  # of it
-_SHORT = (16, 48)  # clouds of every start, before those of the best go on;
-_LONG = 2  # starts that are searched to the end
+_SHORT = (16, 48)  # clouds of every start, and of one whose error is then below
+_PROMISING = 1.5  # standard deviations;
+_LONG = 2  # starts that are searched to the end after all
 _MOST_UNKNOWNS = 1000  # of clouds where derivatives have failed
 
 
@@ -233,17 +234,19 @@ class Solver:
     ) -> Iterator[Candidate]:
         """Clouds of runs: some from every start, then many from the best of them."""
         config = self.config.clouds
-        searches = [self._cloud_search(published, start) for start in starts]
-        for rounds in _SHORT:
-            short = dataclasses.replace(
-                config, rounds=min(rounds, config.rounds), heats=0
-            )
-            for search in _best_first(searches):
-                search.go_on(short)
-                if search.explained:
-                    yield self._of_clouds(published, search)
-                    searches.remove(search)
-        for search in _best_first(searches)[:_LONG]:
+        searches = []
+        for start in starts:
+            search = self._cloud_search(published, start)
+            for rounds in _SHORT:
+                if search.found.error < _PROMISING or rounds == _SHORT[0]:
+                    rounds = min(rounds, config.rounds)
+                    search.go_on(dataclasses.replace(config, rounds=rounds, heats=0))
+            if search.explained:
+                yield self._of_clouds(published, search)
+            else:
+                searches.append(search)
+        searches.sort(key=lambda search: search.found.error)
+        for search in searches[:_LONG]:
             search.go_on(config)
             if len(search.found.u) <= _MOST_UNKNOWNS:
                 search.end_on_levels()
@@ -470,10 +473,6 @@ class Solver:
             certified=explained and _MARGIN * expected <= config.exact_mse,
             expected_mse=expected,
         )
-
-
-def _best_first(searches: Iterable[CloudSearch]) -> list[CloudSearch]:
-    return sorted(searches, key=lambda search: search.found.error)
 
 
 def retraining_of(

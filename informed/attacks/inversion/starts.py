@@ -82,15 +82,22 @@ class Starts:
     def near(
         self, theta: np.ndarray, labels: np.ndarray, guess: np.ndarray | None
     ) -> Iterator[Start]:
-        """The guess; then what is read out of theta, without the mean images.
+        """The guess; then what is read out of theta, label by label; no mean images.
 
-        Args: as for `of`.
+        Args: as for `of`, the labels in the order of how likely they are.
         """
-        starts = self.of(theta, labels, guess)
-        means = 0 if guess is None else len(labels)
-        for number, start in enumerate(starts):
-            if number != means or labels.shape[1] > 1:
-                yield start
+        if labels.shape[1] > 1:
+            yield from self.of(theta, labels, guess)
+            return
+        if guess is not None:
+            for row in labels:
+                yield Start(row, guess, patient=False)
+        for row in labels:
+            image = self._shadows(int(row[0])).guess(theta)
+            yield Start(row, image[None], patient=True)
+        few = max(self._config.starts - len(labels), 0)
+        for label, image in self._public(theta, labels[:, 0])[:few]:
+            yield Start(np.array([label]), image[None], patient=True)
 
     def nearest(self, theta: np.ndarray, label: int) -> float:
         """Squared distance from theta to the nearest shadow model of a class."""
@@ -123,13 +130,19 @@ class Starts:
         thetas = self._runs.thetas(guesses[:, None], labels[:, None])
         best = np.argsort(np.sum((thetas - theta[None]) ** 2, axis=1))
         found = [(int(labels[i]), guesses[i]) for i in best]
-        nearest = []  # where labels are few, the public images that come nearest
-        for label, shadow in zip(labels.tolist(), shadows, strict=True):
-            near, images = shadow.nearest(theta, self._config.starts)
+        found += self._public(theta, labels)  # where labels are few
+        return found[: self._config.starts]
+
+    def _public(
+        self, theta: np.ndarray, labels: np.ndarray
+    ) -> list[tuple[int, np.ndarray]]:
+        """The public images that come nearest, and the labels they are tried with."""
+        nearest = []
+        for label in labels.tolist():
+            near, images = self._shadows(label).nearest(theta, self._config.starts)
             nearest += [(d, label, z) for d, z in zip(near, images, strict=True)]
         nearest.sort(key=lambda each: each[0])
-        found += [(label, image) for _, label, image in nearest]
-        return found[: self._config.starts]
+        return [(label, image) for _, label, image in nearest]
 
     def _shadows(self, label: int) -> LabelShadows:
         """Of public images of a label, or of any where it has none."""
