@@ -3,14 +3,22 @@
     python -m benchmarks.chaos --targets=4 --out=runs/chaos.jsonl
 
 Digits and their negatives (bright images), fixed set 100, 100 epochs, full batches and
-batches of 25 in known order, learning rates from stable to chaotic. Before anything is
-attacked, the adversary measures on public images of the target's label how a small
-difference of the image grows in theta: `exponent` is the finite-time Lyapunov exponent,
-ln(|difference after all epochs| / |after the first|) per epoch; `quotient` is the
-growth in units of the image; `bend` is second over first differences of theta at a
-tenth of a standard deviation. Then the target is inverted, its label told; exact: an
-MSE of at most 1e-6. One JSON line at the end: how well each of the three predicts, by
-AUC, which targets are exact. Each run is kept as soon as it is done.
+batches of 25 and 10 in known order, learning rates from stable to chaotic. Before
+anything is attacked, the adversary measures on public images of the target's label
+
+- `exponent`: ln(|difference of theta after all epochs| / |after the first|) per epoch,
+  of images that differ by 1e-4 a pixel: the finite-time Lyapunov exponent, until the
+  difference is as large as between models of unrelated images, when it grows no more;
+- `quotient`: ln(|difference of theta| / |difference of the images|);
+- `bend`: second over first differences of theta at a tenth of a standard deviation;
+- `unread`: the share of an image's variance that a ridge regression on theta leaves
+  unexplained (leave-one-out), the mean over the distances that a search passes: between
+  public images, and in clouds of radius 0.3, 0.1, 0.03 and 0.01 around one. In chaos
+  some directions of theta go on to say what the image was; this is how much they say.
+
+Then the target is inverted, its label told; exact: an MSE of at most 1e-6. One JSON
+line at the end: how well each of the four predicts, by AUC, which targets aren't exact.
+Each run is kept as soon as it is done.
 """
 
 import argparse
@@ -23,7 +31,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
+from sklearn.linear_model import RidgeCV
 from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
 
 import informed
 import shadow
@@ -33,12 +44,15 @@ from informed.attacks.inversion.solver import Solver
 from shadow import devices
 
 RATES = (0.05, 0.1, 0.2, 0.4)
-BATCHES = (None, 25)
+BATCHES = (None, 25, 10)
 SHADES = ("digits", "negatives")
 EPOCHS = 100
 PAIRS = 24
 SMALL = 1e-4  # a pixel, of the differences
-PREDICTORS = ("exponent", "quotient", "bend")
+READ = 140  # models of the adversary's own, at each distance
+RADII = (0.3, 0.1, 0.03, 0.01)  # standard deviations of the principal components
+RIDGES = np.logspace(-4, 1, 6)  # a parameter
+PREDICTORS = ("exponent", "quotient", "bend", "unread")
 # Shorter than the default: a run that is not inverted by then seldom is.
 CONFIG = informed.InversionConfig(
     starts=2, neighbours=150, clouds=CloudConfig(points=96, rounds=30)
@@ -106,7 +120,8 @@ def _measured(
     first = _factory(split, rate, batch, 1, arguments.seed)
     weights = factory.train(split.test)
     told = informed.Knowledge.informed(factory, public=split.shadow)
-    bend = Solver(CONFIG, told, jax.random.key(2)).ranking.bending
+    solver = Solver(CONFIG, told, jax.random.key(2))
+    bend = solver.ranking.bending
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
@@ -120,8 +135,9 @@ def _measured(
         yield {
             "target": i,
             "exponent": float(np.log(last / begun) / (EPOCHS - 1)),
-            "quotient": float(np.log10(last / moved)),
+            "quotient": float(np.log(last / moved)),
             "bend": bend,
+            "unread": _unread(solver, public),
             "mse": error,
             "exact": error <= CONFIG.exact_mse,
             "certified": bool(np.asarray(found.certified)[0]),
@@ -164,6 +180,24 @@ def _growth(
         float(np.median(begun)),
         float(np.median(np.linalg.norm(apart, axis=1))),
     )
+
+
+def _unread(solver: Solver, public: shadow.Examples) -> float:
+    """What regressions on theta don't tell of images of this label."""
+    rng = np.random.default_rng(0)
+    known = solver.coordinates.of(public.images[rng.permutation(len(public))[:READ]])
+    around = rng.standard_normal((READ, *known.shape[1:]))
+    places = [known, *(known[0] + radius * around for radius in RADII)]
+    return float(np.mean([_left(solver, place, public.labels[0]) for place in places]))
+
+
+def _left(solver: Solver, places: Float[np.ndarray, "n k"], label: int) -> float:
+    """The share of the variance of these coordinates that theta doesn't explain."""
+    labels = np.full((len(places), 1), label, np.int32)
+    thetas = solver.runs.thetas(solver.coordinates.images(places)[:, None], labels)
+    thetas = StandardScaler().fit_transform(thetas) / np.sqrt(thetas.shape[1])
+    ridge = RidgeCV(RIDGES).fit(thetas, places)
+    return -ridge.best_score_ / float(np.mean(places.var(axis=0)))
 
 
 if __name__ == "__main__":

@@ -332,6 +332,7 @@ def _run(
             "findings": [dataclasses.asdict(f) for f in checked.findings],
             "order_matters": checked.order_matters,
             "key_matters": checked.key_matters,
+            "instability": _instability(checked),
             "plan": estimate(checked, settings),
         },
         "baselines": [judging.summary(b) for b in baselines],
@@ -436,6 +437,11 @@ def as_text(checked: Preflight, settings: AuditConfig) -> str:
         lines.append(
             f"{'accuracy':<16}{100 * checked.accuracy:.1f} % on public records"
         )
+    if checked.instability is not None:
+        lines.append(
+            f"{'stability':<16}a small change of a record moves the weights"
+            f" {checked.instability.growth:.2g} times as far as it is worth"
+        )
     lines.append(f"{'a model':<16}{plan['seconds_a_model']:.3g} s")
     lines.append(
         f"{'the audit':<16}at most {_time(plan['seconds_at_most'])}:"
@@ -455,6 +461,13 @@ def as_text(checked: Preflight, settings: AuditConfig) -> str:
     return "\n".join(lines)
 
 
+def _instability(checked: Preflight) -> dict[str, Any] | None:
+    found = checked.instability
+    if found is None:
+        return None
+    return {**dataclasses.asdict(found), "chaotic": found.chaotic}
+
+
 def as_json(checked: Preflight, settings: AuditConfig) -> str:
     """The pre-flight for machines."""
     values = {
@@ -465,6 +478,7 @@ def as_json(checked: Preflight, settings: AuditConfig) -> str:
         "accuracy": checked.accuracy,
         "order_matters": checked.order_matters,
         "key_matters": checked.key_matters,
+        "instability": _instability(checked),
         "findings": [dataclasses.asdict(f) for f in checked.findings],
         "plan": estimate(checked, settings),
     }

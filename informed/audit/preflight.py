@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.audit import causes, released
+from informed.audit import causes, instability, released
+from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 from shadow.factory import models_per_batch
 from shadow.parallel import Runs
@@ -23,6 +24,7 @@ from shadow.training.algorithm import Algorithm, Draw
 
 LEVELS = ("stops", "weakens", "note")
 _SLOW = 5.0  # seconds a model, from which on fewer things are tried
+_PATIENCE = 60.0  # seconds for one question
 _SAME = 1e-3  # of the distance between two targets' weights
 
 
@@ -59,6 +61,7 @@ class Preflight:
       seconds_a_model: with as many at once as this machine trains.
       order_matters, key_matters: whether weights change with them; None: not tried.
       shift: distance between weights of two targets, over their length.
+      instability: None: not tried.
       accuracy: of one model, on public records; None: models can't be asked.
       seconds: that all this took.
     """
@@ -71,6 +74,7 @@ class Preflight:
     order_matters: bool | None
     key_matters: bool | None
     shift: float
+    instability: Instability | None
     accuracy: float | None
     seconds: float
 
@@ -190,7 +194,7 @@ def check(
     findings += _kept(subject, probe, result)
 
     order_matters = key_matters = None
-    if deterministic and plain_seconds < 60:
+    if deterministic and plain_seconds < _PATIENCE:
         progress("another order, another key")
         shuffled = np.random.default_rng(0).permutation(len(fixed))
         moved = np.append(shuffled, len(fixed))
@@ -212,10 +216,30 @@ def check(
     accuracy, subject, trouble = _asked(subject, result)
     if trouble:
         findings.append(trouble)
-    seconds = plain_seconds
+    seconds, unstable = plain_seconds, None
     if not any(finding.level == "stops" for finding in findings):
         progress("measuring the time of a model")
-        seconds = _seconds_a_model(subject, plain_seconds, findings)
+        slow = subject.engine == "processes" and plain_seconds > _SLOW
+        runs = _runs(subject, width=2 if slow else None)
+        if slow:
+            runs(*_rows(subject, runs.together))
+            seconds, same = plain_seconds / 2, True
+        else:
+            seconds, same = _seconds_a_model(subject, runs)
+        if deterministic and not same:
+            findings.append(
+                Finding(
+                    level="weakens",
+                    what="the same arguments give other weights in other processes",
+                    remedy="look for hash(), and for sums that depend on threads",
+                )
+            )
+        public = subject.split.shadow
+        affordable = seconds * instability.trainings(public) < _PATIENCE
+        if deterministic and same and affordable:
+            progress("changing a record a little")
+            unstable = instability.measure(runs, public)
+            findings += _chaotic(unstable)
     if not deterministic and noise > 0:
         findings.append(
             Finding(
@@ -234,6 +258,7 @@ def check(
         order_matters=order_matters,
         key_matters=key_matters,
         shift=apart / max(float(np.linalg.norm(theta)), np.finfo(float).tiny),
+        instability=unstable,
         accuracy=accuracy,
         seconds=time.monotonic() - started,
     )
@@ -399,34 +424,47 @@ def _shape_of(algorithm: Algorithm, subject: Subject) -> Any:
     return algorithm.layout(subject.fixed)
 
 
-def _seconds_a_model(subject: Subject, plain: float, findings: list[Finding]) -> float:
-    """Of many, as the factory makes them; twice, which has to give the same."""
+def _runs(subject: Subject, *, width: int | None) -> Runs:
+    """A as the factory runs it, by one key; `width` None: as many as fit."""
     algorithm, fixed = subject.algorithm(), subject.fixed
     key = algorithm.own_key(jax.random.key(0))
-    width = models_per_batch(algorithm, len(fixed))
-    slow = subject.engine == "processes" and plain > _SLOW
-    runs = Runs(
+    return Runs(
         algorithm,
         (fixed.images, fixed.labels),
         lambda _: Draw(key=key),
-        width=2 if slow else width,
+        width=models_per_batch(algorithm, len(fixed)) if width is None else width,
     )
+
+
+def _rows(subject: Subject, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Images, labels and runs of so many targets, again from the first at the end."""
     targets = subject.split.test
-    rows = np.arange(runs.together) % len(targets)
+    rows = np.arange(count) % len(targets)
     images, labels = targets.images[rows][:, None], targets.labels[rows][:, None]
-    first = runs(images, labels, np.zeros(len(rows), int))
+    return images, labels, np.zeros(count, int)
+
+
+def _seconds_a_model(subject: Subject, runs: Runs) -> tuple[float, bool]:
+    """Of many, as the factory makes them; and whether twice gives the same."""
+    rows = _rows(subject, runs.together)
+    first = runs(*rows)
     started = time.monotonic()
-    if not slow:
-        again = runs(images, labels, np.zeros(len(rows), int))
-        seconds = (time.monotonic() - started) / len(rows)
-        if subject.deterministic and not np.array_equal(first, again):
-            findings.append(
-                Finding(
-                    level="weakens",
-                    what="the same arguments give other weights in other processes",
-                    remedy="look for hash(), and for sums that depend on threads",
-                )
-            )
-    else:
-        seconds = plain / 2
-    return seconds
+    again = runs(*rows)
+    seconds = (time.monotonic() - started) / runs.together
+    return seconds, np.array_equal(first, again)
+
+
+def _chaotic(found: Instability | None) -> list[Finding]:
+    if found is None or not found.chaotic:
+        return []
+    return [
+        Finding(
+            level="weakens",
+            what=f"chaotic, exponent {found.words} over the training: a record that"
+            " withstands is protected by instability, not by design. A hundredth of the"
+            f" way to another record moves the weights {found.growth:.0f} times as far"
+            " as it is worth",
+            remedy="don't rely on it: a longer search or another release may tell;"
+            " noise in training has a bound",
+        )
+    ]

@@ -48,7 +48,8 @@ class Trial:
       certified: (attempted,) bool, where it certifies.
       finished: (attempted,) bool.
       seconds: that it took, its shadow models included.
-      trainings: of the training function, shadow models included.
+      trainings: of the training function, shadow models included; None: nothing was
+        finished, and what was begun isn't counted.
       why_not: it wasn't tried, or wasn't finished.
     """
 
@@ -61,7 +62,7 @@ class Trial:
     certified: np.ndarray | None = None
     finished: np.ndarray | None = None
     seconds: float = 0.0
-    trainings: int = 0
+    trainings: int | None = 0
     why_not: str = ""
 
 
@@ -199,6 +200,7 @@ def _trial_of(
             certified=np.zeros(len(blank), bool),
             finished=finished,
             seconds=seconds,
+            trainings=None,
             why_not=why,
         )
     whole = Reconstruction.joined(found)

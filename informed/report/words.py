@@ -59,7 +59,7 @@ def seconds(value: float | int | None) -> str:
 
 def answer(values: Values) -> list[str]:
     """Two sentences: what could be read out, and what changes it."""
-    return [_found(values), _stopped(values)]
+    return [_found(values) + _unstable(values), _stopped(values)]
 
 
 def strongest(values: Values) -> Values | None:
@@ -118,6 +118,23 @@ def _found(values: Values) -> str:
             f" {share(other['success'])}"
         )
     return text + "."
+
+
+def _unstable(values: Values) -> str:
+    """That chaos is the only reason why the training wasn't inverted."""
+    found = (values.get("preflight") or {}).get("instability")
+    inverted = [
+        row["exact"]["successes"]
+        for row in _tried(values)
+        if row["name"] == "inversion"
+    ]
+    if not found or not found["chaotic"] or any(inverted):
+        return ""
+    least = "at least " if found["saturated"] else ""
+    return (
+        f" Its training is chaotic (exponent {least}{found['exponent']:.1f}): what"
+        " withstood inversion did so by instability, not by design."
+    )
 
 
 def _stopped(values: Values) -> str:

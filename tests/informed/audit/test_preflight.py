@@ -1,5 +1,6 @@
 """What a few runs tell; planted faults are found, with their remedies."""
 
+import json
 import time
 
 import jax
@@ -8,7 +9,15 @@ import numpy as np
 import pytest
 
 import shadow
-from informed.audit import auditing, budget, causes, contract, limits
+from informed.audit import (
+    auditing,
+    budget,
+    causes,
+    contract,
+    instability,
+    limits,
+    trials,
+)
 from informed.audit.auditing import AuditConfig
 
 
@@ -135,6 +144,54 @@ def test_what_voids_an_audit_is_said(train, level, what):
     assert bool(found.stops) == (level == "stops")
 
 
+def doubled(images, labels, key):
+    """As `linear`, then bits of the weights shifted out in front."""
+    return linear(images, labels, key) * 2.0**20 % 1.0
+
+
+def test_chaos_is_found_and_said():
+    found = check(doubled)
+    assert found.instability.chaotic
+    (finding,) = [f for f in found.findings if f.level == "weakens"]
+    assert "protected by instability, not by design" in finding.what
+    assert f"exponent {found.instability.words}" in finding.what
+    assert json.loads(auditing.as_json(found, AuditConfig()))["instability"]["chaotic"]
+    assert not check(linear).instability.chaotic
+
+
+@pytest.fixture
+def public(rng):
+    images = rng.random((16, 2, 2, 1))
+    return shadow.Examples(images=images, labels=np.arange(16) % 2, num_classes=2)
+
+
+def test_what_is_linear_grows_by_nothing(rng, public):
+    matrix = rng.standard_normal((4, 50))
+    found = instability.measure(lambda z, *_: z.reshape(-1, 4) @ matrix, public)
+    assert found.growth == pytest.approx(1)
+    assert found.exponent == pytest.approx(0, abs=1e-9)
+    assert not found.saturated
+    assert not found.chaotic
+    assert instability.measure(lambda z, *_: np.ones((len(z), 3)), public) is None
+
+
+def test_the_exponent_of_the_tent_map_is_ln_2_a_step(rng, public):
+    """Until twins are as far apart as strangers."""
+    matrix = rng.standard_normal((4, 400))
+
+    def after(steps):
+        return instability.measure(
+            lambda z, *_: np.abs(z.reshape(-1, 4) @ matrix * 2.0**steps % 2 - 1), public
+        )
+
+    few, more, many = after(6), after(9), after(30)
+    assert more.exponent - few.exponent == pytest.approx(3 * np.log(2), abs=0.1)
+    assert not few.saturated
+    assert many.saturated
+    assert many.chaotic
+    assert many.exponent == pytest.approx(np.log(1e4), abs=0.1)
+
+
 def test_a_function_that_raises_is_named():
     def broken(images, labels, key):
         raise KeyError("weights")
@@ -192,6 +249,15 @@ def test_a_limit_interrupts_and_is_taken_back():
     with limits.seconds(0.05):
         pass
     time.sleep(0.08)
+
+
+def test_an_inversion_without_time_counts_as_not_found():
+    models = trials.train(check(linear).subject, targets=2, shadows=0)
+    found = trials.inversion(models, 1e-3, limit=0.01)
+    assert found.finished.tolist() == [False]
+    assert np.isnan(found.images).all()
+    assert found.trainings is None  # those begun aren't counted
+    assert "out of time at target 1 of 2" in found.why_not
 
 
 def test_shadow_still_loads_by_name():
