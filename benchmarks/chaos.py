@@ -6,15 +6,13 @@ Digits and their negatives (bright images), fixed set 100, 100 epochs, full batc
 batches of 25 and 10 in known order, learning rates from stable to chaotic. Before
 anything is attacked, the adversary measures on public images of the target's label
 
-- `exponent`: ln(|difference of theta after all epochs| / |after the first|) per epoch,
-  of images that differ by 1e-4 a pixel: the finite-time Lyapunov exponent, until the
-  difference is as large as between models of unrelated images, when it grows no more;
-- `quotient`: ln(|difference of theta| / |difference of the images|);
-- `bend`: second over first differences of theta at a tenth of a standard deviation;
-- `unread`: the share of an image's variance that a ridge regression on theta leaves
-  unexplained (leave-one-out), the mean over the distances that a search passes: between
-  public images, and in clouds of radius 0.3, 0.1, 0.03 and 0.01 around one. In chaos
-  some directions of theta go on to say what the image was; this is how much they say.
+- `growth` and `exponent` of `informed.audit.instability`: how much further the typical
+  weight moves on a hundredth of the way to another image than it is worth; the
+  finite-time Lyapunov exponent over the whole training;
+- `exponent_of_theta`: ln(|difference of theta after all epochs| / |after the first|) of
+  images that differ by 1e-4 a pixel, over the whole training: the same of the norm,
+  in which the wildest weights count;
+- `bend`: second over first differences of theta at a tenth of a standard deviation.
 
 Then the target is inverted, its label told; exact: an MSE of at most 1e-6. One JSON
 line at the end: how well each of the four predicts, by AUC, which targets aren't exact.
@@ -25,22 +23,20 @@ import argparse
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float
-from sklearn.linear_model import RidgeCV
 from sklearn.metrics import roc_auc_score
-from sklearn.preprocessing import StandardScaler
 
 import informed
 import shadow
 from benchmarks import resumed
 from informed.attacks.inversion import CloudConfig
 from informed.attacks.inversion.solver import Solver
+from informed.audit import instability
 from shadow import devices
 
 RATES = (0.05, 0.1, 0.2, 0.4)
@@ -49,10 +45,7 @@ SHADES = ("digits", "negatives")
 EPOCHS = 100
 PAIRS = 24
 SMALL = 1e-4  # a pixel, of the differences
-READ = 140  # models of the adversary's own, at each distance
-RADII = (0.3, 0.1, 0.03, 0.01)  # standard deviations of the principal components
-RIDGES = np.logspace(-4, 1, 6)  # a parameter
-PREDICTORS = ("exponent", "quotient", "bend", "unread")
+PREDICTORS = ("growth", "exponent", "exponent_of_theta", "bend")
 # Shorter than the default: a run that is not inverted by then seldom is.
 CONFIG = informed.InversionConfig(
     starts=2, neighbours=150, clouds=CloudConfig(points=96, rounds=30)
@@ -121,11 +114,11 @@ def _measured(
     weights = factory.train(split.test)
     told = informed.Knowledge.informed(factory, public=split.shadow)
     solver = Solver(CONFIG, told, jax.random.key(2))
-    bend = solver.ranking.bending
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
-        last, begun, moved = _growth(factory, first, public)
+        stable = instability.measure(_runs(factory), public, PAIRS)
+        assert stable is not None
         found = informed.TrainingInversion(config=CONFIG)(
             shadow.publish(weights[i : i + 1]),
             dataclasses.replace(told, labels=label),
@@ -134,10 +127,10 @@ def _measured(
         error = float(informed.mse(split.test.images[i : i + 1], found.images)[0])
         yield {
             "target": i,
-            "exponent": float(np.log(last / begun) / (EPOCHS - 1)),
-            "quotient": float(np.log(last / moved)),
-            "bend": bend,
-            "unread": _unread(solver, public),
+            "growth": stable.growth,
+            "exponent": stable.exponent,
+            "exponent_of_theta": _exponent_of_theta(factory, first, public),
+            "bend": solver.ranking.bending,
             "mse": error,
             "exact": error <= CONFIG.exact_mse,
             "certified": bool(np.asarray(found.certified)[0]),
@@ -162,42 +155,35 @@ def _factory(
     )
 
 
-def _growth(
+def _runs(factory: shadow.Factory) -> Callable:
+    """Of images and labels with an axis of unknown points."""
+
+    def runs(images: np.ndarray, labels: np.ndarray, _: np.ndarray) -> np.ndarray:
+        return factory.train(
+            shadow.Examples(
+                images=images[:, 0].astype(np.float32),
+                labels=labels[:, 0].astype(np.int32),
+                num_classes=factory.fixed.num_classes,
+            )
+        )
+
+    return runs
+
+
+def _exponent_of_theta(
     factory: shadow.Factory, first: shadow.Factory, public: shadow.Examples
-) -> tuple[float, float, float]:
-    """Medians over pairs: difference of theta at the end, after an epoch; of images."""
+) -> float:
+    """From medians over pairs, at the end and after an epoch."""
     rng = np.random.default_rng(0)
-    rows = rng.choice(len(public), PAIRS)
-    base = public.take(rows)
+    base = public.take(rng.choice(len(public), PAIRS))
     images = base.images + SMALL * rng.standard_normal(base.images.shape)
     images = np.clip(images, 0, 1)
     near = dataclasses.replace(base, images=images.astype(np.float32))
-    last = np.linalg.norm(factory.train(near) - factory.train(base), axis=1)
-    begun = np.linalg.norm(first.train(near) - first.train(base), axis=1)
-    apart = (near.images - base.images).reshape(PAIRS, -1)
-    return (
-        float(np.median(last)),
-        float(np.median(begun)),
-        float(np.median(np.linalg.norm(apart, axis=1))),
+    last, begun = (
+        np.median(np.linalg.norm(made.train(near) - made.train(base), axis=1))
+        for made in (factory, first)
     )
-
-
-def _unread(solver: Solver, public: shadow.Examples) -> float:
-    """What regressions on theta don't tell of images of this label."""
-    rng = np.random.default_rng(0)
-    known = solver.coordinates.of(public.images[rng.permutation(len(public))[:READ]])
-    around = rng.standard_normal((READ, *known.shape[1:]))
-    places = [known, *(known[0] + radius * around for radius in RADII)]
-    return float(np.mean([_left(solver, place, public.labels[0]) for place in places]))
-
-
-def _left(solver: Solver, places: Float[np.ndarray, "n k"], label: int) -> float:
-    """The share of the variance of these coordinates that theta doesn't explain."""
-    labels = np.full((len(places), 1), label, np.int32)
-    thetas = solver.runs.thetas(solver.coordinates.images(places)[:, None], labels)
-    thetas = StandardScaler().fit_transform(thetas) / np.sqrt(thetas.shape[1])
-    ridge = RidgeCV(RIDGES).fit(thetas, places)
-    return -ridge.best_score_ / float(np.mean(places.var(axis=0)))
+    return float(np.log(last / begun))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ auditing    everything, in order; `informed.audit(train, data)`
 contract    the training function: found, and how it is called
 released    what it returns, as named arrays
 subject     the function and the data as an algorithm A
-preflight   what a few runs tell; `causes` why equal arguments give other weights
+preflight   what a few runs tell; `causes` why equal arguments give other weights;
+            `instability` whether training is chaotic
 budget      how many models a time allows; `limits` time limits
 trials      the attacks; `judging` against the truth and the baselines
 membership  who was in

@@ -439,8 +439,8 @@ def as_text(checked: Preflight, settings: AuditConfig) -> str:
         )
     if checked.instability is not None:
         lines.append(
-            f"{'stability':<16}a small change of a record moves the weights"
-            f" {checked.instability.growth:.2g} times as far as it is worth"
+            f"{'stability':<16}a small change of a record moves the typical"
+            f" weight {checked.instability.growth:.2g} times as far as it is worth"
         )
     lines.append(f"{'a model':<16}{plan['seconds_a_model']:.3g} s")
     lines.append(

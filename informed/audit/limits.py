@@ -13,11 +13,13 @@ class OutOfTimeError(RuntimeError):
 
 
 @contextlib.contextmanager
-def seconds(limit: float) -> Iterator[None]:
+def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
     """Raise OutOfTimeError inside, some time after `limit` seconds.
 
-    A computation of XLA's isn't interrupted, but ended after. Outside of a process's
-    main thread, and where there are no signals, nothing is interrupted.
+    And every `again` seconds from then on: what reads a cache may take the error for
+    one of its own and go on. A computation of XLA's isn't interrupted, but ended
+    after. Outside of a process's main thread, and where there are no signals, nothing
+    is interrupted.
     """
     usable = hasattr(signal, "setitimer") and (
         threading.current_thread() is threading.main_thread()
@@ -30,7 +32,7 @@ def seconds(limit: float) -> Iterator[None]:
         raise OutOfTimeError(f"Not finished in {limit:.0f} s.")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(limit, 1e-3))
+    signal.setitimer(signal.ITIMER_REAL, max(limit, 1e-3), again)
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """What a few runs tell; planted faults are found, with their remedies."""
 
+import contextlib
 import json
 import time
 
@@ -251,12 +252,24 @@ def test_a_limit_interrupts_and_is_taken_back():
     time.sleep(0.08)
 
 
-def test_an_inversion_without_time_counts_as_not_found():
+def test_a_limit_that_is_taken_for_another_error_comes_again():
+    def reads_a_cache():
+        with contextlib.suppress(Exception):
+            time.sleep(5)
+        time.sleep(5)
+
+    with pytest.raises(limits.OutOfTimeError), limits.seconds(0.05, again=0.05):
+        reads_a_cache()
+    time.sleep(0.12)
+
+
+def test_trainings_of_an_inversion_without_time_are_not_counted():
     models = trials.train(check(linear).subject, targets=2, shadows=0)
-    found = trials.inversion(models, 1e-3, limit=0.01)
+    begun = trials.Trial(name="inversion", about="", sees="", knows="")
+    found = trials._trial_of(begun, [], models, cut=True, seconds=1.0)
     assert found.finished.tolist() == [False]
     assert np.isnan(found.images).all()
-    assert found.trainings is None  # those begun aren't counted
+    assert found.trainings is None
     assert "out of time at target 1 of 2" in found.why_not
 
 
