@@ -1,18 +1,16 @@
 """The kernel reconstructor: ridge regression on functions of theta, a label at a time.
 
 Where shadow models are few a network learns them by heart. For one label, the target is
-a smooth function of theta, and kernel ridge regression fits it in closed form:
-
-    z = mean + sum_i w_i k(theta, theta_i),    k = (1 + d / (scale * median d)) ^ -1/2
-
-with d the squared distance of standardised features and i the shadow models of that
-label. The same regression on all labels at once, with labels in place of images, tells
-which label a release has.
+a smooth function of theta, and kernel ridge regression (`regression`) fits it in closed
+form. The same regression on all labels at once, with labels in place of images, tells
+which label a release has; every feature counts there by how far labels differ in it. A
+second look (`second_look`) takes a third off the error.
 
 Under noise theta tells little, and a regression that follows it ends farther from the
 target than the mean image. How much to believe it, the ridge, is therefore chosen on
-validation models, on a part of the others; and where labels can't be told, whether to
-average over them instead of believing the likeliest.
+validation models, on a part of the others; and so is whether there is a second look,
+and, where labels can't be told, whether to average over them instead of believing the
+likeliest.
 
 On MNIST (fixed set of 1,000) it needs a fifth of the network's shadow models for the
 same error, and no optimiser. Other labels' models were of no use to it, nor was a
@@ -25,18 +23,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float, Float32, Int
 from tqdm import tqdm
 
+from reconn import regression
+from reconn.regression import Regression
+from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import checks, files
 from shadow.records import NotMadeError
 
-REVISION = 3  # see `shadow.records`
+REVISION = 4  # see `shadow.records`
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
 _JUDGED = 1000  # validation models that judge, at most
+_VARIES = 1e-3  # of the largest variance; features that vary less tell no labels
 
 Features = Float32[np.ndarray, "models features"]
 TargetImages = Float32[np.ndarray, "models height width channels"]
@@ -65,54 +66,6 @@ class KernelConfig:
         checks.at_least("voters", self.voters, 1)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Regression:
-    """One kernel ridge regression, of outputs on features.
-
-    Attributes:
-      points: (models, features), minus `centre`.
-      centre: (features,).
-      median: of squared distances between points.
-      outputs: (models, outputs), the dual weights.
-      offset: (outputs,), the mean of what is regressed on.
-    """
-
-    points: np.ndarray
-    centre: np.ndarray
-    median: float
-    outputs: np.ndarray
-    offset: np.ndarray
-
-    @classmethod
-    def fit(
-        cls,
-        features: np.ndarray,
-        values: np.ndarray,
-        config: KernelConfig,
-        ridge: float,
-    ) -> "Regression":
-        """In float64, but for the products of features."""
-        centre, points, distances, median = _centred(features)
-        kernel = _kernel(distances, config.scale * median)
-        kernel[np.diag_indices(len(kernel))] += ridge
-        offset = values.mean(axis=0, dtype=np.float64)
-        factor = scipy.linalg.cho_factor(kernel, lower=True, overwrite_a=True)
-        weights = scipy.linalg.cho_solve(factor, values - offset)
-        return cls(
-            points=points,
-            centre=centre,
-            median=median,
-            outputs=weights.astype(np.float32),
-            offset=offset.astype(np.float32),
-        )
-
-    def __call__(self, features: np.ndarray, config: KernelConfig) -> np.ndarray:
-        """(models, outputs)."""
-        distances = _squared_distances(features - self.centre, self.points)
-        kernel = _kernel(distances, config.scale * self.median)
-        return self.offset + kernel @ self.outputs.astype(np.float64)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelRegression:
     """Features in, images out; what a network is to the trainer.
@@ -121,7 +74,9 @@ class KernelRegression:
       config: the kernel.
       image_shape: (height, width, channels).
       of_label: label -> the regression of its images.
-      label: the regression of the labels.
+      label: the regression of the labels;
+      telling: (features,), factors of what it sees.
+      second: label -> the second look at what it has read; empty where that is no use.
       mixed: whether images are averaged over labels, by their probabilities.
     """
 
@@ -129,6 +84,8 @@ class KernelRegression:
     image_shape: tuple[int, ...]
     of_label: dict[int, Regression]
     label: Regression
+    telling: np.ndarray
+    second: dict[int, SecondLook] = dataclasses.field(default_factory=dict)
     mixed: bool = False
 
     def labels(self, features: Features) -> Labels:
@@ -140,7 +97,7 @@ class KernelRegression:
         return np.array(sorted(self.of_label))
 
     def _votes(self, features: Features) -> np.ndarray:
-        parts = [self.label(part, self.config) for part in _parts(features)]
+        parts = [self.label(part * self.telling) for part in _parts(features)]
         return np.concatenate(parts)
 
     def __call__(self, features: Features) -> TargetImages:
@@ -163,8 +120,11 @@ class KernelRegression:
         found = np.empty((len(features), int(np.prod(self.image_shape))), np.float32)
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
-            part = self.of_label[int(label)](features[rows], self.config)
-            found[rows] = np.clip(part, 0, 1)
+            answers = np.clip(self.of_label[int(label)](features[rows]), 0, 1)
+            if int(label) in self.second:
+                look = self.second[int(label)]
+                answers = np.clip(look(features[rows], answers), 0, 1)
+            found[rows] = answers
         return found
 
     def _mixture(self, features: Features, votes: np.ndarray) -> np.ndarray:
@@ -200,7 +160,7 @@ def fit(
     flat = images.reshape(len(images), -1)
     known = np.unique(labels)
     votes = (labels[:, None] == known[None]).astype(np.float32)
-    voters = slice(0, config.voters)
+    voters, telling = slice(0, config.voters), _telling(features, votes)
     of_images = of_votes = RIDGES[0] if config.ridge is None else config.ridge
     if validation is not None:
         unseen = tuple(each[:_JUDGED] for each in validation)
@@ -208,33 +168,113 @@ def fit(
             of_images = _ridge_of_images(features, flat, labels, unseen, config)
             theirs = (unseen[2][:, None] == known[None]).astype(np.float32)
             some = slice(0, min(2 * _TRIED, config.voters))
-            errors = _errors(features[some], votes[some], unseen[0], theirs, config)
+            seen = features[some] * telling, votes[some]
+            errors = _errors(*seen, unseen[0] * telling, theirs, config.scale)
             of_votes = RIDGES[int(np.argmin(errors))]
-    of_label = {}
+    of_label, answers = {}, {}
     for label in tqdm(
-        known,
+        known.tolist(),
         desc="kernel regression",
         unit=" labels",
         disable=None if progress else True,
     ):
         rows = np.flatnonzero(labels == label)
-        of_label[int(label)] = Regression.fit(
-            features[rows], flat[rows], config, of_images
+        settings = {"scale": config.scale, "ridge": of_images}
+        if validation is None or len(rows) < LEAST:
+            of_label[label] = Regression.fit(features[rows], flat[rows], **settings)
+            continue
+        of_label[label], found = Regression.fit_left_out(
+            features[rows], flat[rows], **settings
         )
+        answers[label] = np.clip(found, 0, 1)
     fitted = KernelRegression(
         config=config,
         image_shape=tuple(images.shape[1:]),
         of_label=of_label,
-        label=Regression.fit(features[voters], votes[voters], config, of_votes),
+        label=Regression.fit(
+            features[voters] * telling,
+            votes[voters],
+            scale=config.scale,
+            ridge=of_votes,
+        ),
+        telling=telling,
     )
     if validation is None:
         return fitted
-    mixed = dataclasses.replace(fitted, mixed=True)
-    chosen, averaged = (
+    second = _second_looks(fitted, features, flat, labels, answers, unseen, progress)
+    fitted = _better(fitted, dataclasses.replace(fitted, second=second), unseen)
+    return _better(fitted, dataclasses.replace(fitted, mixed=True), unseen)
+
+
+def _telling(
+    features: Features, votes: Float32[np.ndarray, "models labels"]
+) -> Float32[np.ndarray, " features"]:
+    """The root of the share of each feature's variance that lies between labels.
+
+    Without it, labels are told by what most features see of the image.
+    """
+    counts = votes.sum(axis=0, dtype=np.float64)
+    means = (votes.T @ features) / counts[:, None]
+    overall = features.mean(axis=0, dtype=np.float64)
+    between = counts @ (means - overall) ** 2 / len(features)
+    whole = features.var(axis=0, dtype=np.float64)
+    varies = whole > _VARIES * whole.max()
+    share = np.where(varies, between / np.where(varies, whole, 1), 0)
+    return np.sqrt(np.clip(share, 0, 1)).astype(np.float32)
+
+
+def _better(
+    fitted: KernelRegression,
+    other: KernelRegression,
+    unseen: tuple[np.ndarray, ...],
+) -> KernelRegression:
+    """The other, where its squared error on unseen models is smaller."""
+    plain, changed = (
         float(np.sum(np.square(each(unseen[0]) - unseen[1])))
-        for each in (fitted, mixed)
+        for each in (fitted, other)
     )
-    return mixed if averaged < chosen else fitted
+    return other if changed < plain else fitted
+
+
+def _second_looks(
+    first: KernelRegression,
+    features: Features,
+    flat: np.ndarray,
+    labels: Labels,
+    answers: dict[int, np.ndarray],
+    unseen: tuple[np.ndarray, ...],
+    progress: bool,
+) -> dict[int, SecondLook]:
+    """Of the labels with answers that had not seen the model; one ridge for all."""
+    scale, judged = first.config.scale, np.zeros(len(RIDGES))
+    begun = {}
+    for label in tqdm(
+        sorted(answers),
+        desc="second look",
+        unit=" labels",
+        disable=None if progress else True,
+    ):
+        rows = np.flatnonzero(labels == label)
+        surrogate, inputs = Surrogate.fit(features[rows], flat[rows], answers[label])
+        begun[label] = surrogate, inputs, flat[rows] - answers[label]
+        own = np.flatnonzero(unseen[2] == label)
+        if len(own):
+            there = np.clip(first.of_label[label](unseen[0][own]), 0, 1)
+            judged += _errors(
+                inputs[:_TRIED],
+                begun[label][2][:_TRIED],
+                surrogate(unseen[0][own], there),
+                unseen[1][own].reshape(len(own), -1),
+                scale,
+                onto=there,
+            )
+    ridge = RIDGES[int(np.argmin(judged))]
+    looks = {}
+    for label in list(begun):
+        surrogate, inputs, errors = begun.pop(label)
+        error = Regression.fit(inputs, errors, scale=scale, ridge=ridge)
+        looks[label] = SecondLook(surrogate=surrogate, error=error)
+    return looks
 
 
 def _ridge_of_images(
@@ -251,9 +291,8 @@ def _ridge_of_images(
         own = np.flatnonzero(unseen[2] == label)
         if len(own):
             truth = unseen[1][own].reshape(len(own), -1)
-            errors += _errors(
-                features[rows], flat[rows], unseen[0][own], truth, config, pixels=True
-            )
+            seen = features[rows], flat[rows]
+            errors += _errors(*seen, unseen[0][own], truth, config.scale, onto=0.0)
     return RIDGES[int(np.argmin(errors))]
 
 
@@ -262,38 +301,57 @@ def _errors(
     values: np.ndarray,
     unseen: np.ndarray,
     truth: np.ndarray,
-    config: KernelConfig,
+    scale: float,
     *,
-    pixels: bool = False,
+    onto: np.ndarray | float | None = None,
 ) -> Float[np.ndarray, " ridges"]:
     """Squared errors on unseen models with every ridge, from one eigendecomposition.
 
-    Pixels are cut to [0, 1] before they are judged, as they are when they are used: it
-    takes off much of what a small ridge lets through.
+    Args:
+      features, values, unseen, truth, scale: what is fitted, and judged.
+      onto: pixels that what is found is added to. The sum is cut to [0, 1] before it is
+        judged, as it is when it is used: it takes off much of what a small ridge lets
+        through. None: these aren't pixels, and nothing is cut.
     """
-    centre, points, distances, median = _centred(features)
-    scale = config.scale * median
+    centre, points, distances, median = regression.centred(features)
+    width = scale * median
     offset = values.mean(axis=0, dtype=np.float64)
-    spectrum, basis = np.linalg.eigh(_kernel(distances, scale))
-    across = _kernel(_squared_distances(unseen - centre, points), scale) @ basis
+    spectrum, basis = np.linalg.eigh(regression.similarity(distances, width))
+    between = regression.squared_distances(unseen - centre, points)
+    across = regression.similarity(between, width) @ basis
     along = basis.T @ (values - offset)
     errors = []
     for ridge in RIDGES:
         found = offset + (across / (spectrum + ridge)) @ along
-        found = np.clip(found, 0, 1) if pixels else found
+        found = found if onto is None else np.clip(onto + found, 0, 1)
         errors.append(np.sum(np.square(found - truth)))
     return np.array(errors)
 
 
-def save(regression: KernelRegression, folder: Path) -> None:
+def save(fitted: KernelRegression, folder: Path) -> None:
     """Write one .npy file an array; the names of what is whole come last."""
-    parts = {str(label): part for label, part in regression.of_label.items()}
-    for name, part in (parts | {"label": regression.label}).items():
-        for field in dataclasses.fields(part):
+    for name, part in _regressions(fitted).items():
+        for field in dataclasses.fields(Regression):
             values = np.asarray(getattr(part, field.name))
             files.write_array(folder / f"{name}.{field.name}.npy", values)
-    files.write_array(folder / "mixed.npy", np.array(regression.mixed))
-    files.write_array(folder / "labels.npy", np.array(sorted(regression.of_label)))
+    factors = [
+        (look.surrogate.of_theta, look.surrogate.of_answer)
+        for _, look in sorted(fitted.second.items())
+    ]
+    files.write_array(folder / "telling.npy", fitted.telling)
+    files.write_array(folder / "factors.npy", np.array(factors).reshape(-1, 2))
+    files.write_array(folder / "looked_at.npy", np.array(sorted(fitted.second), int))
+    files.write_array(folder / "mixed.npy", np.array(fitted.mixed))
+    files.write_array(folder / "labels.npy", np.array(sorted(fitted.of_label)))
+
+
+def _regressions(fitted: KernelRegression) -> dict[str, Regression]:
+    """All of them, by the names of their files."""
+    found = {str(label): part for label, part in fitted.of_label.items()}
+    for label, look in fitted.second.items():
+        found[f"{label}.surrogate"] = look.surrogate.theta
+        found[f"{label}.error"] = look.error
+    return found | {"label": fitted.label}
 
 
 def load(
@@ -306,7 +364,7 @@ def load(
     if not (folder / "labels.npy").exists():
         raise NotMadeError(f"There is no kernel regression in {folder}.", by="train")
 
-    def part(name: str) -> Regression:
+    def part(name: object) -> Regression:
         return Regression(
             **{
                 field.name: _read(folder / f"{name}.{field.name}.npy")
@@ -314,46 +372,26 @@ def load(
             }
         )
 
-    labels = np.load(folder / "labels.npy", allow_pickle=False)
+    factors, labels = _read(folder / "factors.npy"), _read(folder / "labels.npy")
+    second = {}
+    for label, row in zip(_read(folder / "looked_at.npy"), factors, strict=True):
+        surrogate = Surrogate(
+            theta=part(f"{label}.surrogate"),
+            of_theta=float(row[0]),
+            of_answer=float(row[1]),
+        )
+        second[int(label)] = SecondLook(
+            surrogate=surrogate, error=part(f"{label}.error")
+        )
     return KernelRegression(
         config=config,
         image_shape=tuple(image_shape),
-        of_label={int(label): part(str(label)) for label in labels},
+        of_label={int(label): part(label) for label in labels},
         label=part("label"),
+        telling=_read(folder / "telling.npy"),
+        second=second,
         mixed=bool(np.load(folder / "mixed.npy", allow_pickle=False)),
     )
-
-
-def _centred(
-    features: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Centre, points minus it, their squared distances, and the median of these."""
-    centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    points = features - centre
-    distances = _squared_distances(points, points)
-    upper = distances[np.triu_indices(len(points), 1)]
-    median = float(np.median(upper)) if len(upper) else 0.0
-    return centre, points, distances, median or 1.0
-
-
-def _squared_distances(
-    left: Float32[np.ndarray, "queries features"],
-    right: Float32[np.ndarray, "points features"],
-) -> Float[np.ndarray, "queries points"]:
-    """Squared distances; products in float32, sums in float64."""
-    distances = (left @ right.T).astype(np.float64)
-    distances *= -2
-    distances += np.einsum("ij,ij->i", left, left, dtype=np.float64)[:, None]
-    distances += np.einsum("ij,ij->i", right, right, dtype=np.float64)[None]
-    return np.maximum(distances, 0, out=distances)
-
-
-def _kernel(distances: np.ndarray, scale: float) -> np.ndarray:
-    """Inverse multiquadric, in place."""
-    distances /= scale
-    distances += 1
-    np.sqrt(distances, out=distances)
-    return np.reciprocal(distances, out=distances)
 
 
 def _parts(features: np.ndarray) -> Iterator[np.ndarray]:

@@ -8,6 +8,7 @@ from sklearn.metrics import pairwise_distances
 import reconn
 from reconn import kernel
 from reconn.kernel import KernelConfig
+from reconn.regression import Regression
 from reconn.shrinkage import Shrinkage
 from shadow import ConfigurationMismatchError, ShadowModels, publish
 
@@ -137,10 +138,10 @@ def test_ridges_are_judged_as_refitting_would(planted):
     x, images = planted.weights[:200], planted.images[:200].reshape(200, -1)
     unseen, truth = planted.weights[200:240], planted.images[200:240].reshape(40, -1)
     config = KernelConfig()
-    found = kernel._errors(x, images, unseen, truth, config)
+    found = kernel._errors(x, images, unseen, truth, config.scale)
     for ridge, error in zip(kernel.RIDGES, found, strict=True):
-        fitted = kernel.Regression.fit(x, images, config, ridge)
-        expected = np.sum((fitted(unseen, config) - truth) ** 2)
+        fitted = Regression.fit(x, images, scale=config.scale, ridge=ridge)
+        expected = np.sum((fitted(unseen) - truth) ** 2)
         assert error == pytest.approx(expected, rel=1e-3)
 
 
@@ -153,7 +154,7 @@ def test_labels_with_one_model_or_few_votes(planted):
     found = kernel.fit(some.weights, some.images, some.labels, config, progress=False)
     assert np.isfinite(found(planted.weights)).all()
     np.testing.assert_allclose(
-        found.of_label[7](some.weights[-1:], config)[0],
+        found.of_label[7](some.weights[-1:])[0],
         some.images[-1].ravel(),
         atol=1e-6,
     )

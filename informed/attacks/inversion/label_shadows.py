@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from reconn import features, kernel
+from reconn import features
+from reconn.regression import Regression
 from shadow.models import ShadowModels
 from shadow.views import EVERYTHING
 
-_OF_STARTS = kernel.KernelConfig(scale=16.0)  # smooth, for outliers
+_SCALE = 16.0  # of distances: smooth, for outliers
 _RIDGE = 1e-2
 _CLIP = 10.0  # of standardised weights
 
@@ -20,11 +21,11 @@ class LabelShadows:
             self._standardiser = features.fit(
                 models, EVERYTHING, num_models=len(models), clip=_CLIP
             )
-            self._fitted = kernel.Regression.fit(
+            self._fitted = Regression.fit(
                 self._standardiser(models.weights),
                 models.images.reshape(len(models), -1),
-                _OF_STARTS,
-                _RIDGE,
+                scale=_SCALE,
+                ridge=_RIDGE,
             )
 
     def guess(self, theta: np.ndarray) -> np.ndarray:
@@ -32,7 +33,7 @@ class LabelShadows:
         if len(self._models) == 1:
             return self._models.images[0].astype(np.float64)
         seen = self._standardiser(theta[None].astype(np.float32))
-        image = np.clip(self._fitted(seen, _OF_STARTS), 0, 1)
+        image = np.clip(self._fitted(seen), 0, 1)
         return image.reshape(self._models.image_shape)
 
     def nearest(self, theta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,141 @@
+"""Kernel ridge regression in closed form, and what it says of its own points unseen.
+
+    f(x) = offset + sum_i w_i k(x, x_i),    k = (1 + d / width) ^ -1/2
+
+with d the squared distance and width a multiple of its median: an inverse multiquadric.
+"""
+
+import dataclasses
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Float32
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Regression:
+    """One regression, of outputs on features.
+
+    Attributes:
+      points: (models, features), minus `centre`.
+      centre: (features,).
+      width: of the kernel, a squared distance.
+      outputs: (models, outputs), the dual weights.
+      offset: (outputs,), the mean of what is regressed on.
+    """
+
+    points: np.ndarray
+    centre: np.ndarray
+    width: float
+    outputs: np.ndarray
+    offset: np.ndarray
+
+    @classmethod
+    def fit(
+        cls, features: np.ndarray, values: np.ndarray, *, scale: float, ridge: float
+    ) -> "Regression":
+        """In float64, but for the products of features.
+
+        Args:
+          features: (models, features), float32.
+          values: (models, outputs).
+          scale: of the width, in median squared distances.
+          ridge: added to the kernel's diagonal, which is 1.
+        """
+        centre, points, distances, median = centred(features)
+        kernel = similarity(distances, scale * median)
+        kernel[np.diag_indices(len(kernel))] += ridge
+        offset = values.mean(axis=0, dtype=np.float64)
+        factor = scipy.linalg.cho_factor(kernel, lower=True, overwrite_a=True)
+        weights = scipy.linalg.cho_solve(factor, values - offset)
+        return cls(
+            points=points,
+            centre=centre,
+            width=scale * median,
+            outputs=weights.astype(np.float32),
+            offset=offset.astype(np.float32),
+        )
+
+    @classmethod
+    def fit_left_out(
+        cls,
+        features: np.ndarray,
+        values: np.ndarray,
+        *,
+        scale: float,
+        ridge: float,
+        at: np.ndarray | None = None,
+    ) -> tuple["Regression", Float[np.ndarray, "models outputs"]]:
+        """The same, and what it would say of each model, had it not seen that one.
+
+        Args:
+          features, values, scale, ridge: as for `fit`.
+          at: (models, features), where model i's own outputs are wanted; None: at its
+            own features.
+        Returns: the regression; row i is its value at `at[i]` without model i, but for
+          that model's share in `offset`.
+        """
+        centre, points, distances, median = centred(features)
+        kernel = similarity(distances, scale * median)
+        if at is None:
+            across = kernel.copy()
+        else:
+            across = similarity(squared_distances(at - centre, points), scale * median)
+        kernel[np.diag_indices(len(kernel))] += ridge
+        offset = values.mean(axis=0, dtype=np.float64)
+        inverse = np.linalg.inv(kernel)
+        weights = inverse @ (values - offset)
+        # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
+        share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
+        left_out = offset + across @ weights - share[:, None] * weights
+        fitted = cls(
+            points=points,
+            centre=centre,
+            width=scale * median,
+            outputs=weights.astype(np.float32),
+            offset=offset.astype(np.float32),
+        )
+        return fitted, left_out
+
+    def __call__(self, features: np.ndarray) -> Float[np.ndarray, "models outputs"]:
+        """The outputs, in float64."""
+        distances = squared_distances(features - self.centre, self.points)
+        kernel = similarity(distances, self.width)
+        return self.offset + kernel @ self.outputs.astype(np.float64)
+
+
+def centred(
+    features: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Centre, points minus it, their squared distances, and the median of these."""
+    centre = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    points = features - centre
+    distances = squared_distances(points, points)
+    return centre, points, distances, median_of(distances)
+
+
+def median_of(distances: Float[np.ndarray, "points points"]) -> float:
+    """Of the distances between different points; 1 where all are the same."""
+    upper = distances[np.triu_indices(len(distances), 1)]
+    median = float(np.median(upper)) if len(upper) else 0.0
+    return median or 1.0
+
+
+def squared_distances(
+    left: Float32[np.ndarray, "queries features"],
+    right: Float32[np.ndarray, "points features"],
+) -> Float[np.ndarray, "queries points"]:
+    """Squared distances; products in float32, sums in float64."""
+    distances = (left @ right.T).astype(np.float64)
+    distances *= -2
+    distances += np.einsum("ij,ij->i", left, left, dtype=np.float64)[:, None]
+    distances += np.einsum("ij,ij->i", right, right, dtype=np.float64)[None]
+    return np.maximum(distances, 0, out=distances)
+
+
+def similarity(distances: np.ndarray, width: float) -> np.ndarray:
+    """Inverse multiquadric, in place."""
+    distances /= width
+    distances += 1
+    np.sqrt(distances, out=distances)
+    return np.reciprocal(distances, out=distances)

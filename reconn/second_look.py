@@ -1,0 +1,105 @@
+"""What theta says beyond a first reconstruction.
+
+A regression from theta to images blurs where theta bends with the image: what one part
+of the image does to a weight hides what another does. The first answer tells most of
+that. So a surrogate of A for one label, a regression from images to theta, says what
+theta would be at the first answer; what theta has beyond that, together with the answer
+itself, is regressed on the answer's error.
+
+All of it is learned from the same shadow models. So that they are seen as a release
+will be, each is left out of its own first answer and of its own surrogate.
+
+Source: ours. It is what one step of an inversion does, learned instead of derived.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float, Float32
+
+from reconn import regression
+from reconn.regression import Regression
+
+LEAST = 20  # models of a label, below which there is no second look
+_SCALE, _RIDGE = 16.0, 1e-3  # of the surrogate
+_ANSWER = 30.0  # what a distance of answers weighs beside one of what is left of theta
+_MEASURED = 1000  # models on which distances are measured, at most
+
+Features = Float32[np.ndarray, "models features"]
+Flat = Float[np.ndarray, "models pixels"]
+Inputs = Float32[np.ndarray, "models inputs"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Surrogate:
+    """Theta of one label, from images, and what is left of a theta.
+
+    Attributes:
+      theta: images -> features of theta.
+      of_theta, of_answer: factors, by which what is left of theta and the answer count
+        in distances.
+    """
+
+    theta: Regression
+    of_theta: float
+    of_answer: float
+
+    @classmethod
+    def fit(
+        cls, features: Features, flat: Flat, answers: Flat
+    ) -> tuple["Surrogate", Inputs]:
+        """Of shadow models of one label.
+
+        Args:
+          features: of their theta.
+          flat: their targets;
+          answers: what was read out of theta by a regression that had not seen the
+            model, in [0, 1].
+        Returns: the surrogate; what the correction is fitted on, one row a model.
+        """
+        answers = answers.astype(np.float32)
+        theta, expected = Regression.fit_left_out(
+            flat.astype(np.float32), features, scale=_SCALE, ridge=_RIDGE, at=answers
+        )
+        left = (features - expected).astype(np.float32)
+        found = cls(
+            theta=theta,
+            of_theta=1 / _typical(left),
+            of_answer=math.sqrt(_ANSWER) / _typical(answers),
+        )
+        return found, found._joined(left, answers)
+
+    def __call__(self, features: Features, answers: Flat) -> Inputs:
+        """What the correction takes: what is left of theta, and the answers."""
+        answers = answers.astype(np.float32)
+        left = (features - self.theta(answers)).astype(np.float32)
+        return self._joined(left, answers)
+
+    def _joined(self, left: np.ndarray, answers: np.ndarray) -> Inputs:
+        parts = [self.of_theta * left, self.of_answer * answers]
+        return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SecondLook:
+    """See the module's docstring.
+
+    Attributes:
+      surrogate: of A.
+      error: what is left of theta, and the answer -> target less answer.
+    """
+
+    surrogate: Surrogate
+    error: Regression
+
+    def __call__(self, features: Features, answers: Flat) -> Flat:
+        """Better answers, not cut to [0, 1]."""
+        return answers + self.error(self.surrogate(features, answers))
+
+
+def _typical(points: np.ndarray) -> float:
+    """The square root of the median squared distance."""
+    some = points[:_MEASURED] - points[:_MEASURED].mean(axis=0)
+    between = regression.squared_distances(some, some)
+    return float(np.sqrt(regression.median_of(between)))
