@@ -51,6 +51,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     inverted = (
         f"inversion.targets={INVERTED[size]}",
         f"inversion.attack.draws={DRAWS[size]}",
+        f"inversion.attack.noise_draws={DRAWS[size]}",
     )
     config.points = tuple(
         (

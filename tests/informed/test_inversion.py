@@ -255,7 +255,7 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
 
 @pytest.mark.slow
 def test_an_order_of_batches_that_is_not_told(parts):
-    """Maximum a posteriori: better than the mean image of the label, not certified."""
+    """The maximum a posteriori lies so near to the levels that these are the truth."""
     targets, public = parts.shadow.take(slice(0, 4)), parts.shadow.take(slice(4, None))
     parts = dataclasses.replace(parts, shadow=public)
     factory = make(
@@ -267,14 +267,32 @@ def test_an_order_of_batches_that_is_not_told(parts):
         shuffling="unknown",
     )
     assert Knowledge.informed(factory).training_key is None
-    found = invert(factory, parts, targets, labels=targets.labels)
-    means = np.stack(
-        [public.images[public.labels == label].mean(axis=0) for label in targets.labels]
+    found = invert(factory, parts, targets, labels=targets.labels, using=ON_LEVELS)
+    np.testing.assert_array_equal(found.images, targets.images)
+    # Without levels: the error that it reports.
+    plain = invert(factory, parts, targets, labels=targets.labels)
+    errors = informed.mse(targets.images, plain.images)
+    assert errors.max() < 1e-4
+    assert not plain.certified.any()
+    assert 0.3 < errors.mean() / plain.expected_mse.mean() < 3
+
+
+@pytest.mark.slow
+def test_an_order_that_is_not_told_and_a_wrong_label(parts):
+    """A planted failure: nothing is certified, whatever the levels."""
+    targets, public = parts.shadow.take(slice(0, 1)), parts.shadow.take(slice(4, None))
+    parts = dataclasses.replace(parts, shadow=public)
+    factory = make(
+        parts,
+        epochs=20,
+        batch_size=51,
+        learning_rate=0.02,
+        momentum=0.0,
+        shuffling="unknown",
     )
-    errors = informed.mse(targets.images, found.images)
-    assert errors.mean() < 0.4 * informed.mse(targets.images, means).mean()
+    wrong = (targets.labels + 1) % 10
+    found = invert(factory, parts, targets, labels=wrong, using=ON_LEVELS)
     assert not found.certified.any()
-    assert 0.5 < errors.mean() / found.expected_mse.mean() < 2
 
 
 @pytest.mark.slow

@@ -42,6 +42,19 @@ def test_levels_are_suggested_by_nearness_that_chance_does_not_bring():
     assert not levels.suggested(truth + rng.normal(0, 0.01, truth.shape), 255)
 
 
+def test_chance_is_that_of_random_pixels():
+    """How often a few pixels anywhere come as near to levels as they do here."""
+    rng = np.random.default_rng(0)
+    images, free = np.array([0.3, 0.26, 0.9, 0.51]), np.array([True, True, False, True])
+    farthest = np.abs(images * 10 - np.round(images * 10))[free].max()
+    others = rng.random((200_000, 3)) * 10
+    near = (np.abs(others - np.round(others)) <= farthest).all(axis=1)
+    assert np.exp(levels.chance(images, 10, free)) == pytest.approx(
+        near.mean(), rel=0.05
+    )
+    assert levels.chance(images, 10, ~(free | True)) == 0
+
+
 def test_expected_error_is_that_of_simulated_answers():
     rng = np.random.default_rng(0)
     variances = np.array([0.01, 0.02, 0.03]) ** 2

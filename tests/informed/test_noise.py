@@ -21,7 +21,7 @@ def test_projected_noise_is_white(rng):
     """Against scikit-learn's covariance, whitened with a dense inverse root."""
     mixing, slopes = rng.normal(size=(9, 9)), rng.normal(size=(9, 4))
     samples = rng.normal(size=(40, 9)) @ mixing
-    noise = noises.estimate(samples, slopes)
+    noise = noises.estimate(samples, slopes, averaged=len(samples))
     np.testing.assert_allclose(
         noise.onto @ noise.onto.T @ slopes, slopes, atol=1e-12
     )  # nothing of the slopes is lost
@@ -40,7 +40,7 @@ def test_projected_noise_is_white(rng):
 def test_directions_without_noise(rng):
     samples = np.tile(rng.normal(size=(1, 6)), (8, 1))
     samples[:, 0] += rng.normal(size=8)
-    noise = noises.estimate(samples, np.eye(6)[:, :3])
+    noise = noises.estimate(samples, np.eye(6)[:, :3], averaged=len(samples))
     assert np.isfinite(noise.whiten(rng.normal(size=6))).all()
 
 

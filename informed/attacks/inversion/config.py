@@ -6,7 +6,7 @@ from informed.attacks.inversion import coordinates
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-REVISION = 8  # of the attack; see `shadow.records`
+REVISION = 9  # of the attack; see `shadow.records`
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",
@@ -48,7 +48,9 @@ class InversionConfig:
       tangents: derivatives carried by one training run; a matter of speed and memory.
       krylov: dimensions of the matrix-free stages, which replace those whose Jacobian
         would pass 2 GiB.
-      draws: of randomness of A that isn't told.
+      draws: of randomness of A that isn't told, whose mean stands for theta;
+      noise_draws: and trainings that tell how theta scatters. Half as many components
+        can be told apart.
       noise_factor: certified if the squared residual is at most this many times that
         of the noise,
       exact_mse: and `expected_mse` at most a quarter of this.
@@ -69,6 +71,7 @@ class InversionConfig:
     tangents: int = 16
     krylov: int = 50
     draws: int = 32
+    noise_draws: int = 512
     noise_factor: float = 10.0
     exact_mse: float = 1e-6
 
@@ -78,6 +81,7 @@ class InversionConfig:
         for field in _COUNTS:
             checks.at_least(field, getattr(self, field), 1)
         checks.at_least("draws", self.draws, 2)
+        checks.at_least("noise_draws", self.noise_draws, 2)
         checks.at_least("noise_factor", self.noise_factor, 1)
         checks.at_least("label_factor", self.label_factor, 1)
         for components in self.stages:

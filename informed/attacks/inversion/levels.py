@@ -7,7 +7,7 @@ are the truth itself, beyond what the rounding of A lets any least squares reach
 
 import numpy as np
 import scipy.stats
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 MOST = 255  # levels above 0
 _SLACK = 1e-3  # of a level: float32 holds k / 255 only nearly
@@ -52,6 +52,23 @@ def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
     apart = apart[apart > 0]
     by_chance = 1 / np.sqrt(12)
     return bool(len(apart) == 0 or np.sqrt(np.mean(apart**2)) < _NEAR * by_chance)
+
+
+def chance(
+    images: Float[np.ndarray, "*shape"], levels: int, free: Bool[np.ndarray, "*shape"]
+) -> float:
+    """The natural logarithm of how likely free pixels come so near to levels by chance.
+
+    Args:
+      images: an answer, before it is moved.
+      levels: above 0.
+      free: pixels that nothing but theta has brought there.
+    """
+    apart = np.abs(images - nearest(images, levels))[free] * levels
+    if not len(apart):
+        return 0.0
+    farthest = np.clip(2 * apart.max(), np.finfo(float).tiny, 1)
+    return float(len(apart) * np.log(farthest))
 
 
 def expected_mse(variances: Float[np.ndarray, "*shape"], levels: int) -> float:

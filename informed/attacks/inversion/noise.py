@@ -127,15 +127,18 @@ def _directions(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def estimate(
     samples: Float[np.ndarray, "samples params"],
     slopes: Float[np.ndarray, "params columns"],
+    *,
+    averaged: int,
 ) -> Projected:
     """The noise of which some draws are seen, in the directions of some slopes.
 
-    Shrunk after Ledoit and Wolf (2004). The mean of the draws is itself uncertain,
-    which adds 1 / samples.
+    Shrunk after Ledoit and Wolf (2004). The mean that theta is compared with is itself
+    uncertain, which adds 1 / averaged.
 
     Args:
       samples: theta, trained several times with nothing changed but the randomness.
       slopes: derivatives of theta; fewer columns than samples.
+      averaged: draws in that mean.
     """
     onto, _ = np.linalg.qr(slopes)
     along = samples @ onto
@@ -143,5 +146,5 @@ def estimate(
     deviations = np.maximum(deviations, 1e-12 + 1e-6 * deviations.max())
     correlation, _ = covariance.ledoit_wolf(along / deviations)
     shrunk = deviations[:, None] * correlation * deviations[None]
-    factor = np.linalg.cholesky(shrunk * (1 + 1 / len(samples)))
+    factor = np.linalg.cholesky(shrunk * (1 + 1 / averaged))
     return Projected(onto, factor)

@@ -2,7 +2,7 @@
 
 Randomness of A that the adversary isn't told is drawn by themselves, `draws` times, and
 theta is the mean over the draws. The noise of private training is left out instead: its
-effect is the same on average, to first order, and the draws serve to measure its size.
+effect is the same on average, to first order. More draws measure how theta scatters.
 
 Derivatives are those of the whole training run; who gives them depends on what A can
 do: `derivatives` where it is a function of JAX, `repeats` where it can only be run.
@@ -37,21 +37,29 @@ class Retraining:
       algorithm: A.
       num_params, num_classes: length of theta; of the labels to choose from.
       random: whether theta scatters when nothing the adversary knows changes.
+      num_averaged: draws that theta is the mean of.
       runs: trainings so far.
       starts: theta_0 where it is told, (1, params), or (releases, params);
       release: whose theta_0 the runs begin at.
     """
 
     def __init__(
-        self, knowledge: Knowledge, *, width: int, draws: int, key: Array
+        self,
+        knowledge: Knowledge,
+        *,
+        width: int,
+        draws: int,
+        key: Array,
+        noise_draws: int = 0,
     ) -> None:
         """Compile nothing yet; check what is known.
 
         Args:
           knowledge: needs fixed and algorithm.
           width: points trained at once.
-          draws: of randomness that isn't told.
+          draws: of randomness that isn't told, whose mean theta is.
           key: for the draws.
+          noise_draws: that tell how theta scatters; at least as many as `draws`.
         Raises: ValueError: a fact that it needs is None.
         """
         require_told(knowledge, "fixed", "algorithm")
@@ -77,7 +85,9 @@ class Retraining:
         self._told_key = knowledge.training_key
         self._width = width
         self._crowd = models_per_batch(self.algorithm, len(self.fixed))
-        self._draw_keys = jax.random.split(key, draws if self.random else 1)
+        total = max(draws, noise_draws) if self.random else 1
+        self._draw_keys = jax.random.split(key, total)
+        self.num_averaged = draws if self.averaged else 1
         self.runs = 0
 
     def at(self, release: int) -> "Retraining":
@@ -122,7 +132,12 @@ class Retraining:
     def draw_numbers(self) -> np.ndarray:
         """Of the runs that theta is the mean of; each release has its own."""
         count = len(self._draw_keys)
-        return self.release * count + np.arange(count if self.averaged else 1)
+        return self.release * count + np.arange(self.num_averaged)
+
+    @property
+    def num_draws(self) -> int:
+        """Of randomness that isn't told, all in all."""
+        return len(self._draw_keys)
 
     def _runner(self, algorithm: Any, width: int | None = None) -> Runs:
         if width is None:
@@ -143,7 +158,8 @@ class Retraining:
 
     @functools.cached_property
     def _noisy(self) -> Runs:
-        return self._runner(self.algorithm)
+        many = len(self._draw_keys) > _MANY * self._width
+        return self._runner(self.algorithm, self._crowd if many else None)
 
     def thetas(
         self,

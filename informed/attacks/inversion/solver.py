@@ -44,6 +44,7 @@ _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 _LARGE_ROUNDING = 0.03  # of the distance to theta;
 _SMALL_DISTANCE = 1e-3  # of it
+_BY_CHANCE = 1e-9  # that pixels come so near to levels, where they are certified by it
 _SHORT = (16, 48)  # clouds of every start, and of one whose error is then below
 _PROMISING = 1.5  # standard deviations;
 _LONG = 2  # starts that are searched to the end after all
@@ -300,17 +301,21 @@ class Solver:
 
         The noise is estimated at the start, and again at the first answer.
         """
-        labels = start.labels
+        labels, runs = start.labels, self.runs
         space = self._space(labels, np.zeros_like(self._dark))
-        components = max(1, self.config.draws // (2 * len(labels)))
+        components = max(1, runs.num_draws // (2 * len(labels)))
         components = min(components, len(self.coordinates))
         u = space.of(start.images)
         slopes: gauss_newton.Slopes | None = None
         for _ in range(2):
             images = space.images(u)
             basis = space.basis[:components]
-            jacobian = self.runs.slopes(images, labels, basis)
-            noise = noises.estimate(self.runs.draws(images, labels), jacobian)
+            jacobian = runs.slopes(images, labels, basis)
+            noise = noises.estimate(
+                runs.draws(images, labels),
+                jacobian,
+                averaged=runs.num_averaged if runs.averaged else runs.num_draws,
+            )
             kept = space.kept(components)
             u, slopes = self._minimise(
                 published,
@@ -326,15 +331,23 @@ class Solver:
                 slopes=Linearised(noise.whiten(jacobian.T).T, kept),
             )
         assert slopes is not None
-        images = space.images(u)
+        images, variances = space.images(u), space.variances(slopes)
+        expected, certified = float(variances.mean()), False
+        if self._levels is not None and levels.suggested(images, self._levels):
+            free = self.starts.deviations(labels) > 1 / self._levels
+            chance = levels.chance(images, self._levels, free)
+            images = levels.nearest(images, self._levels)
+            expected = levels.expected_mse(_MARGIN * variances, self._levels)
+            sure = chance < np.log(_BY_CHANCE)
+            certified = bool(sure and _MARGIN * expected <= self.config.exact_mse)
         residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
             residual=float(residual @ residual),
             explained=True,  # no start can be told to be better than another
-            certified=False,
-            expected_mse=float(space.variances(slopes).mean()),
+            certified=certified,
+            expected_mse=expected,
         )
 
     def _minimise(
@@ -479,7 +492,12 @@ def retraining_of(
     knowledge: Knowledge, config: InversionConfig, *, width: int, key: Array
 ) -> Retraining:
     """The adversary's copy of A, with the derivatives that A allows."""
-    settings: dict[str, Any] = {"width": width, "draws": config.draws, "key": key}
+    settings: dict[str, Any] = {
+        "width": width,
+        "draws": config.draws,
+        "noise_draws": config.noise_draws,
+        "key": key,
+    }
     algorithm = knowledge.algorithm
     if algorithm is None or algorithm.capabilities.differentiable:
         return Differentiated(

@@ -55,6 +55,15 @@ class Starts:
         mean = (members if len(members) else images).mean(axis=0)
         return np.where(self._dark.reshape(mean.shape), 0, mean)
 
+    def deviations(self, labels: np.ndarray) -> np.ndarray:
+        """Of every pixel over public images of each label; (labels, ...)."""
+        found = []
+        for label in labels:
+            members = self._images[self._labels == label]
+            members = members if len(members) else self._images
+            found.append(members.std(axis=0, dtype=np.float64))
+        return np.stack(found)
+
     def of(
         self, theta: np.ndarray, labels: np.ndarray, guess: np.ndarray | None
     ) -> Iterator[Start]:
