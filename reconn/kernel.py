@@ -179,12 +179,12 @@ def fit(
         disable=None if progress else True,
     ):
         rows = np.flatnonzero(labels == label)
-        settings = {"scale": config.scale, "ridge": of_images}
+        seen = features[rows], flat[rows]
         if validation is None or len(rows) < LEAST:
-            of_label[label] = Regression.fit(features[rows], flat[rows], **settings)
+            of_label[label] = Regression.fit(*seen, scale=config.scale, ridge=of_images)
             continue
         of_label[label], found = Regression.fit_left_out(
-            features[rows], flat[rows], **settings
+            *seen, scale=config.scale, ridge=of_images
         )
         answers[label] = np.clip(found, 0, 1)
     fitted = KernelRegression(
