@@ -156,7 +156,11 @@ def inversion(
         )
     affordable = int(0.1 * limit / max(seconds_a_model, 1e-9))
     neighbours = int(np.clip(affordable, _FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS))
-    attack = TrainingInversion(config=InversionConfig(neighbours=neighbours))
+    usual = InversionConfig()
+    draws = int(np.clip(affordable, usual.draws, usual.noise_draws))
+    attack = TrainingInversion(
+        config=dataclasses.replace(usual, neighbours=neighbours, noise_draws=draws)
+    )
     release = models.weights if release is None else release
     told = models.knowledge()
     found: list[Reconstruction] = []
