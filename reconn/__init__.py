@@ -2,7 +2,8 @@
 
 views       what is seen of theta: weights, layers, black-box logits
 features    a view to the network's input
-kernel      the reconstructor in closed form
+kernel      the reconstructor in closed form: its regressions, and
+second_look what theta has beyond their answer
 networks    the reconstructor networks
 losses      what they minimise
 perceptual  LPIPS
