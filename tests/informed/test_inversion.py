@@ -253,11 +253,10 @@ def test_levels_undo_the_rounding_of_weights(form, parts):
     assert found.certified.all()
 
 
-@pytest.mark.slow
-def test_an_order_of_batches_that_is_not_told(parts):
-    """The maximum a posteriori lies so near to the levels that these are the truth."""
+@pytest.fixture
+def unordered(parts):
+    """Half batches in an order that nobody is told, and four targets."""
     targets, public = parts.shadow.take(slice(0, 4)), parts.shadow.take(slice(4, None))
-    parts = dataclasses.replace(parts, shadow=public)
     factory = make(
         parts,
         epochs=20,
@@ -267,6 +266,13 @@ def test_an_order_of_batches_that_is_not_told(parts):
         shuffling="unknown",
     )
     assert Knowledge.informed(factory).training_key is None
+    return factory, dataclasses.replace(parts, shadow=public), targets
+
+
+@pytest.mark.slow
+def test_an_order_of_batches_that_is_not_told(unordered):
+    """The maximum a posteriori lies so near to the levels that these are the truth."""
+    factory, parts, targets = unordered
     found = invert(factory, parts, targets, labels=targets.labels, using=ON_LEVELS)
     np.testing.assert_array_equal(found.images, targets.images)
     # Without levels: the error that it reports.
@@ -278,20 +284,12 @@ def test_an_order_of_batches_that_is_not_told(parts):
 
 
 @pytest.mark.slow
-def test_an_order_that_is_not_told_and_a_wrong_label(parts):
+def test_an_order_that_is_not_told_and_a_wrong_label(unordered):
     """A planted failure: nothing is certified, whatever the levels."""
-    targets, public = parts.shadow.take(slice(0, 1)), parts.shadow.take(slice(4, None))
-    parts = dataclasses.replace(parts, shadow=public)
-    factory = make(
-        parts,
-        epochs=20,
-        batch_size=51,
-        learning_rate=0.02,
-        momentum=0.0,
-        shuffling="unknown",
-    )
-    wrong = (targets.labels + 1) % 10
-    found = invert(factory, parts, targets, labels=wrong, using=ON_LEVELS)
+    factory, parts, targets = unordered
+    one = targets.take(slice(0, 1))
+    wrong = (one.labels + 1) % 10
+    found = invert(factory, parts, one, labels=wrong, using=ON_LEVELS)
     assert not found.certified.any()
 
 
