@@ -256,13 +256,14 @@ def _second_looks(
     ):
         rows = np.flatnonzero(labels == label)
         surrogate, inputs = Surrogate.fit(features[rows], flat[rows], answers[label])
-        begun[label] = surrogate, inputs, flat[rows] - answers[label]
+        errors = flat[rows] - answers[label]
+        begun[label] = surrogate, inputs, errors
         own = np.flatnonzero(unseen[2] == label)
         if len(own):
             there = np.clip(first.of_label[label](unseen[0][own]), 0, 1)
             judged += _errors(
                 inputs[:_TRIED],
-                begun[label][2][:_TRIED],
+                errors[:_TRIED],
                 surrogate(unseen[0][own], there),
                 unseen[1][own].reshape(len(own), -1),
                 scale,
