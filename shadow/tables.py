@@ -5,6 +5,10 @@ feature a word, 1 where it applies. Ranges and words of the columns are taken fo
 knowledge, as a data sheet tells them: they are read from the whole table, the targets'
 rows included. `Table.features` undoes the scaling, so that a training function sees the
 numbers as they are in the file.
+
+Cells may be empty. A column of numbers in which some are has a second feature, 1 where
+the number is missing, and `Table.features` gives a NaN there, in one column; in a
+column of words, an empty cell is a word of its own.
 """
 
 import csv
@@ -23,6 +27,9 @@ from shadow.data import Examples
 LABELS = ("label", "target", "class", "y")
 SUFFIXES = (".csv", ".parquet")
 _MOST_WORDS = 50  # of one column
+MISSING = "(missing)"
+# What an example holds in place of a number that is missing: the middle of the range.
+_IN_PLACE = 0.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +41,7 @@ class Column:
       low, high: the range of its numbers.
       words: what it holds where it holds no numbers, in the order of its features.
       whole: whether all its numbers are integers.
+      missing: whether it is of numbers, some of which are missing.
     """
 
     name: str
@@ -41,11 +49,17 @@ class Column:
     high: float = 1.0
     words: tuple[str, ...] = ()
     whole: bool = False
+    missing: bool = False
 
     @property
     def width(self) -> int:
-        """Number of its features."""
-        return max(1, len(self.words))
+        """Number of its features in an example."""
+        return 2 if self.missing else max(1, len(self.words))
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """What each of its features says; None: the number itself."""
+        return (None, MISSING) if self.missing else self.words or (None,)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,11 +80,11 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the features."""
+        """Of the features of an example."""
         return tuple(
             f"{c.name}={word}" if word is not None else c.name
             for c in self.columns
-            for word in (c.words or (None,))
+            for word in c.labels
         )
 
     @property
@@ -81,30 +95,72 @@ class Table:
     @property
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """(features,) twice: the lowest value, and the width of the range."""
-        low = [c.low for c in self.columns for _ in range(c.width)]
-        high = [c.high for c in self.columns for _ in range(c.width)]
+        low = [
+            0.0 if word is not None else c.low
+            for c in self.columns
+            for word in c.labels
+        ]
+        high = [
+            1.0 if word is not None else c.high
+            for c in self.columns
+            for word in c.labels
+        ]
         return np.array(low), np.array(high) - np.array(low)
 
+    @property
+    def _missing(self) -> np.ndarray:
+        """(features,) bool: features that say that a number is missing."""
+        return np.array(
+            [c.missing and word is not None for c in self.columns for word in c.labels]
+        )
+
     def features(self, images: Any, numpy: Any = np) -> Any:
-        """(rows, 1, features, 1) in [0, 1] -> (rows, features) in units of the file.
+        """(rows, 1, features, 1) in [0, 1] -> (rows, columns) in units of the file.
 
         Args:
           numpy: numpy, or jax.numpy where `images` is traced.
+        Returns: a column a number, a column a word; NaN where a number is missing.
         """
         low, width = self.ranges
         flat = numpy.reshape(images, (len(images), -1))
-        return flat * numpy.asarray(width)[None] + numpy.asarray(low)[None]
+        values = flat * numpy.asarray(width)[None] + numpy.asarray(low)[None]
+        absent = np.flatnonzero(self._missing)
+        if not len(absent):
+            return values
+        marks = np.zeros(len(self._missing), int)  # where each number's mark is
+        marks[absent - 1] = absent
+        of_numbers = numpy.where(
+            numpy.asarray(marks > 0)[None] & (flat[:, marks] >= _IN_PLACE),
+            numpy.nan,
+            values,
+        )
+        return of_numbers[:, np.flatnonzero(~self._missing)]
+
+    def scaled(self, features: np.ndarray) -> np.ndarray:
+        """(rows, columns) as `features` gives them -> (rows, 1, features, 1).
+
+        NaN stands for a number that is missing, in columns where some are.
+        """
+        low, width = self.ranges
+        kept = np.flatnonzero(~self._missing)
+        found = np.zeros((len(features), len(low)))
+        found[:, kept] = (features - low[kept]) / width[kept]
+        for mark in np.flatnonzero(self._missing):
+            missing = np.isnan(found[:, mark - 1])
+            found[:, mark] = missing
+            found[missing, mark - 1] = _IN_PLACE
+        return found[:, None, :, None]
 
     def rows(self, images: Float[np.ndarray, "rows 1 features 1"]) -> list[dict]:
-        """Each row as {column: number or word}."""
+        """Each row as {column: number or word}; NaN where a number is missing."""
         values = self.features(np.asarray(images, np.float64))
         found = []
         for row in values:
             cells: dict[str, Any] = {}
             start = 0
             for column in self.columns:
-                part = row[start : start + column.width]
-                start += column.width
+                part = row[start : start + max(1, len(column.words))]
+                start += len(part)
                 if column.words:
                     cells[column.name] = column.words[int(part.argmax())]
                 else:
@@ -120,7 +176,7 @@ def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
       path: of the file.
       label: name of the column of labels; None: the one that is called label, target,
         class or y, else the last.
-    Raises: ValueError: no such column, empty cells, or labels that aren't classes;
+    Raises: ValueError: no such column, empty labels, or labels that aren't classes;
       ImportError: .parquet without pyarrow; FileNotFoundError.
     """
     file = Path(path)
@@ -197,47 +253,67 @@ def _parquet(file: Path) -> dict[str, list[Any]]:
 
 
 def _numbers(values: Any) -> np.ndarray | None:
-    """As floats; None where one of them is a word."""
+    """As floats, NaN where they are empty; None where one of them is a word."""
     try:
-        return np.array([float(value) for value in values])
+        return np.array(
+            [np.nan if _is_empty(value) else float(value) for value in values]
+        )
     except (TypeError, ValueError):
         return None
 
 
+def _is_empty(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return True
+    return isinstance(value, float) and bool(np.isnan(value))
+
+
 def _require_filled(column: str, values: Any, name: str) -> None:
-    empty = [
-        i
-        for i, value in enumerate(values)
-        if value is None or (isinstance(value, str) and not value.strip())
-    ]
+    empty = [i for i, value in enumerate(values) if _is_empty(value)]
     if empty:
         raise ValueError(
-            f"Expected no empty cells in {name}, found {len(empty)} in the column"
-            f" {column!r}, such as row {empty[0] + 1}. Fill or drop them first."
+            f"Expected no empty labels in {name}, found {len(empty)} in the column"
+            f" {column!r}, such as row {empty[0] + 1}. Drop these rows first."
         )
 
 
 def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
-    """A column, and its features (rows, width) in [0, 1]."""
-    _require_filled(column, values, name)
+    """A column, and its features (rows, width) in [0, 1].
+
+    Raises: ValueError: no cell is filled, infinite numbers, or too many words.
+    """
     numbers = _numbers(values)
     if numbers is None:
-        words = tuple(sorted({str(value) for value in values}))
+        values = [MISSING if _is_empty(value) else str(value) for value in values]
+        words = tuple(sorted(set(values)))
         if len(words) > _MOST_WORDS:
             raise ValueError(
                 f"Expected at most {_MOST_WORDS} different words in the column"
                 f" {column!r} of {name}, found {len(words)}. Leave it out, or"
                 " number it."
             )
-        marks = np.array([[str(v) == word for word in words] for v in values], float)
+        marks = np.array([[v == word for word in words] for v in values], float)
         return Column(name=column, words=words), marks
-    if not np.isfinite(numbers).all():
+    missing = np.isnan(numbers)
+    there = numbers[~missing]
+    if not len(there):
+        raise ValueError(
+            f"Expected numbers in the column {column!r} of {name}, found empty cells"
+            " alone. Leave it out."
+        )
+    if not np.isfinite(there).all():
         raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
-    low, high = float(numbers.min()), float(numbers.max())
+    low, high = float(there.min()), float(there.max())
     high = high if high > low else low + 1.0
     scaled = np.clip((numbers - low) / (high - low), 0, 1)
-    whole = bool(np.all(numbers == np.round(numbers)))
-    return Column(name=column, low=low, high=high, whole=whole), scaled[:, None]
+    whole = bool(np.all(there == np.round(there)))
+    described = Column(
+        name=column, low=low, high=high, whole=whole, missing=bool(missing.any())
+    )
+    if not missing.any():
+        return described, scaled[:, None]
+    scaled = np.where(missing, _IN_PLACE, scaled)
+    return described, np.stack([scaled, missing], axis=1)
 
 
 def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.ndarray]:

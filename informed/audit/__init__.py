@@ -21,9 +21,9 @@ from informed.audit.auditing import (
     AuditStoppedError,
     audit,
     check,
-    estimate,
 )
 from informed.audit.document import Document, schema
+from informed.audit.forecast import estimate
 from informed.audit.preflight import Finding, Preflight
 
 __all__ = [

@@ -1,7 +1,6 @@
 """The whole audit: pre-flight, attacks, records, defences; one document at the end."""
 
 import dataclasses
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -16,28 +15,31 @@ from informed.audit import (
 from informed.audit import (
     contract,
     defences,
-    fitted,
+    forecast,
     judging,
     limits,
     membership,
     noise,
     preflight,
     records,
+    rows,
     subject,
     trials,
 )
 from informed.audit.document import Document, finite
 from informed.audit.preflight import Preflight
+from informed.report import words
 from shadow import checks, data, tables
 from shadow import records as versions
 from shadow.data import Examples
 from shadow.tables import Table
 
 Progress = Callable[[str], None]
-_SEVERAL, _NOISE = 0.05, 0.3  # shares of the time
-_DEFENCES = 0.1  # at least
-_READING = 0.25  # at most, for fitted estimators
+# Of the time, for what comes after everything: judging, pictures, the page.
+_LAST = 0.03
 _SHOWN = 12
+# Attacks on the page: the one that is exact for any training comes first.
+_FIRST = ("inversion", "kernel", "black box", "reconn")
 
 
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
@@ -122,6 +124,7 @@ def audit(
         version=version,
         progress=progress,
         settings=settings,
+        limit=60 * settings.minutes - (time.monotonic() - started),
     )
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
@@ -140,12 +143,17 @@ def check(
     version: str | None = None,
     progress: Progress = lambda _: None,
     settings: AuditConfig | None = None,
+    limit: float = float("inf"),
 ) -> Preflight:
-    """The pre-flight alone; arguments as for `audit`."""
+    """The pre-flight alone; arguments as for `audit`.
+
+    Args:
+      limit: seconds of the audit that it belongs to.
+    """
     settings = AuditConfig() if settings is None else settings
     found = contract.load(train, version=version, predict=predict, privacy=privacy)
     if found.privacy is not None:
-        noise.refuse(found.privacy, given=found.noisy)
+        noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
     examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
         found,
@@ -155,7 +163,7 @@ def check(
         table=table,
         seed=settings.seed,
     )
-    return preflight.check(prepared, progress)
+    return preflight.check(prepared, progress, limit=limit)
 
 
 def load(
@@ -193,147 +201,66 @@ def load(
     return data.load(name, data_dir=data_dir), None
 
 
-def _budget(checked: Preflight, settings: AuditConfig) -> budgets.Budget:
-    about = checked.subject
-    return budgets.plan(
-        minutes=settings.minutes,
-        seconds_a_model=checked.seconds_a_model,
-        targets=settings.targets,
-        public=len(about.split.shadow),
-        params=checked.params,
-        features=int(np.prod(about.fixed.image_shape)),
-        num_classes=about.fixed.num_classes,
-        differentiable=about.engine == "jax",
-    )
-
-
-def estimate(checked: Preflight, settings: AuditConfig) -> dict[str, Any]:
-    """What the audit will do and take; for people who decide."""
-    about, plan = checked.subject, _budget(checked, settings)
-    each = checked.seconds_a_model
-    bytes_a_model = 4 * checked.params
-    inversion = plan.trainings_an_inversion * each
-    return {
-        "seconds_a_model": each,
-        "targets": plan.targets,
-        "shadow_models": plan.shadows,
-        "seconds_of_models": each * (plan.targets + 2 * plan.shadows),
-        "seconds_an_inversion": inversion,
-        "seconds_at_most": plan.seconds,
-        "memory_bytes": bytes_a_model * (plan.targets + 2 * plan.shadows),
-        "disk_bytes": bytes_a_model * plan.shadows,
-        "attacks": applicable(checked, plan),
-        "why": list(plan.why),
-        "fixed": len(about.fixed),
-        "public": len(about.split.shadow),
-    }
-
-
-def applicable(checked: Preflight, plan: budgets.Budget) -> list[dict[str, Any]]:
-    """Which attacks apply, and why not the others."""
-    about = checked.subject
-    shadows = "" if plan.shadows else "no shadow models in this time"
-    asked = "" if about.answering else "models can't be asked: no predict"
-    slow = (
-        plan.trainings_an_inversion * checked.seconds_a_model > plan.inversion_seconds
-    )
-    exact = "" if about.deterministic else "equal arguments give other weights"
-    if not exact and slow:
-        exact = "perhaps not one target in this time; more --minutes"
-    jax_only = "" if about.engine == "jax" else "it needs derivatives through JAX"
-    rows = [
-        ("inversion", exact),
-        ("kernel", shadows),
-        ("black box", shadows or asked),
-        ("closed form", "" if about.engine == "processes" else "scikit-learn's alone"),
-        ("artefact", "" if about.engine == "processes" else "scikit-learn's alone"),
-        ("two missing", jax_only),
-        ("membership", ""),
-        ("kkt", "weights alone: for homogeneous networks of `informed kkt`"),
-        ("prior_aware", "needs every noisy gradient, which nobody releases here"),
-    ]
-    return [{"name": name, "applies": not why, "why_not": why} for name, why in rows]
-
-
 def _run(
     checked: Preflight, settings: AuditConfig, progress: Progress, started: float
 ) -> Document:
-    """Everything after the pre-flight."""
-    about, plan = checked.subject, _budget(checked, settings)
-    clock = limits.Clock(plan.seconds)
-    secret = about.contract.privacy is not None  # who knows the seed knows the noise
-    models = trials.train(
-        about,
-        targets=plan.targets,
-        shadows=plan.shadows,
-        secret=secret,
-        progress=progress,
+    """Everything after the pre-flight, within what is left of the time."""
+    about = checked.subject
+    clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
+    plan = forecast.plan(
+        checked,
+        minutes=settings.minutes,
+        targets=settings.targets,
+        passed=clock.passed,
     )
-    pool = judging.known_to_all(about)
-    groups = None if about.table is None else about.table.groups
-    baselines = judging.baselines(models.targets, pool, groups=groups)
-    progress("kernel regression on shadow models")
-    found = [trials.learned(models), trials.black_box(models)]
-    if settings.reconn:
-        progress("training the RecoNN")
-        found.append(trials.learned(models, "reconn"))
-    found.append(trials.closed_form(models))
-    skip, some = settings.skip, _SEVERAL * plan.seconds
-    progress("reading fitted estimators")
-    found.append(fitted.artefact(models, limit=_READING * plan.seconds))
-    if "inversion" not in skip:
-        limit = min(plan.inversion_seconds * (0.4 if secret else 1.0), clock.left)
-        progress(f"inverting {plan.targets} trainings (at most {_time(limit)})")
-        each = checked.seconds_a_model
-        found.insert(0, trials.inversion(models, each, limit=max(limit, 1.0)))
-    if "two missing" not in skip:
-        progress("two unknown records at once")
-        found.append(trials.several(models, limit=some))
-    members = []
-    if "membership" not in skip:
-        progress("membership")
-        members = [
-            membership.of_two(models, checked.seconds_a_model, limit=some),
-            membership.by_scores(models),
-        ]
+    secret = about.contract.privacy is not None  # who knows the seed knows the noise
+    models = trials.train(about, targets=plan.targets, secret=secret, progress=progress)
+    schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
+    models, found = _attacks(checked, models, settings, plan, schedule, progress)
+    members = _members(checked, models, schedule, progress)
     bounds: dict[str, Any] = {"rows": [], "why_not": ""}
-    if "noise" not in skip:
+    if "noise" in schedule.parts:
         bounds = noise.measured(
             about,
             threshold=settings.threshold,
-            limit=_NOISE * plan.seconds,
+            limit=schedule.limit("noise"),
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
         )
+    pool = judging.known_to_all(about)
+    groups = None if about.table is None else about.table.groups
+    baselines = judging.baselines(models.targets, pool, groups=groups)
     ranking = records.rank(
         models.targets,
         about.split.test_indices,
         found,
         baselines,
-        records.indicators(models),
+        records.indicators(
+            models, seconds_a_model=checked.seconds_a_model, limit=clock.left
+        ),
     )
     stops: list[dict[str, Any]] = []
-    if "defences" not in skip:
+    if "defences" in schedule.parts:
         progress("trying what stops it")
         bench = defences.Bench(
             models=models,
             pool=pool,
             baselines=baselines,
             seconds_a_model=checked.seconds_a_model,
-            template=_template(about),
-            clock=limits.Clock(max(clock.left, _DEFENCES * plan.seconds)),
+            template=checked.returned,
+            clock=limits.Clock(schedule.limit("defences")),
         )
         stops = defences.tried(bench, found, progress)
+    progress("writing it down")
     values = {
         "schema": 1,
         "kind": "audit",
         "subject": _about(checked, models, stops),
         "preflight": {
-            "findings": [dataclasses.asdict(f) for f in checked.findings],
-            "order_matters": checked.order_matters,
-            "key_matters": checked.key_matters,
-            "instability": _instability(checked),
-            "plan": estimate(checked, settings),
+            **forecast.found(checked),
+            "plan": forecast.estimate(
+                checked, minutes=settings.minutes, targets=settings.targets
+            ),
         },
         "baselines": [judging.summary(b) for b in baselines],
         "attacks": [judging.judge(t, models.targets, pool, baselines) for t in found],
@@ -353,19 +280,88 @@ def _run(
     )
 
 
-def _template(about: subject.Subject) -> Any:
-    """What train returns, to put changed weights back into."""
-    target = about.split.test.take(np.arange(1))
-    images = np.concatenate([about.fixed.images, target.images])
-    labels = np.append(about.fixed.labels, target.labels).astype(np.int32)
-    return about.call().train(images, labels, 0)
+def _parts(
+    checked: Preflight, settings: AuditConfig, plan: budgets.Budget
+) -> list[str]:
+    """The parts of `budget.SHARES` that are going to run."""
+    running = set(rows.applying(checked, settings.skip, reconn=settings.reconn))
+    if not plan.inversion_seconds:
+        running.discard("inversion")
+    learned = {row.name for row in rows.ROWS if row.shadows}
+    if running & learned and plan.most_shadows:
+        running.add("shadow models")
+    else:
+        running -= learned
+    if checked.subject.contract.privacy is not None:
+        running.add("noise")
+    running |= {"membership", "defences"}
+    return [part for part in budgets.SHARES if part in running - set(settings.skip)]
+
+
+def _attacks(
+    checked: Preflight,
+    models: trials.Models,
+    settings: AuditConfig,
+    plan: budgets.Budget,
+    schedule: budgets.Schedule,
+    progress: Progress,
+) -> tuple[trials.Models, list[trials.Trial]]:
+    """Every row is played, or says why it isn't; models with shadow models."""
+    found: list[trials.Trial] = []
+    a_record = plan.trainings_an_inversion * checked.seconds_a_model
+    for row in rows.ROWS:
+        if not rows.wanted(row, settings.skip, reconn=settings.reconn):
+            continue
+        if row.shadows and "shadow models" in schedule.parts and not models.seconds:
+            models = trials.with_shadows(
+                models,
+                plan.most_shadows,
+                limit=schedule.limit("shadow models"),
+                fewest=budgets.FEWEST_SHADOWS,
+                progress=progress,
+            )
+        hopeless = row.name == "inversion" and not plan.inversion_seconds
+        if hopeless and not row.applies(checked):
+            found.append(rows.not_begun(row, models, a_record))
+            continue
+        limit = 0.0  # it isn't played, and says why
+        if row.name in schedule.parts:
+            limit = schedule.limit(row.name)
+            if row.name == "inversion" and not models.secret:
+                left = schedule.clock.left
+                limit = budgets.of_inversion(left, a_record, models.count) or limit
+            progress(f"{row.name}, at most {words.seconds(limit)}")
+        found.append(rows.play(row, models, checked, limit=limit))
+    return models, sorted(found, key=_place)
+
+
+def _place(trial: trials.Trial) -> int:
+    """Where an attack stands on the page."""
+    return _FIRST.index(trial.name) if trial.name in _FIRST else len(_FIRST)
+
+
+def _members(
+    checked: Preflight,
+    models: trials.Models,
+    schedule: budgets.Schedule,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Membership beside reconstruction."""
+    if "membership" not in schedule.parts:
+        return []
+    progress("membership")
+    limit = schedule.limit("membership")
+    return [
+        membership.of_two(models, checked.seconds_a_model, limit=limit),
+        membership.by_scores(models, limit=limit),
+    ]
 
 
 def _about(
     checked: Preflight, models: trials.Models, stops: list[dict[str, Any]]
 ) -> dict[str, Any]:
     about = checked.subject
-    words = about.table
+    table = about.table
     # Of all that are judged, where defences are; else of the pre-flight's one model.
     accuracy = stops[0]["accuracy"] if stops else checked.accuracy
     return {
@@ -375,9 +371,9 @@ def _about(
         "engine": about.engine,
         "deterministic": about.deterministic,
         "data": about.fixed.name,
-        "kind": "table" if words is not None else "images",
+        "kind": "table" if table is not None else "images",
         "shape": list(about.fixed.image_shape),
-        "columns": None if words is None else list(words.names),
+        "columns": None if table is None else list(table.names),
         "classes": about.fixed.num_classes,
         "fixed": len(about.fixed),
         "public": len(about.split.shadow) + len(about.held_out),
@@ -411,75 +407,3 @@ def _pictures(
         "nearest": oracle.images,
         "table": models.subject.table,
     }
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def as_text(checked: Preflight, settings: AuditConfig) -> str:
-    """The pre-flight for people."""
-    plan = estimate(checked, settings)
-    about = checked.subject
-    engines = {
-        "jax": "JAX, batched and differentiated",
-        "runs": "JAX, batched; derivatives by differences of trainings",
-        "processes": "run in processes; derivatives by differences of trainings",
-    }
-    lines = [
-        f"{'training':<16}{about.contract.name}, {engines[about.engine]}",
-        f"{'data':<16}{about.fixed.name}: {plan['fixed']} known records,"
-        f" {plan['targets']} targets, {plan['public']} public",
-        f"{'released':<16}{checked.params:,} weights in {len(checked.arrays)} arrays",
-        f"{'deterministic':<16}{'yes' if about.deterministic else 'NO'}",
-    ]
-    if checked.accuracy is not None:
-        lines.append(
-            f"{'accuracy':<16}{100 * checked.accuracy:.1f} % on public records"
-        )
-    if checked.instability is not None:
-        lines.append(
-            f"{'stability':<16}a small change of a record moves the typical"
-            f" weight {checked.instability.growth:.2g} times as far as it is worth"
-        )
-    lines.append(f"{'a model':<16}{plan['seconds_a_model']:.3g} s")
-    lines.append(
-        f"{'the audit':<16}at most {_time(plan['seconds_at_most'])}:"
-        f" {plan['shadow_models']} shadow models, about"
-        f" {_time(plan['seconds_an_inversion'])} an inversion,"
-        f" {plan['memory_bytes'] / 2**20:.0f} MiB of memory,"
-        f" {plan['disk_bytes'] / 2**20:.0f} MiB of disk"
-    )
-    lines += [f"{'':<16}{why}" for why in plan["why"]]
-    for row in plan["attacks"]:
-        mark = "applies" if row["applies"] else f"no: {row['why_not']}"
-        lines.append(f"  {row['name']:<14}{mark}")
-    for finding in checked.findings:
-        lines.append(f"{finding.level:<16}{finding.what}")
-        if finding.remedy:
-            lines.append(f"{'  remedy':<16}{finding.remedy}")
-    return "\n".join(lines)
-
-
-def _instability(checked: Preflight) -> dict[str, Any] | None:
-    found = checked.instability
-    if found is None:
-        return None
-    return {**dataclasses.asdict(found), "chaotic": found.chaotic}
-
-
-def as_json(checked: Preflight, settings: AuditConfig) -> str:
-    """The pre-flight for machines."""
-    values = {
-        "train": checked.subject.contract.name,
-        "engine": checked.subject.engine,
-        "deterministic": checked.subject.deterministic,
-        "params": checked.params,
-        "accuracy": checked.accuracy,
-        "order_matters": checked.order_matters,
-        "key_matters": checked.key_matters,
-        "instability": _instability(checked),
-        "findings": [dataclasses.asdict(f) for f in checked.findings],
-        "plan": estimate(checked, settings),
-    }
-    return json.dumps(finite(values), allow_nan=False)

@@ -1,11 +1,37 @@
-"""How many models a time allows."""
+"""How the time of an audit is divided: shares, passed on where they aren't used."""
 
 import dataclasses
+import math
 import os
+from collections.abc import Mapping, Sequence
 
+from informed.audit import limits
 from shadow import checks
 
-_SHADOWS, _INVERSION, _RELEASED = 0.2, 0.45, 0.1  # shares of the time
+# Of the time after the pre-flight. Inversion has the most, because it alone is exact
+# for weights of any training; a kernel regression takes 20 to 70 s whatever a model
+# takes, most of it to compile (measured: 500 to 3,000 models of 25,450 weights).
+SHARES: Mapping[str, float] = {
+    "artefact": 0.15,
+    "closed form": 0.05,
+    "inversion": 0.45,
+    "shadow models": 0.2,
+    "kernel": 0.12,
+    "black box": 0.08,
+    "reconn": 0.15,
+    "two missing": 0.05,
+    "membership": 0.05,
+    "noise": 0.3,
+    "defences": 0.12,
+}
+_RELEASED = 0.1
+# An inversion that finishes a record in it may have so much of the time.
+_MOST_INVERSION = 0.75
+# Its estimate may be too short by so much.
+_MARGIN = 1.25
+# What `--minutes` may be advised: people think in these.
+_ROUND = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
+_SHADOWS, _INVERSION = SHARES["shadow models"], SHARES["inversion"]
 _MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
 _MEMORY = 1 / 8  # of the machine's, for the weights of shadow models
 _COLUMNS = 3  # Jacobians of all columns an inversion takes, about
@@ -19,8 +45,9 @@ class Budget:
     Attributes:
       seconds: for everything.
       targets: records that are attacked.
-      shadows: models on public records.
-      inversion_seconds: after which the inversion stops.
+      shadows: models on public records, of which the time may allow fewer.
+      most_shadows: of them, where other attacks leave their time.
+      inversion_seconds: after which the inversion stops; 0: it would finish no record.
       trainings_an_inversion: about; what all targets share is in the first.
       why: what bounds it, a line each.
     """
@@ -28,6 +55,7 @@ class Budget:
     seconds: float
     targets: int
     shadows: int
+    most_shadows: int
     inversion_seconds: float
     trainings_an_inversion: int
     why: tuple[str, ...]
@@ -82,16 +110,59 @@ def plan(
     elif least in ("memory", "time"):
         why.append(f"{shadows} shadow models: {least}")
     columns = 0 if differentiable else _COLUMNS * features + 76
+    labels = 0 if differentiable else _LABEL_COLUMNS * num_classes
+    trainings, count = 200 + columns + labels, min(targets, affordable)
+    most = min(public, memory, _MOST_SHADOWS)
     return Budget(
         seconds=seconds,
-        targets=min(targets, affordable),
+        targets=count,
         shadows=shadows,
-        inversion_seconds=_INVERSION * seconds,
-        trainings_an_inversion=200
-        + columns
-        + (0 if differentiable else _LABEL_COLUMNS * num_classes),
+        most_shadows=most if most >= FEWEST_SHADOWS else 0,
+        inversion_seconds=of_inversion(seconds, trainings * seconds_a_model, count),
+        trainings_an_inversion=trainings,
         why=tuple(why),
     )
+
+
+def of_inversion(seconds: float, a_record: float, records: int) -> float:
+    """Seconds that an inversion gets: its share, or more where that finishes records.
+
+    Args:
+      seconds: that are left for everything.
+      a_record: seconds that it needs, about.
+      records: to be inverted.
+    Returns: 0 where it would finish none.
+    """
+    if a_record > _MOST_INVERSION * seconds:
+        return 0.0
+    wished = max(_INVERSION * seconds, _MARGIN * a_record * records)
+    return min(wished, _MOST_INVERSION * seconds)
+
+
+def advised(a_record: float, records: int) -> int:
+    """Minutes of an audit in which an inversion finishes all its records, about."""
+    minutes = a_record * records / _INVERSION / 60
+    return next((m for m in _ROUND if m >= minutes), 1440 * math.ceil(minutes / 1440))
+
+
+class Schedule:
+    """What each part of an audit may take, of what is left.
+
+    A part that wasn't run, or ended early, leaves its time to the parts after it.
+
+    Args:
+      clock: of everything.
+      parts: that are going to run, of `SHARES` and in its order.
+    """
+
+    def __init__(self, clock: limits.Clock, parts: Sequence[str]) -> None:
+        self.clock, self.parts = clock, tuple(parts)
+
+    def limit(self, part: str) -> float:
+        """Seconds of a part, whose turn it is; those before it are over."""
+        to_come = self.parts[self.parts.index(part) :]
+        whole = sum(SHARES[each] for each in to_come)
+        return self.clock.left * SHARES[part] / whole
 
 
 def _memory() -> int:

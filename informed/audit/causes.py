@@ -5,6 +5,7 @@ seeded before each of two runs, one library at a time, and then the clocks are s
 What makes both runs equal is the cause. Lines of the source that can do it are named.
 """
 
+import ast
 import contextlib
 import random
 import re
@@ -87,10 +88,18 @@ def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
     ]
 
 
-def suspects(source: str) -> list[str]:
-    """Lines that may draw what the key doesn't decide: "line 12: a shuffled loader"."""
+def suspects(source: str, function: str | None = None) -> list[str]:
+    """Lines that may draw what the key doesn't decide: "line 12: a shuffled loader".
+
+    Args:
+      source: of a file, or of a function.
+      function: whose lines count, with those of what it names; None: all lines do.
+    """
     found = []
+    reached = None if function is None else _reached(source, function)
     for number, line in enumerate(source.splitlines(), 1):
+        if reached is not None and number not in reached:
+            continue
         code = line.split("#", 1)[0]
         for pattern, what in _SUSPECTS:
             if re.search(pattern, code):
@@ -98,15 +107,53 @@ def suspects(source: str) -> list[str]:
     return found
 
 
+def _reached(source: str, function: str) -> set[int] | None:
+    """Lines of a function and of whatever its file defines that it leads to.
+
+    Returns: None: it isn't defined at the top of the file, so that nobody knows.
+    """
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a function inside another one, by itself
+        return None
+    defined: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined[node.name] = node
+        elif isinstance(node, ast.Assign):
+            for each in ast.walk(node):
+                if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                    defined[each.id] = node
+    if function not in defined:
+        return None
+    todo, seen = [function], set[str]()
+    lines: set[int] = set()
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = defined[name]
+        lines |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        todo += [
+            each.id
+            for each in ast.walk(node)
+            if isinstance(each, ast.Name) and each.id in defined
+        ]
+    return lines
+
+
 def _with_lines(cause: str, remedy: str, contract: Contract) -> tuple[str, str]:
-    lines = suspects(contract.source)
+    in_file = contract.path is not None
+    function = contract.name.rpartition(":")[2] if in_file else None
+    lines = suspects(contract.source, function)
     if lines:
         cause += f" ({'; '.join(lines[:4])})"
     return cause, remedy
 
 
 def _equal(run: Run) -> bool:
-    return np.array_equal(run(), run())
+    return np.array_equal(run(), run(), equal_nan=True)
 
 
 def _seeded(run: Run, libraries: tuple[str, ...]) -> np.ndarray:

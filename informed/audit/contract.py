@@ -12,7 +12,8 @@ The file may hold more:
     predict(released, images) -> scores (examples, classes)   for accuracy and black box
     PRIVACY = {"noise_multiplier": 1.0, "steps": 100, ...}     what bounds may rely on
 
-and where `train` takes a keyword `noise_multiplier`, other values of it are tried.
+and where `train` takes a keyword `noise_multiplier`, other values of it are tried. Its
+default has to be the noise that PRIVACY declares: targets are trained with that.
 """
 
 import dataclasses
@@ -57,6 +58,8 @@ class Contract:
       predict: (released, images) -> scores (examples, classes), or None.
       privacy: what its noise is said to be; None: it adds none.
       noisy: whether it takes the keyword `noise_multiplier`.
+      default_noise: the default of that keyword, which is what training adds where
+        nobody says otherwise; None: it has none, or it is no number.
       version: a hash of the source, or the user's own.
       source: of its file or of itself; "" where there is none.
       path: of the file, where there is one.
@@ -68,6 +71,7 @@ class Contract:
     predict: Callable | None = None
     privacy: Mapping[str, Any] | None = None
     noisy: bool = False
+    default_noise: float | None = None
     version: str
     source: str = ""
     path: str | None = None
@@ -126,7 +130,7 @@ def load(
         takes=takes,
         predict=extra.get("predict"),
         privacy=extra.get("privacy"),
-        noisy=_takes_noise(function),
+        **_noise_of(function),
         version=version or foreign.source_hash(function),
         source=source,
     )
@@ -159,7 +163,7 @@ def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Con
         takes=takes_of(function),
         predict=extra.get("predict") or predict,
         privacy=extra.get("privacy") or getattr(found, "PRIVACY", None),
-        noisy=_takes_noise(function),
+        **_noise_of(function),
         version=version or hashlib.sha256(source.encode()).hexdigest(),
         source=source,
         path=resolved,
@@ -195,5 +199,11 @@ def takes_of(function: Callable) -> str:
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def _takes_noise(function: Callable) -> bool:
-    return NOISE in inspect.signature(function).parameters
+def _noise_of(function: Callable) -> dict[str, Any]:
+    """Whether the keyword for noise is there, and its default."""
+    parameter = inspect.signature(function).parameters.get(NOISE)
+    if parameter is None:
+        return {"noisy": False, "default_noise": None}
+    value = parameter.default
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"noisy": True, "default_noise": float(value) if number else None}

@@ -5,12 +5,12 @@ finds more. Noise in training has a bound beside it (`noise`).
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from informed.audit import judging, limits, released, trials
+from informed.audit import fitted, judging, limits, released, trials
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trials import Models, Trial
 from shadow import rounding
@@ -21,6 +21,8 @@ from shadow.views import Layers
 
 _PRECISIONS = tuple(rounding.FORMATS)
 _NOISES = (1e-3, 1e-2, 1e-1)  # times each array's root mean square
+# Attacks that defences are held against: those that can be played on what is changed.
+_HELD_AGAINST = ("inversion", "kernel", "closed form", "artefact")
 _INVERTED = 3  # targets
 _JUDGED = 8  # models whose accuracy is measured
 
@@ -54,32 +56,55 @@ class Bench:
 def tried(
     bench: Bench, undefended: Sequence[Trial], progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """All defences that apply, the undefended release first.
+    """All defences that apply, the undefended release first, until the time is over.
 
     Returns: rows of name, about, attacks (judged), accuracy, why_not, guarantee.
     """
-    whole = [t for t in undefended if t.name in ("inversion", "kernel", "closed form")]
+    whole = [t for t in undefended if t.name in _HELD_AGAINST and t.images is not None]
     rows = [
-        _row(bench, "as it is", "all weights, float32", whole, _accuracy(bench.models))
+        _row(bench, "as it is", "all that is released", whole, _accuracy(bench.models))
     ]
-    steps: list[Callable[[], list[dict[str, Any]]]] = [
-        lambda: fewer_bits(bench, undefended),
-        lambda: fewer_layers(bench),
-        lambda: secret_seed(bench, progress),
-        lambda: noisy_release(bench),
-    ]
-    for step in steps:
-        if not bench.clock.left:
-            rows.append(_not_tried("the remaining defences", "", "out of time"))
-            break
-        rows += step()
+    steps: list[Iterator[dict[str, Any]]] = [stripped(bench, undefended)]
+    if bench.subject.comparable:
+        steps += [
+            fewer_bits(bench, undefended),
+            fewer_layers(bench),
+            secret_seed(bench, progress),
+            noisy_release(bench),
+        ]
+    try:
+        with limits.seconds(max(bench.clock.left, 1e-3)):
+            for step in steps:
+                rows.extend(step)
+    except limits.OutOfTimeError:
+        rows.append(_not_tried("the remaining defences", "", "out of time"))
     return rows
 
 
-def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]]:
+def stripped(bench: Bench, undefended: Sequence[Trial]) -> Iterator[dict[str, Any]]:
+    """A fitted estimator without what its predictions don't need."""
+    before = next((t for t in undefended if t.name == "artefact"), None)
+    if before is None or before.images is None:
+        return
+    about = "the estimator without what predictions don't need, scalers folded in"
+    try:
+        trial = fitted.artefact(
+            bench.models, limit=bench.clock.left / 2, shipped=fitted.stripped
+        )
+    except ValueError as error:
+        why = str(error).splitlines()[0].rstrip(".")
+        yield _not_tried("stripped", about, why)
+        return
+    if trial.images is None:
+        yield _not_tried("stripped", about, trial.why_not)
+        return
+    # Predictions are what they were, by the contract of `sanitise`.
+    yield _row(bench, "stripped", about, [trial], _accuracy(bench.models))
+
+
+def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Iterator[dict[str, Any]]:
     """The weights rounded."""
     subject, layout = bench.subject, bench.subject.layout()
-    rows = []
     inversion = next((t for t in undefended if t.name == "inversion"), None)
     for precision in _PRECISIONS:
         view = dataclasses.replace(
@@ -87,25 +112,16 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]
             precision=precision,
             layout=layout,
         )
+        about = f"weights rounded to {precision}"
         with np.errstate(over="ignore"):
             rounded = view(np.asarray(bench.models.released, np.float32))
         if not np.isfinite(rounded).all():
-            why = "weights overflow this format"
-            rows.append(_not_tried(precision, f"weights rounded to {precision}", why))
+            yield _not_tried(precision, about, "weights overflow this format")
             continue
         found = [trials.learned(bench.models, view=view)]
         if inversion is not None and _affordable(bench, inversion):
             found.append(_inverted(bench, rounded, precision))
-        rows.append(
-            _row(
-                bench,
-                precision,
-                f"weights rounded to {precision}",
-                found,
-                _accuracy_of(bench, rounded),
-            )
-        )
-    return rows
+        yield _row(bench, precision, about, found, _accuracy_of(bench, rounded))
 
 
 def _affordable(bench: Bench, inversion: Trial) -> bool:
@@ -140,37 +156,40 @@ def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
     )
 
 
-def fewer_layers(bench: Bench) -> list[dict[str, Any]]:
+def fewer_layers(bench: Bench) -> Iterator[dict[str, Any]]:
     """Only the last layer is released, or all but the first."""
     arrays = bench.subject.weights_layout
     matrices = [i for i, part in enumerate(arrays) if len(part.shape) > 1]
     if len(matrices) < 2:
         why = "the model has one layer"
-        return [_not_tried("fewer layers", "the last layer alone", why)]
+        yield _not_tried("fewer layers", "the last layer alone", why)
+        return
     last = [part.name for part in arrays[matrices[-2] + 1 :] if _size(part)]
     rest = [part.name for part in arrays[matrices[0] + 1 :]]
-    rows = []
     for name, names in {"last arrays": last, "without the first array": rest}.items():
         if name != "last arrays" and names == last:
             continue
         trial = trials.learned(bench.models, view=_columns(bench.subject, names))
         about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
-        rows.append(_row(bench, name, about, [trial], None))
-    return rows
+        yield _row(bench, name, about, [trial], None)
 
 
-def secret_seed(bench: Bench, progress: Callable[[str], None]) -> list[dict[str, Any]]:
+def secret_seed(
+    bench: Bench, progress: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
     """The key is told to nobody, and each model has its own."""
     about = "nobody is told the seed; every model has its own"
     if bench.models.secret:
-        return []  # it is so already
+        return  # it is so already
     if bench.subject.contract.takes == "nothing":
-        return [_not_tried("secret seed", about, "training draws nothing")]
+        yield _not_tried("secret seed", about, "training draws nothing")
+        return
     shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
     count = len(bench.models.released) + shadows
     if not shadows or count * bench.seconds_a_model > bench.clock.left:
         why = "no time for shadow models with seeds of their own"
-        return [_not_tried("secret seed", about, why)]
+        yield _not_tried("secret seed", about, why)
+        return
     models = trials.train(
         bench.subject,
         targets=len(bench.models.released),
@@ -179,16 +198,17 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> list[dict[str,
         progress=progress,
     )
     trial = trials.learned(models)
-    return [_row(bench, "secret seed", about, [trial], _accuracy(models))]
+    yield _row(bench, "secret seed", about, [trial], _accuracy(models))
 
 
-def noisy_release(bench: Bench) -> list[dict[str, Any]]:
+def noisy_release(bench: Bench) -> Iterator[dict[str, Any]]:
     """Gaussian noise on the weights, once, after training; without a guarantee."""
     subject, models = bench.subject, bench.models
     if models.shadows is None:
-        why = "no shadow models in this time"
-        return [_not_tried("noise on the weights", "Gaussian, after training", why)]
-    view, rows = subject.only(WEIGHTS), []
+        why = models.why_no_shadows
+        yield _not_tried("noise on the weights", "Gaussian, after training", why)
+        return
+    view = subject.only(WEIGHTS)
     own, shadows = view(models.released), view(models.shadows.weights)
     sizes, start = np.empty(own.shape[1]), 0
     for part in subject.weights_layout:
@@ -196,8 +216,6 @@ def noisy_release(bench: Bench) -> list[dict[str, Any]]:
         sizes[start:stop] = np.sqrt(np.mean(np.square(own[:, start:stop])))
         start = stop
     for scale in _NOISES:
-        if not bench.clock.left:
-            break
         rng = np.random.default_rng(subject.seed)
         noisy = [
             (values + scale * sizes * rng.standard_normal(values.shape))
@@ -216,16 +234,13 @@ def noisy_release(bench: Bench) -> list[dict[str, Any]]:
             seconds=0.0,
         )
         about = f"noise of {scale:g} times each array's size, after training"
-        rows.append(
-            _row(
-                bench,
-                f"noise {scale:g}",
-                about,
-                [trials.learned(changed)],
-                _accuracy_of(bench, noisy[0]),
-            )
+        yield _row(
+            bench,
+            f"noise {scale:g}",
+            about,
+            [trials.learned(changed)],
+            _accuracy_of(bench, noisy[0]),
         )
-    return rows
 
 
 def _columns(subject: Subject, names: Sequence[str]) -> Layers:

@@ -5,89 +5,148 @@ estimator of scikit-learn's gives away isn't in its coefficients. A pickle or sk
 holds all of it.
 """
 
+import collections
 import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts import reconstruct
-from informed.audit import limits, released
+from informed.attacks.artefacts import reconstruct, sanitise
+from informed.audit import budget, limits
 from informed.audit.subject import Call, Subject
 from informed.audit.trials import ALL_BUT_ONE, Models, Trial, scaled
 
+# Fields that are named on the page; more of them don't help anybody to decide.
+_NAMED = 3
 
-def artefact(models: Models, *, limit: float) -> Trial:
-    """Read the target out of estimators that are fitted on D_- and one target each.
 
-    Args:
-      limit: seconds; targets that weren't begun by then aren't counted.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Row:
+    """What was read of one target.
+
+    Attributes:
+      image: (height, width, channels); NaN: nothing was.
+      label: or -1.
+      certified: whether the artefact itself confirms every feature.
+      fields: stored fields that gave features away.
+      why: what it stumbled over, or "".
     """
-    trial = Trial(
+
+    image: np.ndarray
+    label: int
+    certified: bool
+    fields: tuple[str, ...] = ()
+    why: str = ""
+
+
+def blank(secret: bool = False) -> Trial:
+    """The attack without a result."""
+    del secret  # it needs no seed
+    return Trial(
         name="artefact",
         about="what a fitted estimator stores: moments, rows, seeds, counts",
         sees="the fitted estimator, as a file of it holds it",
         knows=ALL_BUT_ONE,
     )
-    subject, targets = models.subject, models.targets
-    if subject.engine != "processes":
-        return dataclasses.replace(trial, why_not="training gives no fitted estimator")
-    call, started = subject.call(), time.monotonic()
-    shape = subject.fixed.image_shape
-    images = np.full((len(targets), *shape), np.nan, np.float32)
-    labels = np.full(len(targets), -1)
-    certified, finished = np.zeros((2, len(targets)), bool)
-    trainings, why = 0, ""
+
+
+def artefact(
+    models: Models,
+    *,
+    limit: float,
+    shipped: Callable[[Any, np.ndarray], Any] = lambda estimator, known: estimator,
+) -> Trial:
+    """Read the target out of estimators that are fitted on D_- and one target each.
+
+    Args:
+      limit: seconds; targets that weren't begun by then aren't counted.
+      shipped: (estimator, known rows) -> what is released of it.
+    """
+    trial, subject = blank(), models.subject
+    call, clock = subject.call(), limits.Clock(limit)
+    known = np.asarray(call.inputs(subject.fixed.images))
+    known = known.reshape(len(known), -1)
+    found: list[_Row] = []
+    cut, started = False, time.monotonic()
     try:
         with limits.seconds(limit):
-            for i in range(len(targets)):
-                estimator = _fit(subject, call, models, i)
-                trainings += 1
-                if not released.is_estimator(estimator):
-                    return dataclasses.replace(
-                        trial, why_not="training gives no fitted estimator"
-                    )
-                images[i], labels[i], certified[i] = _read(subject, call, estimator)
-                finished[i] = np.isfinite(images[i]).all()
+            for i in range(models.count):
+                if found and clock.passed / len(found) > clock.left:
+                    cut = True
+                    break
+                data = subject.training_set(i)
+                estimator = call.train(*data, subject.seed + i)
+                found.append(_read(subject, call, shipped(estimator, known), known))
     except limits.OutOfTimeError:
-        why = f"out of time after {trainings} of {len(targets)} targets"
-    except ValueError as error:  # nothing in it tells anything, of no target
-        if not trainings or not finished.any():
-            line = str(error).splitlines()[0]
-            return dataclasses.replace(trial, why_not=line.rstrip("."))
-        why = f"target {trainings} could not be read"
-    begun = slice(max(trainings, 1))  # what was begun and not finished isn't found
+        cut = True
+    if not found:
+        return dataclasses.replace(trial, why_not=f"not one target in {limit:.0f} s")
+    told = [row for row in found if np.isfinite(row.image).all()]
+    why = ""
+    if cut:
+        each = clock.passed / len(found)
+        why = f"out of time after {len(found)} of {models.count} targets"
+        trial = dataclasses.replace(
+            trial, needs=each, minutes=budget.advised(each, models.count)
+        )
+    elif not told:
+        why = next((row.why for row in found if row.why), "")
     return dataclasses.replace(
         trial,
-        images=images[begun],
-        labels=labels[begun],
-        certified=certified[begun],
-        finished=finished[begun],
+        images=np.stack([row.image for row in found]),
+        labels=np.array([row.label for row in found]),
+        certified=np.array([row.certified for row in found]),
+        # What was read to the end and tells nothing is finished too.
+        finished=np.ones(len(found), bool),
         seconds=time.monotonic() - started,
-        trainings=trainings,
+        trainings=len(found),
+        remedy=_remedy(told),
         why_not=why,
     )
 
 
-def _fit(subject: Subject, call: Call, models: Models, i: int) -> object:
-    """The estimator that is fitted on D_- and a target, with a seed of its own."""
-    fixed, targets = subject.fixed, models.targets
-    images = np.concatenate([fixed.images, targets.images[i : i + 1]])
-    labels = np.append(fixed.labels, targets.labels[i]).astype(np.int32)
-    return call.train(images, labels, subject.seed + i)
+def stripped(estimator: Any, known: np.ndarray) -> Any:
+    """What is left if it is stripped, its scaler folded into a linear model."""
+    return sanitise(estimator, known, fold=True).estimator
 
 
-def _read(
-    subject: Subject, call: Call, estimator: object
-) -> tuple[np.ndarray, int, bool]:
-    """The image, its label or -1, and whether the row is certain."""
+def _read(subject: Subject, call: Call, estimator: Any, known: np.ndarray) -> _Row:
+    """What an estimator tells; where that is nothing, the mean of the known rows."""
     fixed = subject.fixed
-    known = np.asarray(call.inputs(fixed.images)).reshape(len(fixed), -1)
-    answer = reconstruct(estimator, known, fixed.labels)
+    mean = scaled(subject, np.nan_to_num(known.mean(axis=0)))
+    try:
+        answer = reconstruct(estimator, known, fixed.labels)
+    except ValueError as error:  # nothing in this one tells anything
+        line = str(error).splitlines()[0].rstrip(".")
+        return _Row(image=mean.astype(np.float32), label=-1, certified=False, why=line)
     value = np.asarray(answer.value, np.float64)
-    middle = (answer.lower + answer.upper) / 2
+    with np.errstate(invalid="ignore"):  # an interval without ends
+        middle = (answer.lower + answer.upper) / 2
     value = np.where(np.isfinite(value), value, middle)
     value = np.where(np.isfinite(value), value, known.mean(axis=0))
     label = -1
     if answer.y is not None and np.size(answer.y) == 1:
         label = int(np.ravel(answer.y)[0])
-    return scaled(subject, value), label, bool(answer.certified and answer.exact)
+    told = zip(answer.sources, answer.determined, strict=True)
+    return _Row(
+        image=scaled(subject, value).astype(np.float32),
+        label=label,
+        certified=bool(answer.certified and answer.exact),
+        fields=tuple(sorted({field for field, whole in told if field and whole})),
+    )
+
+
+def _remedy(found: list[_Row]) -> str:
+    """Which stored fields gave rows away, and what to ship instead."""
+    fields = collections.Counter(field for row in found for field in row.fields)
+    if not fields:
+        return ""
+    named = [field for field, _ in fields.most_common(_NAMED)]
+    more = f" and {len(fields) - _NAMED} more" if len(fields) > _NAMED else ""
+    return (
+        f"{', '.join(named)}{more} gave it away: ship informed.sanitise(model,"
+        " fold=True).estimator, which leaves out what predictions don't need, or a"
+        " table of coefficients"
+    )

@@ -159,8 +159,9 @@ def judge(
       found: guesses at the same targets.
 
     Returns: what the attack saw, knew and cost; targets (attempted); mse_mean and
-      mse_median over finished ones; ssim; lpips; labels_right; success, exact,
-      certified, certified_wrong; tpr, at one false positive in a hundred.
+      mse_median over finished ones; ssim; lpips; labels_named and labels_right;
+      success and exact, None where no record was finished, as nothing follows from
+      that; certified, certified_wrong; tpr, at one false positive in a hundred.
     """
     about = {
         "name": trial.name,
@@ -171,6 +172,10 @@ def judge(
         "why_not": trial.why_not,
         "trainings": trial.trainings,
         "seconds": round(trial.seconds, 2),
+        "planned": trial.planned or (0 if trial.images is None else len(trial.images)),
+        "needs_seconds": trial.needs,
+        "needs_minutes": trial.minutes,
+        "remedy": trial.remedy,
     }
     if trial.images is None:
         return about | dict.fromkeys(_MEASURED)
@@ -189,17 +194,23 @@ def judge(
         "mse_median": _finite(np.median(each)) if count else None,
         "ssim": ssim(truth.images[:count][done], trial.images[done]),
         "lpips": lpips(truth.images[:count], trial.images, done),
+        "labels_named": None if labels is None else int((labels >= 0).sum()),
         "labels_right": None
         if labels is None
         else int((labels == truth.labels[:count]).sum()),
-        "success": dataclasses.asdict(metrics.success_rate(succeeded)),
-        "exact": dataclasses.asdict(metrics.success_rate(done & (each <= EXACT))),
+        "success": _rate(succeeded, done),
+        "exact": _rate(done & (each <= EXACT), done),
         "certified": None if certified is None else int(certified.sum()),
         "certified_wrong": None
         if certified is None
         else int((certified & ~(each <= EXACT)).sum()),
         "tpr": recognised(trial, truth, pool),
     }
+
+
+def _rate(right: np.ndarray, done: np.ndarray) -> dict[str, Any] | None:
+    """A share of all that was attempted; None: nothing of it was finished."""
+    return dataclasses.asdict(metrics.success_rate(right)) if done.any() else None
 
 
 _MEASURED = (
@@ -209,6 +220,7 @@ _MEASURED = (
     "mse_median",
     "ssim",
     "lpips",
+    "labels_named",
     "labels_right",
     "success",
     "exact",

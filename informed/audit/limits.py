@@ -19,7 +19,7 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
     And every `again` seconds from then on: what reads a cache may take the error for
     one of its own and go on. A computation of XLA's isn't interrupted, but ended
     after. Outside of a process's main thread, and where there are no signals, nothing
-    is interrupted.
+    is interrupted. Limits may be nested: the outer one goes on where the inner ends.
     """
     usable = hasattr(signal, "setitimer") and (
         threading.current_thread() is threading.main_thread()
@@ -32,20 +32,30 @@ def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
         raise OutOfTimeError(f"Not finished in {limit:.0f} s.")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(limit, 1e-3), again)
+    started = time.monotonic()
+    outer, outer_again = signal.setitimer(signal.ITIMER_REAL, max(limit, 1e-3), again)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if outer:
+            left = outer - (time.monotonic() - started)
+            # What ran out meanwhile rings at once.
+            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3), outer_again)
 
 
 class Clock:
-    """What is left of a time."""
+    """What is left of a time.
 
-    def __init__(self, limit: float) -> None:
-        self._end = time.monotonic() + limit
-        self._started = time.monotonic()
+    Args:
+      limit: in seconds.
+      started: on the clock of `time.monotonic`; None: now.
+    """
+
+    def __init__(self, limit: float, started: float | None = None) -> None:
+        self._started = time.monotonic() if started is None else started
+        self._end = self._started + limit
 
     @property
     def left(self) -> float:

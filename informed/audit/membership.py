@@ -36,6 +36,13 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
         "about": "train with each candidate and compare the weights",
         "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
     }
+    cost = 2 * len(targets) * seconds_a_model
+    if not subject.comparable:
+        why = "the weights of two models have other shapes"
+        return {**words, "rate": None, "seconds": 0.0, "why_not": why}
+    if cost > limit:
+        why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
+        return {**words, "rate": None, "seconds": 0.0, "why_not": why}
     others = of_same_label(subject.split.shadow, targets, subject.seed)
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
@@ -82,8 +89,20 @@ def of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
     return pool.take(np.array(rows))
 
 
-def by_scores(models: Models) -> dict[str, Any]:
-    """Membership by the scores of models that can be asked; see `audited`."""
+def by_scores(models: Models, *, limit: float = float("inf")) -> dict[str, Any]:
+    """Membership by the scores of models that can be asked; see `audited`.
+
+    Args:
+      limit: seconds.
+    """
+    try:
+        with limits.seconds(limit):
+            return _by_scores(models)
+    except limits.OutOfTimeError as error:
+        return _WORDS | {"why_not": str(error).rstrip(".")}
+
+
+def _by_scores(models: Models) -> dict[str, Any]:
     targets = models.targets
     if not models.subject.answering or models.shadows is None:
         return _WORDS | {"why_not": "it needs models that can be asked, and shadows"}

@@ -21,14 +21,17 @@ import numpy as np
 import dp
 from dp import accounting, rates
 from informed import metrics
+from informed.audit import limits
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.report import words
 from shadow import checks
 from shadow.data import Examples
 
 RELATION = "zero_out"
 DELTA = 1e-5
 CANDIDATES = 4
-_FACTORS = (0.1, 0.25, 1.0, 2.5)  # times the noise that PRIVACY names
+# Times the noise that PRIVACY names.
+_FACTORS = (0.1, 0.25, 1.0, 2.5)
 LEARNT, PLAYED = 24, 20  # models a candidate
 _FIELDS = ("noise_multiplier", "steps", "sampling_probability", "clip_norm")
 
@@ -50,18 +53,38 @@ def mechanism(privacy: Mapping[str, Any], sigma: float) -> dp.PoissonGaussian:
     )
 
 
-def refuse(privacy: Mapping[str, Any], *, given: bool) -> None:
-    """Raise a FieldError where PRIVACY is no mechanism.
+def declared(
+    privacy: Mapping[str, Any], *, given: bool, default: float | None
+) -> float:
+    """The noise multiplier that targets are trained with and that the bound is of.
 
     Args:
       given: whether training takes the noise multiplier as an argument.
+      default: of that argument; None: it has none, or it is no number.
+    Raises: FieldError: PRIVACY is no mechanism, or names other noise than training adds
+      when nobody says otherwise.
     """
-    if "noise_multiplier" not in privacy and not given:
+    named = privacy.get("noise_multiplier")
+    if named is None and not given:
         raise checks.FieldError(
             "PRIVACY",
             "{} lacks noise_multiplier, and train has no keyword of that name.",
         )
-    mechanism(privacy, float(privacy.get("noise_multiplier", 1.0)))
+    if given and default is None:
+        raise checks.FieldError(
+            "noise_multiplier",
+            "Expected the keyword {} of train to have a number as its default, the"
+            " noise that is added to what you ship.",
+        )
+    if given and named is not None and float(named) != default:
+        raise checks.FieldError(
+            "PRIVACY",
+            f"{{}} declares noise_multiplier {float(named):g}, but train adds"
+            f" {default:g} by default. Make both the noise of what you ship.",
+        )
+    sigma = float(default if named is None else named)  # type: ignore[arg-type]
+    mechanism(privacy, sigma)
+    return sigma
 
 
 def measured(
@@ -87,20 +110,23 @@ def measured(
         why = "the training function declares no PRIVACY, so nothing bounds any attack"
         return {"rows": [], "why_not": why}
     kappa = 1 / CANDIDATES
+    own = declared(privacy, given=contract.noisy, default=contract.default_noise)
     found: dict[str, Any] = {
         "relation": RELATION,
         "kappa": kappa,
         "candidates": CANDIDATES,
         "delta": DELTA,
         "threshold": threshold,
-        "privacy": {k: float(v) for k, v in privacy.items()},
+        "privacy": {
+            **{k: float(v) for k, v in privacy.items()},
+            "noise_multiplier": own,
+        },
         "rows": [],
         "calibrated": calibrated(privacy, threshold, kappa),
         "why_not": "",
     }
-    own = float(privacy.get("noise_multiplier", 1.0))
     each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
-    affordable = max(1, int(limit / max(each, 1e-9)))
+    affordable = int(limit / max(each, 1e-9))
     sigmas = [own * f for f in _FACTORS] if contract.noisy else [own]
     if not contract.noisy:
         found["why_not"] = (
@@ -109,17 +135,25 @@ def measured(
     nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / own)))
     started = time.monotonic()
     chosen, quiet = apart(subject.split.test, subject.split.shadow), None
-    if contract.noisy:
+    if contract.noisy and affordable:
         without = subject.factory("shadow", noise=0.0)
         quiet = np.asarray(without.train(chosen), np.float64)
-    for sigma in nearest_first[:affordable]:  # the declared noise in any case
+    for sigma in nearest_first[:affordable]:  # the declared noise first
         if found["rows"] and time.monotonic() - started > limit:
             break
         progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
-        found["rows"].append(_play(subject, privacy, sigma, chosen, quiet))
+        try:
+            with limits.seconds(max(limit - (time.monotonic() - started), 1.0)):
+                played = _play(subject, privacy, sigma, chosen, quiet)
+        except limits.OutOfTimeError:
+            break
+        found["rows"].append(played)
     if len(found["rows"]) < len(sigmas):
         left = len(sigmas) - len(found["rows"])
-        found["why_not"] = f"no time for {left} more noise multipliers: more --minutes"
+        found["why_not"] = (
+            f"no time for {left} noise multipliers, {words.seconds(each)} each: more"
+            " --minutes"
+        )
     found["rows"].sort(key=lambda played: played["noise_multiplier"])
     return found
 

@@ -107,12 +107,20 @@ def rank(
     )
 
 
-def indicators(models: Models) -> dict[str, np.ndarray]:
-    """Name -> (targets,); those that can be had."""
+def indicators(
+    models: Models, *, seconds_a_model: float = 0.0, limit: float = float("inf")
+) -> dict[str, np.ndarray]:
+    """Name -> (targets,); those that can be had.
+
+    Args:
+      limit: seconds; what takes longer by `seconds_a_model` is left out.
+    """
     subject, targets = models.subject, models.targets
     pool = judging.known_to_all(subject)
     found = geometry(targets, pool, len(subject.fixed))
-    if not models.secret and subject.deterministic:
+    affordable = seconds_a_model * len(np.unique(targets.labels)) <= limit / 4
+    told = not models.secret and subject.deterministic and subject.comparable
+    if told and affordable:
         found["influence"] = influence(models)
     if subject.answering:
         answers = subject.only(CANARIES)(models.released)

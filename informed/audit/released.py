@@ -60,6 +60,23 @@ def _parts(result: Any) -> list[Part]:
     return found
 
 
+def left_out(result: Any) -> list[str]:
+    """What was returned and holds no numbers, so that no attack here reads it.
+
+    Returns: "vocabulary/3 (str)", one a leaf of another kind; of an estimator none.
+    """
+    if is_torch(result) or is_estimator(result):
+        return []
+    paths, _ = jax.tree_util.tree_flatten_with_path(result)
+    found = []
+    for path, leaf in paths:
+        known = is_torch(leaf) or is_estimator(leaf) or _numeric(leaf) is not None
+        if not known:
+            name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
+            found.append(f"{name} ({type(leaf).__name__})")
+    return found
+
+
 def replaced(result: Any, arrays: Sequence[np.ndarray]) -> Any:
     """A copy of what was returned with other values in the arrays of `parts`.
 

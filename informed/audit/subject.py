@@ -44,6 +44,8 @@ class Call:
       noise: for its keyword `noise_multiplier`, or None.
       position: where in the training set the target is; None: it is the last.
       classes: of the data; None: those that a model knows.
+      weights: whether theta holds the weights; answers alone are compared where the
+        weights of two models have other shapes.
     """
 
     contract: Contract
@@ -53,6 +55,7 @@ class Call:
     noise: float | None = None
     position: int | None = None
     classes: int | None = None
+    weights: bool = True
 
     def inputs(self, images: Any, numpy: Any = np) -> Any:
         """Examples as the function sees them: images, or rows of a table."""
@@ -132,8 +135,9 @@ def by_label(
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
     """Train; weights as {name: array}, one after the other, and answers last."""
     result = call.train(images, labels, key)
+    kept = released.parts(result) if call.weights else []
     found: list[dict[str, Any]] = [
-        {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
+        {f"{WEIGHTS}/{part.name}": part.array} for part in kept
     ]
     for name, asked in ((ANSWERS, call.queries), (CANARIES, call.canaries)):
         if asked is not None:
@@ -167,6 +171,8 @@ class Subject:
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models can be asked.
       position: where in the training set the target is; None: it is the last.
+      comparable: whether weights of two models have the same shapes; where they don't,
+        answers and fitted estimators alone are attacked.
     """
 
     contract: Contract
@@ -178,6 +184,7 @@ class Subject:
     deterministic: bool = True
     answering: bool = False
     position: int | None = None
+    comparable: bool = True
 
     @property
     def fixed(self) -> Examples:
@@ -200,7 +207,14 @@ class Subject:
             noise=noise,
             position=self.position,
             classes=self.fixed.num_classes,
+            weights=self.comparable or not asked,
         )
+
+    def training_set(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Images and labels of D_- and the i-th target, which is last here."""
+        target = self.split.test.take(np.arange(i, i + 1))
+        images = np.concatenate([self.fixed.images, target.images])
+        return images, np.append(self.fixed.labels, target.labels).astype(np.int32)
 
     def algorithm(
         self,

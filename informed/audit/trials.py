@@ -15,10 +15,10 @@ import jax
 import numpy as np
 
 from informed.attacks import registry
-from informed.attacks.glm.estimators import SUPPORTED, reconstruct
+from informed.attacks.glm.estimators import reconstruct
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.registry import Material
-from informed.audit import limits, released
+from informed.audit import budget, limits, released
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.threat import Knowledge, Reconstruction
 from shadow.data import Examples
@@ -50,6 +50,10 @@ class Trial:
       seconds: that it took, its shadow models included.
       trainings: of the training function, shadow models included; None: nothing was
         finished, and what was begun isn't counted.
+      planned: targets that there were for it.
+      needs: seconds that it needs for a record, about, where it didn't finish all.
+      minutes: of an audit in which it would, about.
+      remedy: what a developer does about it, in a phrase.
       why_not: it wasn't tried, or wasn't finished.
     """
 
@@ -63,6 +67,10 @@ class Trial:
     finished: np.ndarray | None = None
     seconds: float = 0.0
     trainings: int | None = 0
+    planned: int = 0
+    needs: float | None = None
+    minutes: int | None = None
+    remedy: str = ""
     why_not: str = ""
 
 
@@ -72,10 +80,12 @@ class Models:
 
     Attributes:
       subject: who trained them.
-      released: (targets, values), weights, and answers after them.
+      released: (targets, values), weights, and answers after them; (targets, 0) where
+        there is neither to compare.
       shadows: the same of public records; None: there are none.
       secret: the key was told to nobody.
       seconds: that the shadow models took.
+      why_no_shadows: why there are none.
     """
 
     subject: Subject
@@ -83,11 +93,17 @@ class Models:
     shadows: ShadowModels | None
     secret: bool
     seconds: float
+    why_no_shadows: str = "no shadow models in this time"
+
+    @property
+    def count(self) -> int:
+        """Released models, and targets."""
+        return len(self.released)
 
     @property
     def targets(self) -> Examples:
         """Of the released models."""
-        return self.subject.split.test.take(np.arange(len(self.released)))
+        return self.subject.split.test.take(np.arange(self.count))
 
     @property
     def weights(self) -> Release:
@@ -104,28 +120,80 @@ def train(
     subject: Subject,
     *,
     targets: int,
-    shadows: int,
+    shadows: int = 0,
     secret: bool = False,
     noise: float | None = None,
     progress: Progress = lambda _: None,
 ) -> Models:
-    """Train released and shadow models."""
-    settings: dict[str, Any] = {"answers": True, "secret": secret, "noise": noise}
+    """Train released models, and shadow models if they are asked for."""
     progress(f"training {targets} released models")
-    of = subject.split.test.take(np.arange(targets))
-    made = subject.factory("released", **settings).train(of)
-    found, started = None, time.monotonic()
-    if shadows:
-        progress(f"training {shadows} shadow models")
-        public = subject.split.shadow.take(np.arange(shadows))
-        weights = subject.factory("shadow", **settings).train(public)
-        found = ShadowModels.of(np.asarray(weights, np.float32), public)
-    return Models(
-        subject=subject,
-        released=made,
-        shadows=found,
-        secret=secret,
-        seconds=time.monotonic() - started,
+    settings: dict[str, Any] = {"answers": True, "secret": secret, "noise": noise}
+    if not subject.comparable and not subject.answering:
+        made = np.empty((targets, 0))  # a fitted estimator alone is read
+    else:
+        of = subject.split.test.take(np.arange(targets))
+        made = subject.factory("released", **settings).train(of)
+    models = Models(
+        subject=subject, released=made, shadows=None, secret=secret, seconds=0.0
+    )
+    return with_shadows(models, shadows, noise=noise, progress=progress)
+
+
+def with_shadows(
+    models: Models,
+    count: int,
+    *,
+    limit: float = float("inf"),
+    noise: float | None = None,
+    fewest: int = 1,
+    progress: Progress = lambda _: None,
+) -> Models:
+    """The same with shadow models, as many as are made in a time.
+
+    Args:
+      count: of them, at most.
+      limit: seconds; what would end after them isn't begun.
+      fewest: with fewer there are none.
+    """
+    if not count or not models.released.shape[1]:
+        return models
+    subject = models.subject
+    factory = subject.factory("shadow", answers=True, secret=models.secret, noise=noise)
+    progress(f"training up to {count} shadow models")
+    made: list[np.ndarray] = []
+    clock, longest = limits.Clock(limit), 0.0
+    together = factory.models_at_once
+    for start in range(0, count, together):
+        if made and longest > clock.left:
+            break
+        began = clock.passed
+        ids = np.arange(start, min(start + together, count))
+        weights = factory.train(subject.split.shadow.take(ids), ids=ids)
+        made.append(np.asarray(weights, np.float32))
+        # The first batch compiles; those after it tell how long a batch takes.
+        longest = (clock.passed - began) if start or longest else 0.0
+    weights = np.concatenate(made)
+    seconds = models.seconds + clock.passed
+    if len(weights) < fewest:
+        why = f"no shadow models: only {len(weights)} in their time"
+        return dataclasses.replace(models, seconds=seconds, why_no_shadows=why)
+    public = subject.split.shadow.take(np.arange(len(weights)))
+    return dataclasses.replace(
+        models, shadows=ShadowModels.of(weights, public), seconds=seconds
+    )
+
+
+def _knows(secret: bool) -> str:
+    return ALL_BUT_ONE if secret else SEED
+
+
+def blank_inversion(secret: bool) -> Trial:
+    """An inversion without a result."""
+    return Trial(
+        name="inversion",
+        about=registry.find("inversion").about,
+        sees="all weights",
+        knows=_knows(secret),
     )
 
 
@@ -141,19 +209,7 @@ def inversion(
     Args:
       release: of these models, if it isn't all their weights as they are.
     """
-    row = registry.find("inversion")
-    trial = Trial(
-        name="inversion",
-        about=row.about,
-        sees="all weights",
-        knows=ALL_BUT_ONE if models.secret else SEED,
-    )
-    subject = models.subject
-    if not subject.deterministic:
-        return dataclasses.replace(
-            trial,
-            why_not="equal arguments give other weights; see what the pre-flight found",
-        )
+    trial, subject = blank_inversion(models.secret), models.subject
     affordable = int(0.1 * limit / max(seconds_a_model, 1e-9))
     neighbours = int(np.clip(affordable, _FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS))
     usual = InversionConfig()
@@ -179,6 +235,18 @@ def inversion(
     )
 
 
+def cut_off(trial: Trial, models: Models, seconds: float) -> Trial:
+    """An attack on all targets at once that wasn't finished in its time."""
+    return dataclasses.replace(
+        trial,
+        images=np.full(models.targets.images.shape, np.nan, np.float32),
+        finished=np.zeros(models.count, bool),
+        seconds=seconds,
+        trainings=None,
+        why_not=f"not finished in {seconds:.0f} s",
+    )
+
+
 def _trial_of(
     trial: Trial,
     found: list[Reconstruction],
@@ -188,12 +256,14 @@ def _trial_of(
     seconds: float,
 ) -> Trial:
     """With what was found; the target that time cut off counts as not found."""
-    attempted, total = len(found) + cut, len(models.released)
+    attempted, total = len(found) + cut, models.count
     why = ""
     if cut:
-        why = (
-            f"out of time at target {attempted} of {total}; the others weren't tried."
-            " Give it more --minutes"
+        # The first record pays for what all share, so the mean errs on the long side.
+        each = seconds / attempted
+        why = f"out of time at target {attempted} of {total}; the others weren't tried"
+        trial = dataclasses.replace(
+            trial, needs=each, minutes=budget.advised(each, total)
         )
     blank = np.full((int(cut), *models.targets.image_shape), np.nan, np.float32)
     finished = np.append(np.ones(len(found), bool), np.zeros(int(cut), bool))
@@ -228,23 +298,38 @@ def _trial_of(
     )
 
 
+def blank_learned(kind: str, secret: bool) -> Trial:
+    """A reconstructor without a result."""
+    return Trial(
+        name=kind,
+        about=registry.find(kind).about,
+        sees="all weights",
+        knows=_knows(secret),
+    )
+
+
 def learned(
-    models: Models, kind: str = "kernel", *, view: Layers | None = None, **words: str
+    models: Models,
+    kind: str = "kernel",
+    *,
+    view: Layers | None = None,
+    trial: Trial | None = None,
 ) -> Trial:
     """A reconstructor trained on shadow models: "kernel" or "reconn".
 
     Args:
+      models: with shadow models, unless nothing is to be tried.
       view: of weights and answers; None: all the weights.
-      words: name, sees and knows, where they aren't those of `kind`.
+      trial: without a result; None: that of `kind`.
     """
-    row = registry.find(kind)
-    knows = ALL_BUT_ONE if models.secret else SEED
-    fields: dict[str, Any] = {"name": kind, "sees": "all weights", "knows": knows}
-    trial = Trial(about=row.about, **{**fields, **words})
+    trial = blank_learned(kind, models.secret) if trial is None else trial
     if models.shadows is None:
-        return dataclasses.replace(trial, why_not="no shadow models in this time")
+        return dataclasses.replace(trial, why_not=models.why_no_shadows)
     view = models.subject.only(WEIGHTS) if view is None else view
-    started = time.monotonic()
+    started, row = time.monotonic(), registry.find(kind)
+    seen = np.asarray(view(np.asarray(models.shadows.weights)))
+    if not np.ptp(seen, axis=0).any():
+        return _without_trace(trial, models)
     with tempfile.TemporaryDirectory() as folder:
         attack = row.make(
             row.config(),
@@ -267,42 +352,60 @@ def learned(
     )
 
 
+def _without_trace(trial: Trial, models: Models) -> Trial:
+    """Every shadow model shows the same, so nothing but the mean image is left."""
+    assert models.shadows is not None
+    mean = np.asarray(models.shadows.images).mean(axis=0, dtype=np.float64)
+    images = np.stack([mean] * models.count).astype(np.float32)
+    return dataclasses.replace(
+        trial,
+        images=images,
+        finished=np.ones(models.count, bool),
+        seconds=models.seconds,
+        trainings=len(models.shadows),
+        why_not="what it sees is the same for every model, so it guesses the mean",
+    )
+
+
+def blank_black_box(secret: bool) -> Trial:
+    """The kernel regression on answers, without a result."""
+    return Trial(
+        name="black box",
+        about="kernel regression on answers",
+        sees="scores for public records",
+        knows=_knows(secret),
+    )
+
+
 def black_box(models: Models) -> Trial:
     """The kernel regression on answers alone."""
-    words: dict[str, Any] = {
-        "name": "black box",
-        "sees": f"scores for {len(models.subject.held_out)} public records",
-        "knows": ALL_BUT_ONE if models.secret else SEED,
-    }
-    if not models.subject.answering:
-        trial = Trial(
-            about="kernel regression on answers",
-            why_not="models can't be asked: no predict(released, images)",
-            **words,
-        )
-        return trial
-    view = models.subject.only(ANSWERS)
-    return learned(models, view=view, **words)
+    trial = blank_black_box(models.secret)
+    asked = len(models.subject.held_out)
+    trial = dataclasses.replace(trial, sees=f"scores for {asked} public records")
+    return learned(models, view=models.subject.only(ANSWERS), trial=trial)
 
 
-def closed_form(models: Models) -> Trial:
-    """Theorem 1 on scikit-learn's linear models."""
-    trial = Trial(
+def blank_closed_form(secret: bool) -> Trial:
+    """Theorem 1 without a result."""
+    del secret  # it knows no seed
+    return Trial(
         name="closed form",
         about="linear equations at the optimum of a linear model (Theorem 1)",
         sees="all weights",
         knows=ALL_BUT_ONE,
     )
-    subject = models.subject
+
+
+def closed_form(models: Models, template: Any) -> Trial:
+    """Theorem 1 on scikit-learn's linear models.
+
+    Args:
+      template: an estimator as training returns it, of a type in
+        `glm.estimators.SUPPORTED`; a copy takes each release's coefficients.
+    """
+    trial, subject = blank_closed_form(models.secret), models.subject
     call, fixed = subject.call(), subject.fixed
     started = time.monotonic()
-    images = np.concatenate([fixed.images, subject.split.test.images[:1]])
-    labels = np.append(fixed.labels, subject.split.test.labels[0])
-    template = call.train(images, labels, 0) if subject.engine == "processes" else None
-    if not released.is_estimator(template) or type(template).__name__ not in SUPPORTED:
-        return dataclasses.replace(
-            trial, why_not=f"it is for estimators of type {', '.join(SUPPORTED)}"
-        )
     known = np.asarray(call.inputs(fixed.images)).reshape(len(fixed), -1)
     shapes = [part.array.shape for part in released.parts(template)]
     guesses, names, done = [], [], []
@@ -336,25 +439,25 @@ def closed_form(models: Models) -> Trial:
 def scaled(subject: Subject, features: np.ndarray) -> np.ndarray:
     """Features in the function's units as an image of [0, 1]."""
     if subject.table is not None:
-        low, width = subject.table.ranges
-        features = (features.ravel() - low) / width
+        features = subject.table.scaled(features.reshape(1, -1))
     return features.reshape(subject.fixed.image_shape)
 
 
-def several(models: Models, *, limit: float) -> Trial:
-    """Two unknown records at once, a few times."""
-    subject, pairs = models.subject, min(_PAIRS, len(models.released) // 2)
-    trial = Trial(
+def blank_several(secret: bool) -> Trial:
+    """Two unknown records, without a result."""
+    del secret  # it isn't played without a seed
+    return Trial(
         name="two missing",
         about="inversion of two unknown records together",
         sees="all weights",
         knows="all records but two, their labels, the training code and the seed",
     )
-    if models.secret:
-        return dataclasses.replace(trial, why_not="the seed is secret")
-    if subject.engine != "jax" or pairs < 1:
-        why = "it needs derivatives through JAX" if pairs else "needs two targets"
-        return dataclasses.replace(trial, why_not=why)
+
+
+def several(models: Models, *, limit: float) -> Trial:
+    """Two unknown records at once, a few times."""
+    subject, pairs = models.subject, min(_PAIRS, models.count // 2)
+    trial = blank_several(models.secret)
     targets = models.targets
     told = models.knowledge()
     runs = Runs(
@@ -381,8 +484,7 @@ def several(models: Models, *, limit: float) -> Trial:
         cut = True
     done = 2 * len(found)
     if not found:
-        why = f"not one pair in {limit:.0f} s" if cut else ""
-        return dataclasses.replace(trial, why_not=why)
+        return dataclasses.replace(trial, why_not=f"not one pair in {limit:.0f} s")
     whole = Reconstruction.joined(found)
     whole = _matched(whole, images[: len(found)], labels[: len(found)])
     return dataclasses.replace(

@@ -9,14 +9,16 @@ import argparse
 import json
 import shlex
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
-from informed.audit import AuditConfig, Document, auditing, release
+from informed.audit import AuditConfig, Document, auditing, forecast, release
+from informed.cli import printed
 from informed.report import words, workdir
 from shadow import files
 
@@ -164,22 +166,31 @@ def _audit(arguments: argparse.Namespace) -> None:
     if arguments.release is not None:
         _shipped(arguments)
         return
+    progress = _Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
-        "progress": _Progress(arguments, arguments.minutes),
+        "progress": progress,
     }
-    if arguments.check:
-        config = AuditConfig(**settings)
-        checked = auditing.check(
-            arguments.train, arguments.data, settings=config, **given
-        )
-        form = auditing.as_json if arguments.json else auditing.as_text
-        print(form(checked, config))
-        if checked.stops:
-            sys.exit(3)
-        return
-    document = auditing.audit(arguments.train, arguments.data, **settings, **given)
+    log = _log_of(arguments)
+    try:
+        if arguments.check:
+            config = AuditConfig(**settings)
+            with printed.aside(log):
+                checked = auditing.check(
+                    arguments.train, arguments.data, settings=config, **given
+                )
+            form = forecast.as_json if arguments.json else forecast.as_text
+            print(form(checked, minutes=config.minutes, targets=config.targets))
+            if checked.stops:
+                sys.exit(3)
+            return
+        with printed.aside(log):
+            document = auditing.audit(
+                arguments.train, arguments.data, **settings, **given
+            )
+    finally:
+        progress.close()
     document = Document(
         values={**document.values, "again": _again(arguments)},
         pictures=document.pictures,
@@ -197,6 +208,11 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(f"{'written':<12}{out}")
 
 
+def _log_of(arguments: argparse.Namespace) -> Path | None:
+    """Beside the first output: what training prints; None: there is no output."""
+    return Path(arguments.out[0]).with_suffix(".log") if arguments.out else None
+
+
 def _shipped(arguments: argparse.Namespace) -> None:
     """One record of a released model.
 
@@ -206,15 +222,16 @@ def _shipped(arguments: argparse.Namespace) -> None:
         raise ValueError("Expected --record, the position of a record in the data.")
     if arguments.out or arguments.check:
         raise ValueError("Expected no --out and no --check with --release.")
-    found = release.invert(
-        arguments.train,
-        arguments.data,
-        arguments.release,
-        record=arguments.record,
-        seed=arguments.train_seed,
-        label=arguments.label,
-        data_dir=arguments.data_dir,
-    )
+    with printed.aside(None):
+        found = release.invert(
+            arguments.train,
+            arguments.data,
+            arguments.release,
+            record=arguments.record,
+            seed=arguments.train_seed,
+            label=arguments.label,
+            data_dir=arguments.data_dir,
+        )
     certified = bool(np.asarray(found.guess.certified)[0])
     if arguments.json:
         values = {
@@ -287,17 +304,27 @@ def table(values: Mapping[str, Any]) -> str:
             rows.append((row["name"], f"not tried: {row['why_not']}"))
             continue
         rate, right = row["success"], row["labels_right"]
+        planned = row.get("planned", row["targets"])
+        if rate is None:
+            spent = words.seconds(row["seconds"])
+            text = f"finished none of {planned} in {spent}: nothing follows from that"
+            rows.append((row["name"], text))
+            continue
+        left = "" if row["finished"] >= planned else f", finished {row['finished']}"
         rows.append(
             (
                 row["name"],
                 f"{rate['successes']} of {rate['trials']}"
-                f" ({100 * rate['low']:.0f} to {100 * rate['high']:.0f} %)",
+                f" ({100 * rate['low']:.0f} to {100 * rate['high']:.0f} %)"
+                + (f"{left} of {planned}" if left else ""),
                 str(row["exact"]["successes"]),
                 "-" if row["certified"] is None else str(row["certified"]),
                 words.number(row["mse_median"]),
                 words.number(row["ssim"]),
                 words.number(row.get("lpips")),
-                "-" if right is None else f"{right} of {row['targets']}",
+                "-"
+                if right is None
+                else f"{right} of {row.get('labels_named', row['targets'])}",
                 words.percent(row["tpr"]),
                 words.number(row["trainings"]),
                 words.seconds(row["seconds"]),
@@ -324,19 +351,54 @@ def table(values: Mapping[str, Any]) -> str:
 
 
 class _Progress:
-    """What is done next, how long it went and how much is left at most."""
+    """What is being done, how long it went and how much is left at most.
 
-    def __init__(self, arguments: argparse.Namespace, minutes: float | None) -> None:
-        self._quiet = arguments.quiet or not sys.stderr.isatty()
+    A line a step on a terminal, else a line a minute; to stderr, stdout is for results.
+    A thread of its own repeats a step that takes longer than a minute.
+
+    Args:
+      minutes: that there are; None: nobody said.
+      stream: where lines go.
+      every: seconds between lines where nothing new is done.
+    """
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        minutes: float | None,
+        stream: TextIO | None = None,
+        every: float = 60.0,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = arguments.quiet
         self._started, self._minutes = time.monotonic(), minutes
+        self._what, self._every = "", every
+        self._said = self._started
+        self._done = threading.Event()
+        if not self._quiet:
+            threading.Thread(target=self._repeat, daemon=True).start()
 
     def __call__(self, what: str) -> None:
-        if self._quiet:
-            return
-        passed = time.monotonic() - self._started
+        """A step begins."""
+        self._what = what
+        due = time.monotonic() - self._said >= self._every
+        if not self._quiet and (due or self._stream.isatty()):
+            self._say(what)
+
+    def close(self) -> None:
+        """No more lines."""
+        self._done.set()
+
+    def _repeat(self) -> None:
+        while not self._done.wait(self._every):
+            if self._what and time.monotonic() - self._said >= 0.9 * self._every:
+                self._say(f"still: {self._what}")
+
+    def _say(self, what: str) -> None:
+        self._said = time.monotonic()
+        passed = self._said - self._started
         left = ""
         if self._minutes is not None:
-            left = (
-                f", at most {words.seconds(max(60 * self._minutes - passed, 0))} left"
-            )
-        print(f"[{words.seconds(passed)}{left}] {what}", file=sys.stderr, flush=True)
+            rest = 60 * self._minutes - passed
+            left = f", at most {words.seconds(rest)} left" if rest > 0 else ", ending"
+        print(f"[{words.seconds(passed)}{left}] {what}", file=self._stream, flush=True)

@@ -100,11 +100,11 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
 
 def defences(rows: Sequence[Values], name: str = "defences") -> str:
     """How often the best attack succeeded under each defence, and the accuracy."""
-    shown = [row for row in rows if any(a["tried"] for a in row["attacks"])]
+    shown = [row for row in rows if any(a["success"] for a in row["attacks"])]
     figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
     with matplotlib.rc_context(_STYLE):
         for place, row in enumerate(shown[::-1]):
-            rates = [a["success"] for a in row["attacks"] if a["tried"]]
+            rates = [a["success"] for a in row["attacks"] if a["success"]]
             rate = max(rates, key=lambda r: (r["rate"], r["high"]))
             axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
                       linewidth=3,

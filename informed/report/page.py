@@ -47,6 +47,7 @@ def _page(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        extensions=["jinja2.ext.loopcontrols"],
     )
     environment.filters |= {
         "number": words.number,
@@ -76,7 +77,8 @@ def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
         any(e is not None for e in row["mse"].values()) for row in values["records"]
     ):
         found["errors"] = figures.errors(values["records"])
-    if sum(bool(row["attacks"]) for row in values["defences"]) > 1:
+    held = [any(a["success"] for a in row["attacks"]) for row in values["defences"]]
+    if sum(held) > 1:
         found["defences"] = figures.defences(values["defences"])
     if values["bounds"].get("rows"):
         found["bound"] = figures.bound(values["bounds"])

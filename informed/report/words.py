@@ -10,6 +10,10 @@ from typing import Any
 Values = Mapping[str, Any]
 _BEARABLE = 0.1  # of accuracy, absolutely
 _CHANCE = 0.05  # that an attack breaks a bound that holds, over all rows
+# Attacks that apply to nearly all training, so that their absence has to be said.
+_EXPECTED = ("inversion", "kernel")
+# Attacks on more than one record, which no rate of single records is compared with.
+_OTHER_GAMES = ("two missing",)
 
 NOT_SAID = (
     "That no attack here found a record is no protection: another attack may."
@@ -57,9 +61,57 @@ def seconds(value: float | int | None) -> str:
     return f"{value:.3g} s" if value < 90 else f"{value / 60:.3g} min"
 
 
+def duration(value: float) -> str:
+    """ "12 s", "3.4 minutes"."""
+    return f"{value:.2g} s" if value < 90 else f"{value / 60:.2g} minutes"
+
+
 def answer(values: Values) -> list[str]:
-    """Two sentences: what could be read out, and what changes it."""
-    return [_found(values) + _unstable(values), _stopped(values)]
+    """What wasn't finished, what could be read out, what changes it.
+
+    Returns: a sentence or more each. What wasn't finished is left out where there is
+      nothing of the kind, and stands behind an attack that read out every record.
+    """
+    left, found = unfinished(values), _found(values) + _unstable(values)
+    best = strongest(values)
+    whole = best is not None and best["exact"]["rate"] == 1
+    first = [found, *left] if whole else [*left, found]
+    return [*first, _stopped(values)]
+
+
+def unfinished(values: Values) -> list[str]:
+    """A sentence for each attack that wasn't finished, or that could not be begun.
+
+    Attacks that don't apply to such models aren't named: there is nothing to finish.
+    """
+    rows = [row for row in values["attacks"] if row["name"] not in _OTHER_GAMES]
+    return [text for row in rows if (text := _unfinished(values, row))]
+
+
+def _unfinished(values: Values, row: Values) -> str:
+    name, whats = row["name"].capitalize(), _whats(values)
+    needs, minutes = row.get("needs_seconds"), row.get("needs_minutes")
+    cost = ""
+    if needs is not None:
+        advice = "" if minutes is None else f" (--minutes {minutes})"
+        cost = f"; it needs about {duration(needs)} a {whats[:-1]}{advice}"
+    if not row["tried"]:
+        if row["name"] not in _EXPECTED and needs is None:
+            return ""
+        begun = "was not begun" if needs is not None else "was not tried"
+        return f"{name} {begun}: {row['why_not']}{cost}. Nothing follows from that."
+    planned = row.get("planned", row["targets"])
+    if row["finished"] >= planned:
+        return ""
+    rest = "from that" if not row["finished"] else f"for the other {whats}"
+    return (
+        f"{name} finished {row['finished']} of {planned} {whats} in its"
+        f" {duration(row['seconds'])}{cost}. Nothing follows {rest}."
+    )
+
+
+def _whats(values: Values) -> str:
+    return "rows" if values["subject"]["kind"] == "table" else "records"
 
 
 def strongest(values: Values) -> Values | None:
@@ -80,29 +132,31 @@ def _tried(values: Values) -> list[Values]:
     return [
         row
         for row in values["attacks"]
-        if row["tried"] and row["success"] and row["name"] != "two missing"
+        if row["tried"] and row["success"] and row["name"] not in _OTHER_GAMES
     ]
 
 
 def _found(values: Values) -> str:
     best = strongest(values)
-    what = "row" if values["subject"]["kind"] == "table" else "record"
+    what = _whats(values)[:-1]
     if best is None:
-        return "No attack was tried, so this report says nothing about reconstruction."
+        return (
+            "No attack was finished, so this report says nothing about reconstruction."
+        )
     who = f"Someone who sees {best['sees']} and knows {best['knows']}"
     if best["success"]["successes"] == 0:
         return (
             f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
             " best guess without the release (0 successes; 95 % interval up to"
-            f" {percent(best['success']['high'])}), by any attack tried here, which is"
-            " no protection."
+            f" {percent(best['success']['high'])}), by any attack that was finished"
+            " here, which is no protection."
         )
     if not best["exact"]["successes"]:
         return (
             f"{who} came nearer to the {what} than the best guess without the release:"
             f" {share(best['success'])}, with a median error (MSE) of"
             f" {number(best['mse_median'])}; none was exact."
-        )
+        ) + _remedy(values, best)
     text = f"{who} read {what}s out exactly: {share(best['exact'])}"
     if best["certified"]:
         rightly = best["certified"] - best["certified_wrong"]
@@ -117,7 +171,24 @@ def _found(values: Values) -> str:
             " the release for"
             f" {share(other['success'])}"
         )
-    return text + "."
+    return f"{text}.{_remedy(values, best)}"
+
+
+def _remedy(values: Values, best: Values) -> str:
+    """What a developer does about the strongest attack, and what that left of it."""
+    if not best.get("remedy"):
+        return ""
+    return f" Remedy ({best['name']}): {best['remedy']}{_after(values, best)}."
+
+
+def _after(values: Values, best: Values) -> str:
+    """What an artefact still gave away when it was stripped."""
+    for row in values.get("defences", []):
+        for attack in row["attacks"]:
+            same = row["name"] == "stripped" and attack["name"] == best["name"]
+            if same and attack["exact"]:
+                return f"; what was left then: {share(attack['exact'])} exact"
+    return ""
 
 
 def _unstable(values: Values) -> str:
@@ -128,6 +199,9 @@ def _unstable(values: Values) -> str:
         for row in _tried(values)
         if row["name"] == "inversion"
     ]
+    # Chaos gets the credit for an inversion alone that was finished and found nothing.
+    if not inverted:
+        return ""
     if not found or not found["chaotic"] or any(inverted):
         return ""
     least = "at least " if found["saturated"] else ""
@@ -167,9 +241,12 @@ def _defended(values: Values) -> list[str]:
     worst = _most(row)
     assert worst is not None
     if worst["successes"]:
+        measured = first["accuracy"] is not None
+        useful_model = " that leaves a useful model" if measured else ""
+        unknown = "" if measured else " (accuracy wasn't measured)"
         return [
-            "nothing tried against it that leaves a useful model stopped it: the least"
-            f" was left by {row['name']}, {share(worst)}{_cost(first, row)}"
+            f"nothing tried against it{useful_model} stopped it: the least was left by"
+            f" {row['name']}, {share(worst)}{_cost(first, row)}{unknown}"
         ]
     return [
         f"of what was tried against it, {row['name']} left the attacks nothing"
@@ -178,8 +255,12 @@ def _defended(values: Values) -> list[str]:
 
 
 def _faced(row: Values) -> set[str]:
-    """Attacks that came to an answer under a defence."""
-    return {a["name"] for a in row["attacks"] if a["tried"] and a.get("finished", 1)}
+    """Attacks that came to an answer under a defence, of all that they were to face."""
+    return {
+        a["name"]
+        for a in row["attacks"]
+        if a["tried"] and a.get("finished", 1) and a["success"]
+    }
 
 
 def broken(bounds: Values | None) -> bool:

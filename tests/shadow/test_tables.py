@@ -3,6 +3,7 @@
 import csv
 import io
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -74,7 +75,11 @@ def test_csv_and_parquet_are_the_same_table(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        (CELLS | {"age": [30, "", 52, 30]}, "no empty cells.*'age', such as row 2"),
+        (
+            CELLS | {"label": [0, "", 1, 0]},
+            "no empty labels.*'label', such as row 2",
+        ),
+        (CELLS | {"age": ["", None, " ", ""]}, "'age'.*empty cells alone"),
         (CELLS | {"label": [0.1, 0.2, 0.3, 0.4]}, "to hold classes"),
         (CELLS | {"age": [30, np.inf, 1, 2]}, "finite numbers.*'age'"),
         ({"label": [0, 1]}, "columns beside 'label'"),
@@ -83,6 +88,32 @@ def test_csv_and_parquet_are_the_same_table(tmp_path):
 def test_bad_tables_are_refused_in_a_line(cells, message):
     with pytest.raises(ValueError, match=message):
         tables.table_of(cells)
+
+
+def test_missing_numbers_come_back_as_nan_and_words_as_a_word(tmp_path):
+    """A training function sees a NaN in one column; an example is finite."""
+    cells = CELLS | {"age": [30, "", 52, 41], "town": ["Ely", "", "Bath", "Ely"]}
+    for table in (
+        tables.table_of(cells),
+        tables.load_table(write_csv(tmp_path / "t.csv", cells)),
+    ):
+        images = table.examples.images
+        assert np.isfinite(images).all()
+        assert 0 <= images.min() <= images.max() <= 1
+        assert len(table.names) == images.shape[2]
+        features = table.features(images)
+        ages = features[:, 0]
+        np.testing.assert_array_equal(np.isnan(ages), [False, True, False, False])
+        np.testing.assert_allclose(ages[[0, 2, 3]], [30, 52, 41], rtol=1e-6)
+        assert np.isfinite(features[:, 1:]).all()
+        np.testing.assert_allclose(table.scaled(features), images, atol=1e-6)
+        rows = table.rows(images)
+        assert np.isnan(rows[1]["age"])
+        assert rows[1]["town"] == tables.MISSING
+        np.testing.assert_array_equal(
+            np.asarray(table.features(jax.numpy.asarray(images), jax.numpy)),
+            features.astype(np.float32),
+        )
 
 
 def test_a_line_with_too_few_cells_is_named(tmp_path):

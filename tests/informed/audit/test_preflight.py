@@ -15,6 +15,7 @@ from informed.audit import (
     budget,
     causes,
     contract,
+    forecast,
     instability,
     limits,
     trials,
@@ -52,7 +53,7 @@ def test_a_clean_function_of_jax_has_no_complaint():
     assert not found.order_matters
     assert found.params == 640
     assert not [f for f in found.findings if f.level != "note"]
-    text = auditing.as_text(found, AuditConfig())
+    text = forecast.as_text(found, minutes=10.0, targets=20)
     assert "inversion" in text
 
 
@@ -156,7 +157,9 @@ def test_chaos_is_found_and_said():
     (finding,) = [f for f in found.findings if f.level == "weakens"]
     assert "protected by instability, not by design" in finding.what
     assert f"exponent {found.instability.words}" in finding.what
-    assert json.loads(auditing.as_json(found, AuditConfig()))["instability"]["chaotic"]
+    assert json.loads(forecast.as_json(found, minutes=10.0, targets=20))["instability"][
+        "chaotic"
+    ]
     assert not check(linear).instability.chaotic
 
 

@@ -251,10 +251,11 @@ def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
 
 
 def test_noise_that_nobody_names_is_refused():
-    noise.refuse({"steps": 5, "noise_multiplier": 2.0}, given=False)
-    noise.refuse({"steps": 5}, given=True)
+    kept = {"steps": 5, "noise_multiplier": 2.0}
+    assert noise.declared(kept, given=False, default=None) == 2.0
+    assert noise.declared({"steps": 5}, given=True, default=3.0) == 3.0
     with pytest.raises(checks.FieldError, match="lacks noise_multiplier"):
-        noise.refuse({"steps": 5}, given=False)
+        noise.declared({"steps": 5}, given=False, default=None)
 
 
 def test_words_of_columns_are_redacted(audit):
