@@ -215,6 +215,8 @@ def _run(
     )
     secret = about.contract.privacy is not None  # who knows the seed knows the noise
     models = trials.train(about, targets=plan.targets, secret=secret, progress=progress)
+    about = models.subject
+    checked = dataclasses.replace(checked, subject=about)
     schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
     models, found = _attacks(checked, models, settings, plan, schedule, progress)
     members = _members(checked, models, schedule, progress)

@@ -31,6 +31,7 @@ from shadow.views import Layers
 Progress = Callable[[str], None]
 _FEWEST_NEIGHBOURS, _MOST_NEIGHBOURS = 20, 600
 _PAIRS = 3
+_SHAPES = "must have the same shape"  # what NumPy says of weights that don't stack
 
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
@@ -132,7 +133,16 @@ def train(
         made = np.empty((targets, 0))  # a fitted estimator alone is read
     else:
         of = subject.split.test.take(np.arange(targets))
-        made = subject.factory("released", **settings).train(of)
+        try:
+            made = subject.factory("released", **settings).train(of)
+        except ValueError as error:
+            if not subject.comparable or _SHAPES not in str(error):
+                raise
+            # The pre-flight's models had one shape by chance.
+            subject = dataclasses.replace(subject, comparable=False)
+            return train(
+                subject, targets=targets, secret=secret, noise=noise, progress=progress
+            )
     models = Models(
         subject=subject, released=made, shadows=None, secret=secret, seconds=0.0
     )
@@ -168,7 +178,13 @@ def with_shadows(
             break
         began = clock.passed
         ids = np.arange(start, min(start + together, count))
-        weights = factory.train(subject.split.shadow.take(ids), ids=ids)
+        try:
+            weights = factory.train(subject.split.shadow.take(ids), ids=ids)
+        except ValueError as error:
+            if _SHAPES not in str(error):
+                raise
+            why = "the weights of two models have other shapes"
+            return dataclasses.replace(models, why_no_shadows=why)
         made.append(np.asarray(weights, np.float32))
         # The first batch compiles; those after it tell how long a batch takes.
         longest = (clock.passed - began) if start or longest else 0.0

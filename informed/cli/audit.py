@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -358,7 +358,7 @@ class _Progress:
 
     Args:
       minutes: that there are; None: nobody said.
-      stream: where lines go.
+      stream: where lines go; None: stderr.
       every: seconds between lines where nothing new is done.
     """
 
@@ -366,7 +366,7 @@ class _Progress:
         self,
         arguments: argparse.Namespace,
         minutes: float | None,
-        stream: TextIO | None = None,
+        stream: Any = None,
         every: float = 60.0,
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
