@@ -129,7 +129,8 @@ def audit(
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
-    return _run(checked, settings, progress, started)
+    with preflight.threads_beside(checked.busy):
+        return _run(checked, settings, progress, started)
 
 
 def check(
