@@ -19,6 +19,11 @@ from dp.rero import ReRoBound, rero_bound
 
 _BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
 _LEAST = 0.05  # sigma, where batches are sampled
+_ROUNDING = (
+    1e-2  # of the privacy loss, steps times grid^2: beyond, a grid is too coarse
+)
+_EVALUATIONS = 40  # on the fine grid; secants take 2 to 6
+_LARGEST_STEP = 1e-3  # of sigma, where a bound that is verified fails
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,6 +41,11 @@ class Calibration:
     bound: ReRoBound
     epsilon: float
     delta: float
+
+    def __post_init__(self) -> None:
+        checks.at_least_0("noise_multiplier", self.noise_multiplier)
+        checks.at_least_0("epsilon", self.epsilon)
+        checks.between("delta", self.delta, 0, 1)
 
 
 def calibrate(
@@ -67,11 +77,13 @@ def calibrate(
     checks.above("gamma", gamma, 0)
     wanted = math.log(float(checks.probability("gamma", gamma)))
     if wanted <= base:
-        raise ValueError(
-            f"Expected gamma > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
-            " an attack succeeds without the release."
+        raise checks.FieldError(
+            "gamma",
+            f"Expected {{}} > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
+            " an attack succeeds without the release.",
         )
-    q = float(checks.probability("sampling_probability", sampling_probability))
+    q = float(checks.share("sampling_probability", sampling_probability))
+    checks.between("delta", delta, 0, 1)
     amplified = q < 1 and relation != "replace_one"
     without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
     if without <= wanted:
@@ -104,22 +116,28 @@ def calibrate(
             mechanism = mechanism.renyi(np.asarray(base))
         return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
 
-    sigma = math.exp(_root(excess, math.log(full)) + _MARGIN)
+    sigma = math.exp(_root(excess, math.log(full), steps))
     return _report(*_verified(run, sigma, base, wanted, gamma), delta)
 
 
 def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
     """sigma for full batches, in closed form."""
     one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
-    gap = special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa)
-    return float(one.mu / gap)
+    gap = float(special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa))
+    if gap <= one.mu / np.finfo(float).max:
+        raise checks.FieldError(
+            "gamma", "Expected {} to be above kappa by more than rounding."
+        )
+    return one.mu / gap
 
 
-def _root(excess: Callable[[float, float | None], float], high: float) -> float:
-    """log sigma where excess(log sigma, grid) = 0 on the fine grid.
+def _root(
+    excess: Callable[[float, float | None], float], high: float, steps: int
+) -> float:
+    """log sigma where excess(log sigma, grid) is 0, or just below, on the fine grid.
 
-    From above by Renyi divergences, which take no time (grid None); then bracketed and
-    solved on the coarse grid; then one step of Newton's method on the fine one.
+    From above by Renyi divergences, which take no time (grid None); then on the coarse
+    grid, where its rounding adds up to little over the steps; then on the fine one.
 
     Args:
       excess: falls with sigma.
@@ -131,16 +149,46 @@ def _root(excess: Callable[[float, float | None], float], high: float) -> float:
         low, high = low - math.log(2), low
     if excess(low, None) > 0 >= excess(high, None):
         high = optimize.brentq(excess, low, high, args=(None,), xtol=_TOLERANCE)
-    low = high - _BRACKET
-    while excess(low, poisson.COARSE) <= 0:
-        if low < least:
-            return low
-        low, high = low - math.log(2), low
-    if excess(high, poisson.COARSE) > 0:
-        return high
-    root = optimize.brentq(excess, low, high, args=(poisson.COARSE,), xtol=_TOLERANCE)
-    slope = -excess(root - _STEP, poisson.COARSE) / _STEP
-    return root - excess(root, poisson.FINE) / slope
+    grid = poisson.COARSE if steps * poisson.COARSE**2 < _ROUNDING else None
+    if grid is not None:
+        low = high - _BRACKET
+        while excess(low, grid) <= 0:
+            if low < least:
+                return low
+            low, high = low - math.log(2), low
+        if excess(high, grid) > 0:
+            return high
+        high = optimize.brentq(excess, low, high, args=(grid,), xtol=_TOLERANCE)
+    slope = -excess(high - _STEP, grid) / _STEP
+    return _polished(lambda x: excess(x, poisson.FINE), high, min(slope, -_STEP), least)
+
+
+def _polished(
+    excess: Callable[[float], float], start: float, slope: float, least: float
+) -> float:
+    """log sigma where excess is 0 or below by at most `_MARGIN`: secants in a bracket.
+
+    Args:
+      excess: falls with log sigma.
+      start, slope: log sigma near the root, and about how excess changes there.
+      least: below it nothing is looked for.
+    """
+    low, high = -math.inf, math.inf
+    at, before = start, (math.nan, math.nan)
+    for _ in range(_EVALUATIONS):
+        found = excess(at)
+        if -2 * _MARGIN * abs(slope) <= found <= 0 or (found <= 0 and at < least):
+            return at
+        low, high = (at, high) if found > 0 else (low, at)
+        measured = (found - before[1]) / (at - before[0])
+        slope = measured if measured < 0 else slope
+        before = at, found
+        at -= found / slope
+        at += _MARGIN
+        if not low < at < high:
+            far = math.isinf(low) or math.isinf(high)
+            at = before[0] + math.copysign(_BRACKET, found) if far else (low + high) / 2
+    return high if math.isfinite(high) else at
 
 
 def _verified(
@@ -150,14 +198,14 @@ def _verified(
     log_gamma: float,
     gamma: Number,
 ) -> tuple[PoissonGaussian, ReRoBound]:
-    """The first sigma from here on, in small steps, whose bound holds."""
+    """The first sigma from here on, in steps that grow, whose bound holds."""
     step = 1e-9
     while True:
         bound = rero_bound(run(sigma), log_kappa=log_kappa)
         if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
             return run(sigma), bound
         sigma *= 1 + step
-        step = min(16 * step, _MARGIN)
+        step = min(16 * step, _LARGEST_STEP)
 
 
 def _report(run: PoissonGaussian, bound: ReRoBound, delta: Number) -> Calibration:
