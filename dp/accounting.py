@@ -15,6 +15,7 @@ from scipy import special
 from dp import checks, poisson
 from dp.checks import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.participation import FixedSizeGaussian, RevealedGaussian
 
 Run = Gaussian | PoissonGaussian
 ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -22,7 +23,7 @@ _TOLERANCE, _LEAST = 1e-6, 0.02
 _LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
-def epsilon(run: Run, delta: Number) -> float:
+def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
     """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
 
     Exact for full batches; else by the privacy loss distribution, which rounds up, or
@@ -32,6 +33,12 @@ def epsilon(run: Run, delta: Number) -> float:
     Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
     """
     checks.between("delta", delta, 0, 1)
+    if isinstance(run, RevealedGaussian):
+        return run.epsilon(delta)
+    if isinstance(run, FixedSizeGaussian):
+        if run.relation == "add_or_remove" and run.batch < run.records:
+            return epsilon(run.removal, delta)
+        return run.replaced_epsilon(delta)
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         return _of_mu(mu(run), delta)
     sampled = float(loss_distribution(run).get_epsilon_for_delta(delta))

@@ -8,15 +8,19 @@ above what anyone would call private.
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from scipy import optimize, special
 
 from dp import accounting, bounds, checks, poisson
+from dp.batches import Batches
 from dp.checks import Number
 from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from dp.participation import FixedSizeGaussian
 from dp.rero import ReRoBound, rero_bound
 
+Sampled = TypeVar("Sampled", PoissonGaussian, FixedSizeGaussian)
 _BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
 _LEAST = 0.05  # sigma, where batches are sampled
 _ROUNDING = (
@@ -51,9 +55,10 @@ class Calibration:
 def calibrate(
     gamma: Number,
     *,
-    steps: int,
     relation: str,
+    steps: int | None = None,
     sampling_probability: Number = 1.0,
+    batches: Batches | None = None,
     kappa: Number | None = None,
     log_kappa: Number | None = None,
     delta: Number = 1e-5,
@@ -62,16 +67,26 @@ def calibrate(
 
     Args:
       gamma: allowed probability of success, in (0, 1].
-      steps: of training.
       relation: see `dp.bounds`; "zero_out" is always valid.
-      sampling_probability: 1 for full batches.
+      steps: of training; either this, or `batches`.
+      sampling_probability: 1 for full batches; sampling is secret Poisson sampling.
+      batches: how training draws its batches, in other words.
       kappa, log_kappa: success without the release; exactly one.
       delta: at which epsilon is reported.
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
     checks.relation(relation, bounds.RELATIONS)
-    checks.whole("steps", steps, 1)
+    if batches is not None:
+        if steps is not None or sampling_probability != 1:
+            raise checks.FieldError(
+                "batches", "Expected either {} or steps, which say the same. Drop one."
+            )
+        steps, sampling_probability = batches.steps, batches.sampling_probability
+        if batches.sampling == "shuffled":
+            batches.mechanism(noise_multiplier=1.0, relation=relation)
+            steps, sampling_probability = batches.epochs, 1.0
+    steps = checks.whole("steps", steps, 1)
     base = float(checks.baseline(kappa, log_kappa))
     checks.above("log_kappa", base, -math.inf)
     checks.above("gamma", gamma, 0)
@@ -84,7 +99,8 @@ def calibrate(
         )
     q = float(checks.share("sampling_probability", sampling_probability))
     checks.between("delta", delta, 0, 1)
-    amplified = q < 1 and relation != "replace_one"
+    fixed = batches is not None and batches.sampling == "fixed"
+    amplified = q < 1 and (fixed or relation != "replace_one")
     without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
     if without <= wanted:
         bound = ReRoBound(
@@ -97,6 +113,8 @@ def calibrate(
             noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=float(delta)
         )
     full = _full_batch(base, wanted, steps, relation)
+    if batches is not None and fixed and q < 1:
+        return _fixed_size(batches, relation, full, base, wanted, gamma, delta)
 
     def run(sigma: float, grid: float = poisson.FINE) -> PoissonGaussian:
         return PoissonGaussian(
@@ -118,6 +136,52 @@ def calibrate(
 
     sigma = math.exp(_root(excess, math.log(full), steps))
     return _report(*_verified(run, sigma, base, wanted, gamma), delta)
+
+
+def _fixed_size(
+    batches: Batches,
+    relation: str,
+    full: float,
+    log_kappa: float,
+    log_gamma: float,
+    gamma: Number,
+    delta: Number,
+) -> Calibration:
+    """The least sigma of batches of fixed size, given that of full batches.
+
+    Where replacing isn't asked for, the least of two: by known batches, and twice that
+    of Poisson sampling. Both are solved for apart, since that is faster.
+    """
+
+    def run(sigma: float) -> FixedSizeGaussian:
+        found = batches.mechanism(noise_multiplier=sigma, relation=relation)
+        assert isinstance(found, FixedSizeGaussian)
+        return found
+
+    def excess(log_sigma: float) -> float:
+        mechanism: Mechanism = run(math.exp(log_sigma))
+        if relation != "replace_one":
+            mechanism = run(math.exp(log_sigma)).known
+        return float(rero_bound(mechanism, log_kappa=log_kappa).log_gamma) - log_gamma
+
+    high = math.log(full)
+    low = high - 1.0
+    while excess(low) <= 0:
+        low, high = low - 1.0, low
+    sigma = full
+    if excess(high) <= 0:
+        sigma = math.exp(optimize.brentq(excess, low, high, xtol=1e-9) + 2e-9)
+    if relation != "replace_one":
+        poisson_run = run(sigma).removal
+        alone = calibrate(
+            gamma,
+            relation=poisson_run.relation,
+            steps=poisson_run.steps,
+            sampling_probability=poisson_run.sampling_probability,
+            log_kappa=log_kappa,
+        )
+        sigma = min(sigma, 2 * alone.noise_multiplier)
+    return _report(*_verified(run, sigma, log_kappa, log_gamma, gamma), delta)
 
 
 def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
@@ -192,12 +256,12 @@ def _polished(
 
 
 def _verified(
-    run: Callable[[float], PoissonGaussian],
+    run: Callable[[float], Sampled],
     sigma: float,
     log_kappa: float,
     log_gamma: float,
     gamma: Number,
-) -> tuple[PoissonGaussian, ReRoBound]:
+) -> tuple[Sampled, ReRoBound]:
     """The first sigma from here on, in steps that grow, whose bound holds."""
     step = 1e-9
     while True:
@@ -208,9 +272,9 @@ def _verified(
         step = min(16 * step, _LARGEST_STEP)
 
 
-def _report(run: PoissonGaussian, bound: ReRoBound, delta: Number) -> Calibration:
+def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:
     """With its epsilon; without amplification by sampling under "replace_one"."""
-    if run.relation == "replace_one":
+    if isinstance(run, PoissonGaussian) and run.relation == "replace_one":
         run = dataclasses.replace(run, sampling_probability=1.0)
     return Calibration(
         noise_multiplier=float(run.noise_multiplier),

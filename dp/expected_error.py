@@ -45,7 +45,8 @@ def fisher_mse(information_trace: Numbers, d: int) -> np.ndarray:
     """
     trace = checks.above("information_trace", information_trace, 0)
     # Infinite information: the error may be 0.
-    return np.asarray(checks.whole("d", d, 1) / trace)
+    with np.errstate(over="ignore"):
+        return np.asarray(checks.whole("d", d, 1) / trace)
 
 
 def linear_layer_success(

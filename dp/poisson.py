@@ -26,12 +26,15 @@ FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
 _ROUND_OFF = 1e-14  # of composition by FFT
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
+_COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
 _ORDERS = 60
 _CHUNK = 2000
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
 # than the real one, which loosens the bound.
 _LEAST, _MOST = 1e-3, 1e6
+_RAREST = 1e-100  # probability; below, dp-accounting's root finder has no bracket
+_HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
 # Between them the bound is off by at most (3e-3)^2 / 8 of itself.
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
@@ -43,9 +46,10 @@ def log_moment(order: int, noise_multiplier: Number, probability: Number) -> flo
 
     Source: Mironov, Talwar and Zhang 2019.
 
-    Raises: ValueError: order < 1, or another argument outside its range.
+    Raises: ValueError: order not in [1, 1e6], or another argument outside its range.
     """
     order = checks.whole("order", order, 1)
+    checks.require("order", order, order <= _HIGHEST, "<= 1e6")
     sigma, probability = _setting(noise_multiplier, probability)
     return _log_moment(order, sigma, probability)
 
@@ -85,12 +89,12 @@ def renyi(
     """Renyi divergences of all steps, from training without to training with.
 
     Args:
-      orders: whole and >= 2.
+      orders: whole, from 2 to 1e6.
     Raises: ValueError: an argument outside its range.
     """
     given, orders = orders, checks.finite("orders", orders)
-    whole = (orders >= 2) & (orders == np.round(orders))
-    checks.require("orders", given, whole, "to be whole numbers >= 2")
+    whole = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
+    checks.require("orders", given, whole, "to be whole numbers from 2 to 1e6")
     sigma, probability = _setting(noise_multiplier, probability)
     steps = checks.whole("steps", steps, 1)
     moments = [_log_moment(int(a), sigma, probability) for a in orders]
@@ -104,8 +108,8 @@ def losses(
     """The privacy loss distribution of all steps, rounded up.
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
-    made coarser, which loosens the bound and keeps it valid. Where sigma is below
-    `_LEAST` all that counts is whether the target is ever sampled.
+    made coarser, which loosens the bound and keeps it valid. Where sigma or the
+    probability is tiny all that counts is whether the target is ever sampled.
 
     Args:
       grid: of the privacy loss, > 0 and finite.
@@ -114,7 +118,7 @@ def losses(
     sigma, probability = _setting(noise_multiplier, probability)
     steps = checks.whole("steps", steps, 1)
     grid = float(checks.finite_above("grid", grid, 0))
-    if sigma < _LEAST:
+    if sigma < _LEAST or probability < _RAREST:
         ever = -math.expm1(_never(probability, steps))
         nothing = common.DifferentialPrivacyParameters(0.0, ever)
         return privacy_loss_distribution.from_privacy_parameters(
@@ -125,7 +129,7 @@ def losses(
         standard_deviation=sigma,
         sensitivity=1.0,
         pessimistic_estimate=True,
-        value_discretization_interval=grid * _coarser(sigma, probability, steps, grid),
+        value_discretization_interval=_usable(grid, sigma, probability, steps),
         log_mass_truncation_bound=-50,
         sampling_prob=probability,
         use_connect_dots=True,
@@ -134,8 +138,8 @@ def losses(
     return one if steps == 1 else one.self_compose(steps, tail_mass_truncation=_TAIL)
 
 
-def _coarser(sigma: float, probability: float, steps: int, grid: float) -> float:
-    """By how much a grid has to be coarser for distributions of a usable length.
+def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
+    """The grid, or a coarser one on which distributions have a usable length.
 
     One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean of
     at most steps rho, and 16 standard deviations.
@@ -143,7 +147,7 @@ def _coarser(sigma: float, probability: float, steps: int, grid: float) -> float
     one = 40 * (1 / sigma + 1 / sigma**2)
     second = _log_moment(2, sigma, probability)
     of_all = steps * second + 16 * math.sqrt(steps * second)
-    return max(1.0, max(one, of_all) / grid / _LONGEST)
+    return min(max(grid, max(one, of_all) / _LONGEST), _COARSEST)
 
 
 def curve(

@@ -124,13 +124,15 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 def _line(log_kappa: float | np.ndarray, log_gamma: float | np.ndarray, by: Any) -> str:
     """One bound, for people."""
-    return (
-        f"kappa {_decimal(log_kappa)}  gamma <= {_decimal(log_gamma, up=True)}  ({by})"
-    )
+    return f"kappa {decimal(log_kappa)}  gamma <= {decimal(log_gamma, up=True)}  ({by})"
 
 
-def _decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """A number from its logarithm, with three digits, also below 1e-308."""
+def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
+    """A number from its logarithm, with three digits, also below 1e-308.
+
+    Args:
+      up: round up, as bounds have to be.
+    """
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))
