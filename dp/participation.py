@@ -9,6 +9,7 @@ up to twice the clipping norm.
 
 import dataclasses
 import functools
+import math
 
 import dp_accounting
 import numpy as np
@@ -19,7 +20,7 @@ from dp import bounds, checks, poisson
 from dp.checks import Number, Numbers
 from dp.mechanisms import Bounds, Gaussian, PoissonGaussian, RenyiDP
 
-_BLOCKS = 20_000  # of counts; more of them are bounded together, by their largest
+_FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
 _ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)
 # Noise multipliers for which dp-accounting's divergences neither overflow nor vanish.
@@ -32,7 +33,8 @@ def counts(
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
     """(counts, log probabilities) of the steps that a record takes part in.
 
-    Binomial; of many steps in blocks, each by its largest count, which is pessimistic.
+    Binomial. Counts far from the mean are taken in blocks, each by its largest, which
+    is pessimistic.
     """
     if probability == 1 or steps > _LONGEST:
         return np.array([float(steps)]), np.zeros(1)
@@ -41,10 +43,13 @@ def counts(
     ways -= special.gammaln(steps - k + 1)
     logs = ways + k * np.log(probability) + (steps - k) * np.log1p(-probability)
     logs -= special.logsumexp(logs)
-    size = -(-len(k) // _BLOCKS)
-    starts = np.arange(0, len(k), size)
-    largest = np.minimum(starts + size, len(k)) - 1
-    return k[largest], np.logaddexp.reduceat(logs, starts)
+    mean = steps * probability
+    far = _FAR * (1 + math.sqrt(mean * (1 - probability)))
+    low, high = max(0, math.floor(mean - far)), min(steps, math.ceil(mean + far))
+    beyond = high + 2 ** np.arange(math.floor(math.log2(steps - high + 1)) + 1)
+    starts = np.unique([0, *range(low, high + 1), *beyond[beyond <= steps]])
+    ends = np.append(starts[1:], steps + 1)
+    return k[ends - 1], np.logaddexp.reduceat(logs, starts)
 
 
 def own_steps(
@@ -227,8 +232,8 @@ class FixedSizeGaussian:
         if accountant is None:
             return found
         curve = RenyiDP(
-            orders=tuple(accountant.orders),
-            epsilons=tuple(accountant.rdp),
+            orders=tuple(accountant.orders.tolist()),
+            epsilons=tuple(accountant.rdp.tolist()),
             relation=self.relation,
         )
         return found | curve.bounds(log_kappa)
