@@ -15,7 +15,7 @@ import math
 
 from dp import checks
 from dp.checks import Number
-from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
 
 SAMPLINGS = ("poisson", "shuffled", "fixed")
@@ -112,7 +112,11 @@ class Batches:
         """
         if self.batch == self.records or self.sampling != "shuffled":
             return assumption(run, epochs=self.epochs)
-        any_step = dataclasses.replace(run, steps=self.steps)
+        any_step = Gaussian(
+            noise_multiplier=run.noise_multiplier,
+            steps=self.steps,
+            relation=run.relation,
+        )
         return Assumption(
             text=(
                 "shuffled batches: each record is in exactly one batch an epoch,"
@@ -136,7 +140,7 @@ class Assumption:
     """
 
     text: str
-    otherwise: tuple[tuple[str, Mechanism], ...]
+    otherwise: tuple[tuple[str, Gaussian | RevealedGaussian], ...]
 
 
 def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
@@ -191,7 +195,7 @@ def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
 
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
-) -> tuple[tuple[str, Mechanism], ...]:
+) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
     """The same noise and number of steps, with batches drawn in other ways."""
     q = float(run.sampling_probability)
     if epochs is None:

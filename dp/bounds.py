@@ -278,5 +278,5 @@ def _valid(log_kappa: Numbers, log_gamma: Numbers, unless: Numbers = 0.0) -> Log
 
     1 where `unless`, what a mechanism promises, is infinite: then it promises nothing.
     """
-    log_gamma = np.where(np.isposinf(unless), 0.0, log_gamma)
+    log_gamma = np.where(np.asarray(unless) == np.inf, 0.0, log_gamma)
     return np.asarray(np.clip(log_gamma, log_kappa, 0.0))

@@ -24,7 +24,9 @@ from dp.checks import Number, Numbers
 
 FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
-_ROUND_OFF = 1e-14  # of composition by FFT
+# Of composition by FFT: at least, and a step. Against the closed form of full batches
+# the error was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
+_ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
 _COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
 _ORDERS = 60
@@ -151,16 +153,25 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
 
 
 def curve(
-    distribution: privacy_loss_distribution.PrivacyLossDistribution,
+    distribution: privacy_loss_distribution.PrivacyLossDistribution, steps: int = 1
 ) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
     """(epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
 
-    Below a gamma of about 1e-12 the rounding of its composition hides the truth; the
-    bound stays valid there, but `bounds.renyi` is sharper.
+    Below a gamma of about 1e-12 (1e-9 for a million steps) the rounding of its
+    composition hides the truth; the bound stays valid there, but `bounds.renyi` is
+    sharper.
+
+    Args:
+      steps: that it was composed of, where that is known. A delta below 0 tells of
+        rounding too.
     """
+    steps = checks.whole("steps", steps, 1)
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
     # Where all mass overflows dp-accounting returns NaN; 1 is always valid.
-    return _EPSILONS, np.clip(np.nan_to_num(deltas, nan=1.0) + _ROUND_OFF, 0, 1)
+    deltas = np.nan_to_num(deltas, nan=1.0)
+    seen = -4 * float(deltas.min())
+    rounding = max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
+    return _EPSILONS, np.clip(deltas + rounding, 0, 1)
 
 
 @functools.lru_cache(maxsize=32)
@@ -168,7 +179,7 @@ def curve_of(
     noise_multiplier: Number, probability: Number, steps: int, grid: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`curve` of `losses`, remembered."""
-    return curve(losses(noise_multiplier, probability, steps, grid))
+    return curve(losses(noise_multiplier, probability, steps, grid), steps)
 
 
 def one_step(

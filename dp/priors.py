@@ -48,9 +48,9 @@ def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
 def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
     """Uniform on a ball: kappa = (eta / radius)^d."""
     eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    radius = checks.finite_above("radius", radius, 0)
+    log_radius = np.log(checks.finite_above("radius", radius, 0))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.minimum(d * (np.log(eta) - np.log(radius)), 0.0))
+        return np.asarray(np.minimum(d * (np.log(eta) - log_radius), 0.0))
 
 
 def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
@@ -59,9 +59,9 @@ def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
     P is the regularised lower incomplete gamma function, here in log space.
     """
     eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    sigma = checks.finite_above("sigma", sigma, 0)
+    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
-        log_x = 2 * (np.log(eta) - np.log(sigma)) - math.log(2)
+        log_x = 2 * (np.log(eta) - log_sigma) - math.log(2)
     return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, log_x))
 
 
@@ -71,9 +71,9 @@ def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
     0 where u >= 1.
     """
     eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    sigma = checks.finite_above("sigma", sigma, 0)
+    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
-        log_u = 2 * (np.log(eta) - np.log(sigma)) - np.log(d)
+        log_u = 2 * (np.log(eta) - log_sigma) - np.log(d)
     small = np.minimum(log_u, 0.0)
     return np.minimum(d / 2 * (1 - np.exp(small) + small), 0.0)
 

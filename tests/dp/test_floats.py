@@ -327,7 +327,7 @@ def numbers_in(value: Any) -> Iterator[float]:
             yield from numbers_in(getattr(value, field.name))
         if isinstance(value, mechanisms.Mechanism):
             yield from numbers_in(dp.rero_bound(value, log_kappa=LOGS).log_gamma)
-        if isinstance(value, dp.Gaussian | dp.PoissonGaussian | dp.FixedSizeGaussian):
+        if isinstance(value, dp.Gaussian | dp.RevealedGaussian):
             yield accounting.epsilon(value, 1e-5)
     elif isinstance(value, Mapping):
         for each in value.values():
