@@ -1,8 +1,10 @@
 """Mathematics of privacy, usable alone.
 
 rero         bounds on reconstruction: the front door
+batches      a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private
 bounds       the formulas, in log space
+participation  batches that are known, or of fixed size
 poisson      the Poisson-subsampled Gaussian: moments, losses, simulation
 priors       the baseline kappa of a prior
 accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
@@ -12,6 +14,7 @@ gradient     clipped per-example gradients and noise, as a part of training
 expected_error  bounds of another quantity
 """
 
+from dp.batches import Assumption, Batches, assumption
 from dp.calibration import Calibration, calibrate
 from dp.mechanisms import (
     ApproximateDP,
@@ -24,11 +27,15 @@ from dp.mechanisms import (
     RenyiDP,
     ZeroConcentratedDP,
 )
+from dp.participation import FixedSizeGaussian, RevealedGaussian
 from dp.rero import ReRoBound, implied_delta, implied_gamma, rero_bound
 
 __all__ = [
     "ApproximateDP",
+    "Assumption",
+    "Batches",
     "Calibration",
+    "FixedSizeGaussian",
     "Gaussian",
     "Laplace",
     "LossDistribution",
@@ -37,7 +44,9 @@ __all__ = [
     "PureDP",
     "ReRoBound",
     "RenyiDP",
+    "RevealedGaussian",
     "ZeroConcentratedDP",
+    "assumption",
     "calibrate",
     "implied_delta",
     "implied_gamma",

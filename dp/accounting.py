@@ -3,34 +3,61 @@
 On dp-accounting. A run is a `Gaussian` or `PoissonGaussian` of `mechanisms`.
 """
 
+import math
 from collections.abc import Callable
 
 import dp_accounting
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from jaxtyping import Float
+from scipy import special
 
 from dp import checks, poisson
 from dp.checks import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.participation import FixedSizeGaussian, RevealedGaussian
 
 Run = Gaussian | PoissonGaussian
 ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 _TOLERANCE, _LEAST = 1e-6, 0.02
+_LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
-def epsilon(run: Run, delta: Number) -> float:
+def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
     """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
 
-    Exact for full batches; by the privacy loss distribution, which rounds up, else.
+    Exact for full batches; else by the privacy loss distribution, which rounds up, or
+    that of full batches where it is less. 0 with infinite noise; infinite where mu
+    overflows.
 
     Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
     """
-    checks.above("delta", delta, 0)
-    checks.probability("delta", delta)
+    checks.between("delta", delta, 0, 1)
+    if isinstance(run, RevealedGaussian):
+        return run.epsilon(delta)
+    if isinstance(run, FixedSizeGaussian):
+        if run.relation == "add_or_remove" and run.batch < run.records:
+            return epsilon(run.removal, delta)
+        return run.replaced_epsilon(delta)
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
-        return float(dp_accounting.get_epsilon_gaussian(1 / mu(run), delta))
-    return float(loss_distribution(run).get_epsilon_for_delta(delta))
+        return _of_mu(mu(run), delta)
+    sampled = float(loss_distribution(run).get_epsilon_for_delta(delta))
+    full = _of_mu(_full(run).mu, delta)
+    return full if math.isnan(sampled) else min(sampled, full)
+
+
+def _of_mu(mu: float, delta: Number) -> float:
+    """epsilon of mu-Gaussian differential privacy.
+
+    dp-accounting's, but where mu is so large that its solver fails: there from
+    delta(eps) <= Phi(mu / 2 - eps / mu), which is above it by less than 1e-5 of itself.
+    """
+    if mu == 0:
+        return 0.0
+    if mu < _LARGE:
+        return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))
+    with np.errstate(over="ignore"):
+        return float(np.maximum(0.0, np.multiply(mu, mu / 2 - special.ndtri(delta))))
 
 
 def mu(run: Run) -> float:
@@ -44,25 +71,36 @@ def mu(run: Run) -> float:
                 "Expected full batches: no mu describes Poisson sampling exactly. Use"
                 " epsilon, renyi or loss_distribution."
             )
-        run = Gaussian(
-            noise_multiplier=run.noise_multiplier,
-            steps=run.steps,
-            relation=run.relation,
-        )
+        run = _full(run)
     return run.mu
+
+
+def _full(run: PoissonGaussian) -> Gaussian:
+    """The same with everyone in every step, which protects less."""
+    return Gaussian(
+        noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
+    )
 
 
 def rho(run: Run) -> float:
     """Of zero-concentrated differential privacy, for full batches: mu^2 / 2."""
-    return mu(run) ** 2 / 2
+    with np.errstate(over="ignore"):
+        return float(np.square(mu(run)) / 2)
 
 
 def renyi(
     run: Run, orders: tuple[Number, ...] = ORDERS
 ) -> Float[np.ndarray, " orders"]:
-    """Renyi differential privacy; orders are whole where batches are sampled."""
+    """Renyi differential privacy; orders are whole where batches are sampled.
+
+    Raises: ValueError: an order < 1 or infinite (< 2 or not whole where batches are
+      sampled); Poisson sampling with "replace_one".
+    """
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
-        return np.array(orders) * rho(run)
+        found = checks.finite("orders", orders)
+        checks.require("orders", orders, found >= 1, ">= 1 and finite")
+        with np.errstate(over="ignore"):
+            return found * rho(run)
     _refuse_replacement(run)
     return poisson.renyi(
         np.array(orders), run.noise_multiplier, run.sampling_probability, run.steps
@@ -74,7 +112,9 @@ def loss_distribution(
 ) -> privacy_loss_distribution.PrivacyLossDistribution:
     """The privacy loss distribution, rounded up, under the run's relation."""
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
-        return poisson.losses(1 / mu(run), 1.0, 1)
+        with np.errstate(over="ignore", divide="ignore"):
+            sigma = max(float(1 / np.float64(mu(run))), float(np.finfo(float).tiny))
+        return poisson.losses(sigma, 1.0, 1)
     _refuse_replacement(run)
     return poisson.losses(run.noise_multiplier, run.sampling_probability, run.steps)
 
@@ -93,12 +133,12 @@ def noise_multiplier(
 
     Raises: ValueError: an argument outside its range.
     """
-    checks.above("epsilon", epsilon, 0)
-    checks.above("delta", delta, 0)
-    checks.probability("delta", delta)
-    one = Gaussian(noise_multiplier=1.0, steps=1, relation=relation)
-    sigma = float(dp_accounting.get_sigma_gaussian(epsilon, delta))
-    full = sigma * one.mu * float(np.sqrt(checks.whole("steps", steps, 1)))
+    checks.finite_above("epsilon", epsilon, 0)
+    checks.between("delta", delta, 0, 1)
+    checks.whole("steps", steps, 1)
+    checks.share("sampling_probability", sampling_probability)
+    one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
+    full = one.mu * _sigma_of(epsilon, delta)
     if sampling_probability == 1:
         return full
     run = PoissonGaussian(
@@ -114,6 +154,15 @@ def noise_multiplier(
         return bool(losses.get_delta_for_epsilon(epsilon) <= delta)
 
     return _smallest(enough, full)
+
+
+def _sigma_of(epsilon: Number, delta: Number) -> float:
+    """sigma of one Gaussian step; where epsilon is large, by `_of_mu`'s bound."""
+    if epsilon < _LARGE:
+        return float(dp_accounting.get_sigma_gaussian(epsilon, delta))
+    quantile = -float(special.ndtri(delta))
+    mu = math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile
+    return (1 + _TOLERANCE) / mu
 
 
 def _smallest(enough: Callable[[float], bool], high: float) -> float:

@@ -14,6 +14,10 @@ A guarantee compares training with the target to a reference that doesn't depend
 Any reference gives a valid bound. What is known of a mechanism (epsilon, mu, rho) has
 to be under the relation that is named.
 
+Limits: an infinite epsilon, mu or rho promises nothing, so gamma is 1, for kappa = 0
+too (without noise a record may be read off); log kappa = -inf is kappa = 0. No argument
+may be NaN.
+
 Sources: Balle, Cherubin and Hayes 2022 (theorem numbers are theirs), with corrections;
 sharper forms where marked "derived" follow from data processing of (Z, theta) to
 success.
@@ -37,14 +41,14 @@ def renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
 
     log gamma = (order - 1) / order (log kappa + epsilon).
 
-    Raises: ValueError: order <= 1, or epsilon < 0.
+    Raises: ValueError: order <= 1 or infinite, or epsilon < 0.
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
-    order, epsilon = (
-        checks.above("order", order, 1),
-        checks.at_least_0("epsilon", epsilon),
-    )
-    return _valid(log_kappa, (order - 1) / order * (log_kappa + epsilon))
+    order = checks.finite_above("order", order, 1)
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    with np.errstate(invalid="ignore"):
+        found = (order - 1) / order * (log_kappa + epsilon)
+    return _valid(log_kappa, found, unless=epsilon)
 
 
 def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
@@ -53,14 +57,14 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
     Never above `renyi`, which leaves out failures. At order 1, Kullback and Leibler's
     divergence, it is Fano's inequality.
 
-    Raises: ValueError: order < 1, or epsilon < 0.
+    Raises: ValueError: order < 1 or infinite, or epsilon < 0.
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
-    order = np.asarray(order, float)
-    checks.require("order", order, order >= 1, ">= 1")
+    order, given = checks.finite("order", order), order
+    checks.require("order", given, order >= 1, ">= 1 and finite")
     epsilon = checks.at_least_0("epsilon", epsilon)
     log_kappa, order, epsilon = np.broadcast_arrays(log_kappa, order, epsilon)
-    log_miss = log_complement(log_kappa)
+    log_miss = _log_complement(log_kappa)
     certain = log_kappa == 0
     impossible = np.isneginf(log_kappa)
     plain = ~certain & ~impossible
@@ -68,28 +72,32 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
 
     def divergence(logit: Logs) -> Logs:
         success, failure = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moments = np.logaddexp(
-                order * success + (1 - order) * base,
-                order * failure + (1 - order) * miss,
+        with np.errstate(all="ignore"):
+            # (a s + (1 - a) b) / (a - 1) of success and failure; nothing overflows.
+            power = order / (order - 1)
+            first = power * (success - base) + base / (order - 1)
+            second = power * (failure - miss) + miss / (order - 1)
+            apart = np.abs(first - second) * (order - 1)
+            moments = np.maximum(first, second) + np.log1p(np.exp(-apart)) / (order - 1)
+            entropies = np.exp(success) * (success - base) + np.exp(failure) * (
+                failure - miss
             )
-            powers = moments / (order - 1)
-        entropies = np.exp(success) * (success - base) + np.exp(failure) * (
-            failure - miss
-        )
-        return np.where(order == 1, entropies, powers)
+        return np.where(order == 1, entropies, moments)
 
     low, high = base - miss, np.full(base.shape, _CERTAIN)
     low = np.minimum(low, high)
-    high = np.where(divergence(high) <= epsilon, np.inf, high)
+    # What can't be told (NaN) counts as allowed: a bound may err upwards only.
+    high = np.where(~(divergence(high) > epsilon), np.inf, high)
     for _ in range(_BISECTIONS):
         middle = (low + np.where(np.isinf(high), _CERTAIN, high)) / 2
-        allowed = divergence(middle) <= epsilon
+        allowed = ~(divergence(middle) > epsilon)
         low = np.where(allowed, middle, low)
         high = np.where(allowed | np.isinf(high), high, middle)
     found = -np.logaddexp(0, -high)
     return _valid(
-        log_kappa, np.where(impossible, -np.inf, np.where(certain, 0.0, found))
+        log_kappa,
+        np.where(impossible, -np.inf, np.where(certain, 0.0, found)),
+        unless=epsilon,
     )
 
 
@@ -102,21 +110,23 @@ def pure(log_kappa: Numbers, epsilon: Numbers, relation: str) -> Logs:
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
     checks.relation(relation, RELATIONS)
-    log_miss = log_complement(log_kappa)
+    log_miss = _log_complement(log_kappa)
     if relation == "replace_one":
         with np.errstate(invalid="ignore"):
             logit = log_kappa - log_miss
-        return _valid(log_kappa, -np.logaddexp(0, -(logit + epsilon)))
-    return _valid(
-        log_kappa,
-        np.minimum(log_kappa + epsilon, log_complement(log_miss - epsilon)),
-    )
+            found = -np.logaddexp(0, -(logit + epsilon))
+        return _valid(log_kappa, found, unless=epsilon)
+    with np.errstate(invalid="ignore"):
+        found = np.minimum(log_kappa + epsilon, _log_complement(log_miss - epsilon))
+    return _valid(log_kappa, found, unless=epsilon)
 
 
 def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
     """Corollary 3 as printed, epsilon-differential privacy: gamma = kappa e^eps."""
     log_kappa = checks.log_probability("log_kappa", log_kappa)
-    return _valid(log_kappa, log_kappa + checks.at_least_0("epsilon", epsilon))
+    epsilon = checks.at_least_0("epsilon", epsilon)
+    with np.errstate(invalid="ignore"):
+        return _valid(log_kappa, log_kappa + epsilon, unless=epsilon)
 
 
 def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
@@ -128,11 +138,12 @@ def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
-    size = np.asarray(size, float)
-    checks.require("size", size, size >= 1, ">= 1")
-    with np.errstate(divide="ignore"):
+    size, given = checks.finite("size", size), size
+    checks.require("size", given, size >= 1, ">= 1 and finite")
+    with np.errstate(divide="ignore", invalid="ignore"):
         total = np.logaddexp(np.log(size - 1), epsilon)
-    return _valid(log_kappa, np.log(size) + log_kappa + epsilon - total)
+        found = np.log(size) + log_kappa + epsilon - total
+    return _valid(log_kappa, found, unless=epsilon)
 
 
 def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
@@ -149,12 +160,13 @@ def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
     delta = checks.probability("delta", delta)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         log_delta = np.log(delta)
         one_way = np.logaddexp(log_delta, log_kappa + epsilon)
         missed = np.maximum(-np.expm1(log_kappa) - delta, 0)
-        other_way = log_complement(np.minimum(np.log(missed) - epsilon, 0))
-    return _valid(log_kappa, np.minimum(one_way, other_way))
+        other_way = _log_complement(np.minimum(np.log(missed) - epsilon, 0))
+        found = np.minimum(one_way, other_way)
+    return _valid(log_kappa, found, unless=epsilon)
 
 
 def corollary_4(log_kappa: Numbers, rho: Numbers) -> Logs:
@@ -164,9 +176,9 @@ def corollary_4(log_kappa: Numbers, rho: Numbers) -> Logs:
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     rho = checks.at_least_0("rho", rho)
-    gap = np.sqrt(-log_kappa) - np.sqrt(rho)
     with np.errstate(invalid="ignore"):
-        return _valid(log_kappa, np.where(gap > 0, -(gap**2), 0.0))
+        gap = np.sqrt(-log_kappa) - np.sqrt(rho)
+        return _valid(log_kappa, np.where(gap > 0, -(gap**2), 0.0), unless=rho)
 
 
 def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
@@ -176,14 +188,18 @@ def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     mu = checks.at_least_0("mu", mu)
-    return _valid(log_kappa, special.log_ndtr(special.ndtri_exp(log_kappa) + mu))
+    with np.errstate(invalid="ignore"):
+        found = special.log_ndtr(special.ndtri_exp(log_kappa) + mu)
+    return _valid(log_kappa, np.where(mu == 0, log_kappa, found), unless=mu)
 
 
 def gaussian_failure(log_kappa: Numbers, mu: Numbers) -> Logs:
     """log(1 - gamma) of `gaussian`, exact where gamma is nearly 1."""
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     mu = checks.at_least_0("mu", mu)
-    return np.asarray(special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu)))
+    with np.errstate(invalid="ignore"):
+        found = special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu))
+    return np.where(np.isinf(mu), -np.inf, found)
 
 
 def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:
@@ -194,17 +210,15 @@ def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
     half = np.log(0.5)
-    with np.errstate(over="ignore"):
-        middle = log_complement(np.minimum(2 * half - epsilon - log_kappa, 0))
-    last = log_complement(log_complement(log_kappa) - epsilon)
-    return _valid(
-        log_kappa,
-        np.where(
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = _log_complement(np.minimum(2 * half - epsilon - log_kappa, 0))
+        last = _log_complement(_log_complement(log_kappa) - epsilon)
+        found = np.where(
             log_kappa < half - epsilon,
             log_kappa + epsilon,
             np.where(log_kappa <= half, middle, last),
-        ),
-    )
+        )
+    return _valid(log_kappa, found, unless=epsilon)
 
 
 def dual(
@@ -220,20 +234,37 @@ def dual(
 
     Args:
       log_kappa: any shape.
-      epsilons: where delta is known.
+      epsilons: where delta is known; finite.
       deltas: the hockey-stick divergence of order e^eps from training without the
         target to training with it, or more.
+    Raises: ValueError: not as many deltas as epsilons, or none; a number that isn't
+      finite.
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
+    epsilons = checks.some("epsilons", checks.finite("epsilons", epsilons)).ravel()
+    deltas = checks.finite_at_least_0("deltas", deltas).ravel()
+    if deltas.size != epsilons.size:
+        raise checks.FieldError(
+            "deltas",
+            f"Expected as many {{}} as epsilons, got {deltas.size} and"
+            f" {epsilons.size}.",
+        )
     with np.errstate(divide="ignore"):
-        log_deltas = np.log(checks.at_least_0("deltas", deltas))
+        log_deltas = np.log(deltas)
     flat = [np.min(np.logaddexp(log_deltas, k + epsilons)) for k in log_kappa.ravel()]
     return _valid(log_kappa, np.reshape(flat, log_kappa.shape))
 
 
 def log_complement(log_probability: Numbers) -> Logs:
-    """log(1 - p) from log p, accurate at both ends."""
-    log_probability = np.asarray(log_probability, float)
+    """log(1 - p) from log p, accurate at both ends.
+
+    Raises: ValueError: log p > 0, or NaN.
+    """
+    log_probability = checks.log_probability("log_probability", log_probability)
+    return _log_complement(log_probability)
+
+
+def _log_complement(log_probability: Logs) -> Logs:
     with np.errstate(divide="ignore"):
         return np.where(
             log_probability > -np.log(2),
@@ -242,6 +273,10 @@ def log_complement(log_probability: Numbers) -> Logs:
         )
 
 
-def _valid(log_kappa: Numbers, log_gamma: Numbers) -> Logs:
-    """Between kappa and 1: with theta an attack does no worse than without."""
+def _valid(log_kappa: Numbers, log_gamma: Numbers, unless: Numbers = 0.0) -> Logs:
+    """Between kappa and 1: with theta an attack does no worse than without.
+
+    1 where `unless`, what a mechanism promises, is infinite: then it promises nothing.
+    """
+    log_gamma = np.where(np.asarray(unless) == np.inf, 0.0, log_gamma)
     return np.asarray(np.clip(log_gamma, log_kappa, 0.0))

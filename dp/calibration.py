@@ -8,17 +8,26 @@ above what anyone would call private.
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 from scipy import optimize, special
 
 from dp import accounting, bounds, checks, poisson
+from dp.batches import Batches
 from dp.checks import Number
 from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
+from dp.participation import FixedSizeGaussian
 from dp.rero import ReRoBound, rero_bound
 
+Sampled = TypeVar("Sampled", PoissonGaussian, FixedSizeGaussian)
 _BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
 _LEAST = 0.05  # sigma, where batches are sampled
+_ROUNDING = (
+    1e-2  # of the privacy loss, steps times grid^2: beyond, a grid is too coarse
+)
+_EVALUATIONS = 40  # on the fine grid; secants take 2 to 6
+_LARGEST_STEP = 1e-3  # of sigma, where a bound that is verified fails
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,13 +46,19 @@ class Calibration:
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        checks.at_least_0("noise_multiplier", self.noise_multiplier)
+        checks.at_least_0("epsilon", self.epsilon)
+        checks.between("delta", self.delta, 0, 1)
+
 
 def calibrate(
     gamma: Number,
     *,
-    steps: int,
     relation: str,
+    steps: int | None = None,
     sampling_probability: Number = 1.0,
+    batches: Batches | None = None,
     kappa: Number | None = None,
     log_kappa: Number | None = None,
     delta: Number = 1e-5,
@@ -52,27 +67,40 @@ def calibrate(
 
     Args:
       gamma: allowed probability of success, in (0, 1].
-      steps: of training.
       relation: see `dp.bounds`; "zero_out" is always valid.
-      sampling_probability: 1 for full batches.
+      steps: of training; either this, or `batches`.
+      sampling_probability: 1 for full batches; sampling is secret Poisson sampling.
+      batches: how training draws its batches, in other words.
       kappa, log_kappa: success without the release; exactly one.
       delta: at which epsilon is reported.
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
     checks.relation(relation, bounds.RELATIONS)
-    checks.whole("steps", steps, 1)
+    if batches is not None:
+        if steps is not None or sampling_probability != 1:
+            raise checks.FieldError(
+                "batches", "Expected either {} or steps, which say the same. Drop one."
+            )
+        steps, sampling_probability = batches.steps, batches.sampling_probability
+        if batches.sampling == "shuffled":
+            batches.mechanism(noise_multiplier=1.0, relation=relation)
+            steps, sampling_probability = batches.epochs, 1.0
+    steps = checks.whole("steps", steps, 1)
     base = float(checks.baseline(kappa, log_kappa))
     checks.above("log_kappa", base, -math.inf)
     checks.above("gamma", gamma, 0)
     wanted = math.log(float(checks.probability("gamma", gamma)))
     if wanted <= base:
-        raise ValueError(
-            f"Expected gamma > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
-            " an attack succeeds without the release."
+        raise checks.FieldError(
+            "gamma",
+            f"Expected {{}} > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
+            " an attack succeeds without the release.",
         )
-    q = float(checks.probability("sampling_probability", sampling_probability))
-    amplified = q < 1 and relation != "replace_one"
+    q = float(checks.share("sampling_probability", sampling_probability))
+    checks.between("delta", delta, 0, 1)
+    fixed = batches is not None and batches.sampling == "fixed"
+    amplified = q < 1 and (fixed or relation != "replace_one")
     without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
     if without <= wanted:
         bound = ReRoBound(
@@ -85,6 +113,8 @@ def calibrate(
             noise_multiplier=0.0, bound=bound, epsilon=math.inf, delta=float(delta)
         )
     full = _full_batch(base, wanted, steps, relation)
+    if batches is not None and fixed and q < 1:
+        return _fixed_size(batches, relation, full, base, wanted, gamma, delta)
 
     def run(sigma: float, grid: float = poisson.FINE) -> PoissonGaussian:
         return PoissonGaussian(
@@ -104,22 +134,74 @@ def calibrate(
             mechanism = mechanism.renyi(np.asarray(base))
         return float(rero_bound(mechanism, log_kappa=base).log_gamma) - wanted
 
-    sigma = math.exp(_root(excess, math.log(full)) + _MARGIN)
+    sigma = math.exp(_root(excess, math.log(full), steps))
     return _report(*_verified(run, sigma, base, wanted, gamma), delta)
+
+
+def _fixed_size(
+    batches: Batches,
+    relation: str,
+    full: float,
+    log_kappa: float,
+    log_gamma: float,
+    gamma: Number,
+    delta: Number,
+) -> Calibration:
+    """The least sigma of batches of fixed size, given that of full batches.
+
+    Where replacing isn't asked for, the least of two: by known batches, and twice that
+    of Poisson sampling. Both are solved for apart, since that is faster.
+    """
+
+    def run(sigma: float) -> FixedSizeGaussian:
+        found = batches.mechanism(noise_multiplier=sigma, relation=relation)
+        assert isinstance(found, FixedSizeGaussian)
+        return found
+
+    def excess(log_sigma: float) -> float:
+        mechanism: Mechanism = run(math.exp(log_sigma))
+        if relation != "replace_one":
+            mechanism = run(math.exp(log_sigma)).known
+        return float(rero_bound(mechanism, log_kappa=log_kappa).log_gamma) - log_gamma
+
+    high = math.log(full)
+    low = high - 1.0
+    while excess(low) <= 0:
+        low, high = low - 1.0, low
+    sigma = full
+    if excess(high) <= 0:
+        sigma = math.exp(optimize.brentq(excess, low, high, xtol=1e-9) + 2e-9)
+    if relation != "replace_one":
+        poisson_run = run(sigma).removal
+        alone = calibrate(
+            gamma,
+            relation=poisson_run.relation,
+            steps=poisson_run.steps,
+            sampling_probability=poisson_run.sampling_probability,
+            log_kappa=log_kappa,
+        )
+        sigma = min(sigma, 2 * alone.noise_multiplier)
+    return _report(*_verified(run, sigma, log_kappa, log_gamma, gamma), delta)
 
 
 def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
     """sigma for full batches, in closed form."""
     one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
-    gap = special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa)
-    return float(one.mu / gap)
+    gap = float(special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa))
+    if gap <= one.mu / np.finfo(float).max:
+        raise checks.FieldError(
+            "gamma", "Expected {} to be above kappa by more than rounding."
+        )
+    return one.mu / gap
 
 
-def _root(excess: Callable[[float, float | None], float], high: float) -> float:
-    """log sigma where excess(log sigma, grid) = 0 on the fine grid.
+def _root(
+    excess: Callable[[float, float | None], float], high: float, steps: int
+) -> float:
+    """log sigma where excess(log sigma, grid) is 0, or just below, on the fine grid.
 
-    From above by Renyi divergences, which take no time (grid None); then bracketed and
-    solved on the coarse grid; then one step of Newton's method on the fine one.
+    From above by Renyi divergences, which take no time (grid None); then on the coarse
+    grid, where its rounding adds up to little over the steps; then on the fine one.
 
     Args:
       excess: falls with sigma.
@@ -131,42 +213,73 @@ def _root(excess: Callable[[float, float | None], float], high: float) -> float:
         low, high = low - math.log(2), low
     if excess(low, None) > 0 >= excess(high, None):
         high = optimize.brentq(excess, low, high, args=(None,), xtol=_TOLERANCE)
-    low = high - _BRACKET
-    while excess(low, poisson.COARSE) <= 0:
-        if low < least:
-            return low
-        low, high = low - math.log(2), low
-    if excess(high, poisson.COARSE) > 0:
-        return high
-    root = optimize.brentq(excess, low, high, args=(poisson.COARSE,), xtol=_TOLERANCE)
-    slope = -excess(root - _STEP, poisson.COARSE) / _STEP
-    return root - excess(root, poisson.FINE) / slope
+    grid = poisson.COARSE if steps * poisson.COARSE**2 < _ROUNDING else None
+    if grid is not None:
+        low = high - _BRACKET
+        while excess(low, grid) <= 0:
+            if low < least:
+                return low
+            low, high = low - math.log(2), low
+        if excess(high, grid) > 0:
+            return high
+        high = optimize.brentq(excess, low, high, args=(grid,), xtol=_TOLERANCE)
+    slope = -excess(high - _STEP, grid) / _STEP
+    return _polished(lambda x: excess(x, poisson.FINE), high, min(slope, -_STEP), least)
+
+
+def _polished(
+    excess: Callable[[float], float], start: float, slope: float, least: float
+) -> float:
+    """log sigma where excess is 0 or below by at most `_MARGIN`: secants in a bracket.
+
+    Args:
+      excess: falls with log sigma.
+      start, slope: log sigma near the root, and about how excess changes there.
+      least: below it nothing is looked for.
+    """
+    low, high = -math.inf, math.inf
+    at, before = start, (math.nan, math.nan)
+    for _ in range(_EVALUATIONS):
+        found = excess(at)
+        if -2 * _MARGIN * abs(slope) <= found <= 0 or (found <= 0 and at < least):
+            return at
+        low, high = (at, high) if found > 0 else (low, at)
+        measured = (found - before[1]) / (at - before[0])
+        slope = measured if measured < 0 else slope
+        before = at, found
+        at -= found / slope
+        at += _MARGIN
+        if not low < at < high:
+            far = math.isinf(low) or math.isinf(high)
+            at = before[0] + math.copysign(_BRACKET, found) if far else (low + high) / 2
+    return high if math.isfinite(high) else at
 
 
 def _verified(
-    run: Callable[[float], PoissonGaussian],
+    run: Callable[[float], Sampled],
     sigma: float,
     log_kappa: float,
     log_gamma: float,
     gamma: Number,
-) -> tuple[PoissonGaussian, ReRoBound]:
-    """The first sigma from here on, in small steps, whose bound holds."""
+) -> tuple[Sampled, ReRoBound]:
+    """The first sigma from here on, in steps that grow, whose bound holds."""
     step = 1e-9
     while True:
         bound = rero_bound(run(sigma), log_kappa=log_kappa)
         if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
             return run(sigma), bound
         sigma *= 1 + step
-        step = min(16 * step, _MARGIN)
+        step = min(16 * step, _LARGEST_STEP)
 
 
-def _report(run: PoissonGaussian, bound: ReRoBound, delta: Number) -> Calibration:
-    """With its epsilon; without amplification by sampling under "replace_one"."""
-    if run.relation == "replace_one":
-        run = dataclasses.replace(run, sampling_probability=1.0)
+def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:
+    """With its epsilon; without amplification by Poisson sampling of a replacement."""
+    accounted: PoissonGaussian | FixedSizeGaussian = run
+    if isinstance(accounted, PoissonGaussian) and accounted.relation == "replace_one":
+        accounted = dataclasses.replace(accounted, sampling_probability=1.0)
     return Calibration(
         noise_multiplier=float(run.noise_multiplier),
         bound=bound,
-        epsilon=accounting.epsilon(run, delta),
+        epsilon=accounting.epsilon(accounted, delta),
         delta=float(delta),
     )

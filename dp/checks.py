@@ -7,6 +7,7 @@ import numpy as np
 
 Number = float | int  # np.float64 is a float
 Numbers = Number | np.ndarray | np.generic | Sequence
+LARGEST = 2**53
 
 
 class FieldError(ValueError):
@@ -33,19 +34,55 @@ class FieldError(ValueError):
 def require(field: str, value: Any, holds: Any, allowed: str) -> None:
     """Raise FieldError unless `holds` everywhere (NaN never does)."""
     if not np.all(holds):
-        raise FieldError(field, f"Expected {{}} {allowed}, got {value!r}.")
+        raise FieldError(field, f"Expected {{}} {allowed}, got {_shown(value, holds)}.")
+
+
+def _shown(value: Any, holds: Any) -> str:
+    """What was found, on one line: of many numbers the first that is refused."""
+    found, good = np.asarray(value), np.asarray(holds)
+    if found.ndim and found.shape == good.shape:
+        index = np.unravel_index(np.argmin(good), good.shape)
+        place = ", ".join(str(int(i)) for i in index)
+        return f"{found[index].item()!r} at [{place}]"
+    return " ".join(repr(value).split())
+
+
+def numbers(field: str, value: Numbers) -> np.ndarray:
+    """As float64, of any value. Raises ValueError where it isn't made of numbers."""
+    try:
+        return np.asarray(value, float)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FieldError(
+            field, f"Expected {{}} to be numbers that float64 holds: {error}."
+        ) from error
 
 
 def probability(field: str, value: Numbers) -> np.ndarray:
     """As float64. Raises ValueError unless in [0, 1]."""
-    found = np.asarray(value, float)
+    found = numbers(field, value)
     require(field, value, (found >= 0) & (found <= 1), "in [0, 1]")
     return found
 
 
+def share(field: str, value: Numbers) -> np.ndarray:
+    """As float64. Raises ValueError unless in (0, 1]."""
+    found = numbers(field, value)
+    require(field, value, found > 0, "> 0")
+    require(field, value, found <= 1, "in (0, 1]")
+    return found
+
+
+def between(field: str, value: Numbers, low: Number, high: Number) -> np.ndarray:
+    """As float64. Raises ValueError unless low < value < high."""
+    found = numbers(field, value)
+    inside = (found > low) & (found < high)
+    require(field, value, inside, f"> {low:g} and < {high:g}")
+    return found
+
+
 def log_probability(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless <= 0."""
-    found = np.asarray(value, float)
+    """As float64. Raises ValueError unless <= 0; -inf is a probability of 0."""
+    found = numbers(field, value)
     require(field, value, found <= 0, "<= 0, a natural logarithm of a probability")
     return found
 
@@ -61,24 +98,53 @@ def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
 
 
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
-    """As float64. Raises ValueError unless > bound."""
-    found = np.asarray(value, float)
+    """As float64. Raises ValueError unless > bound; infinity is."""
+    found = numbers(field, value)
     require(field, value, found > bound, f"> {bound:g}")
     return found
 
 
+def finite_above(field: str, value: Numbers, bound: Number) -> np.ndarray:
+    """As float64. Raises ValueError unless > bound and finite."""
+    found = numbers(field, value)
+    good = (found > bound) & np.isfinite(found)
+    require(field, value, good, f"> {bound:g} and finite")
+    return found
+
+
 def at_least_0(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless >= 0."""
-    found = np.asarray(value, float)
+    """As float64. Raises ValueError unless >= 0; infinity is."""
+    found = numbers(field, value)
     require(field, value, found >= 0, ">= 0")
     return found
 
 
+def finite_at_least_0(field: str, value: Numbers) -> np.ndarray:
+    """As float64. Raises ValueError unless >= 0 and finite."""
+    found = numbers(field, value)
+    require(field, value, (found >= 0) & np.isfinite(found), ">= 0 and finite")
+    return found
+
+
+def finite(field: str, value: Numbers) -> np.ndarray:
+    """As float64. Raises ValueError unless finite."""
+    found = numbers(field, value)
+    require(field, value, np.isfinite(found), "to be finite")
+    return found
+
+
+def some(field: str, value: np.ndarray) -> np.ndarray:
+    """Raises ValueError where there are no numbers at all."""
+    require(field, np.shape(value), value.size, "to hold at least one number")
+    return value
+
+
 def whole(field: str, value: Any, bound: int) -> int:
-    """Raises ValueError unless an integer >= bound."""
+    """Raises ValueError unless an integer >= bound that float64 holds exactly."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise FieldError(field, f"Expected {{}} to be an integer, got {value!r}.")
     require(field, value, value >= bound, f">= {bound}")
+    require(field, value, value <= LARGEST, "<= 2^53, which float64 counts up to")
     return int(value)
 
 

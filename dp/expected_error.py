@@ -18,14 +18,19 @@ def unbiased_log_mse(diameters: Numbers, renyi_2: Number) -> float:
     sum_i diam_i^2 / (4 d (e^eps_2 - 1)) a coordinate (Hammersley, Chapman, Robbins).
 
     Args:
-      diameters: (d,), the range of each coordinate of the target.
+      diameters: (d,), the range of each coordinate of the target; finite.
       renyi_2: epsilon of order 2 under "replace_one"; 4 T / sigma^2 for full batches.
+        Infinite: nothing is promised, and the error may be 0 (-inf is returned).
+    Raises: ValueError: an argument outside its range.
     Source: Guo et al. 2022, Theorem 1; in log space since e^eps_2 overflows.
     """
-    widths = checks.at_least_0("diameters", diameters).ravel()
+    widths = checks.finite_at_least_0("diameters", diameters).ravel()
+    checks.some("diameters", widths)
     epsilon = float(checks.above("renyi_2", renyi_2, 0))
     grown = epsilon + np.log(-np.expm1(-epsilon))
-    return float(np.log(np.mean(widths**2) / 4) - grown)
+    with np.errstate(divide="ignore"):
+        squares = special.logsumexp(2 * np.log(widths))
+    return float(squares - np.log(4 * widths.size) - grown)
 
 
 def fisher_mse(information_trace: Numbers, d: int) -> np.ndarray:
@@ -39,7 +44,9 @@ def fisher_mse(information_trace: Numbers, d: int) -> np.ndarray:
     Source: Cramer and Rao, averaged over coordinates by Jensen's inequality.
     """
     trace = checks.above("information_trace", information_trace, 0)
-    return np.asarray(checks.whole("d", d, 1) / trace)
+    # Infinite information: the error may be 0.
+    with np.errstate(over="ignore"):
+        return np.asarray(checks.whole("d", d, 1) / trace)
 
 
 def linear_layer_success(
@@ -55,9 +62,13 @@ def linear_layer_success(
       norm: |x|.
       mu: of Gaussian differential privacy, "zero_out".
       d: coordinates.
+    Raises: ValueError: an argument outside its range, or infinite.
     Source: derived.
     """
-    thresholds = checks.at_least_0("mse", mse)
-    scale = float(checks.above("mu", mu, 0)) / float(checks.above("norm", norm, 0))
+    thresholds = checks.finite_at_least_0("mse", mse)
+    logs = np.log(checks.finite_above("mu", mu, 0))
+    logs = logs - np.log(checks.finite_above("norm", norm, 0))
     d = checks.whole("d", d, 1)
-    return np.asarray(special.gammainc(d / 2, d * thresholds * scale**2 / 2))
+    with np.errstate(divide="ignore", over="ignore"):
+        x = np.exp(np.log(thresholds) + 2 * logs + np.log(d / 2))
+    return np.asarray(special.gammainc(d / 2, x))

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from dp import bounds, checks
@@ -32,9 +33,10 @@ class PrivacyConfig:
     """Private training. Off, and without any effect, while clip_norm is None.
 
     Attributes:
-      clip_norm: C, > 0; longer gradients of an example are cut to this length.
-      noise_multiplier: sigma; the standard deviation of the noise on the sum of clipped
-        gradients over C. 0: only clipped, with no guarantee.
+      clip_norm: C, > 0 and finite; longer gradients of an example are cut to this
+        length.
+      noise_multiplier: sigma, >= 0 and finite; the standard deviation of the noise on
+        the sum of clipped gradients over C. 0: only clipped, with no guarantee.
       sampling_probability: q, in (0, 1]; in each step every example takes part with
         this probability. 1: full batches.
     """
@@ -45,16 +47,29 @@ class PrivacyConfig:
 
     def __post_init__(self) -> None:
         if self.clip_norm is not None:
-            checks.above("clip_norm", self.clip_norm, 0)
-        checks.at_least_0("noise_multiplier", self.noise_multiplier)
-        checks.above("sampling_probability", self.sampling_probability, 0)
-        checks.probability("sampling_probability", self.sampling_probability)
+            checks.finite_above("clip_norm", self.clip_norm, 0)
+        checks.finite_at_least_0("noise_multiplier", self.noise_multiplier)
+        checks.share("sampling_probability", self.sampling_probability)
         if not self.on and (self.noise_multiplier or self.sampling_probability < 1):
             raise checks.FieldError(
                 "clip_norm",
                 "{} is None, which turns privacy off, but noise or sampling is asked"
                 " for. Set it.",
             )
+        if self.on:
+            self._refuse_what_float32_lacks()
+
+    def _refuse_what_float32_lacks(self) -> None:
+        """Noise of no length, or of infinite length, isn't what is accounted for."""
+        assert self.clip_norm is not None
+        limits = np.finfo(np.float32)
+        deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
+        held = float(limits.tiny) <= self.clip_norm <= float(limits.max)
+        checks.require("clip_norm", self.clip_norm, held, "to be a number of float32")
+        held = deviation <= float(limits.max)
+        held &= deviation >= float(limits.tiny) or not self.noise_multiplier
+        allowed = "so that its product with clip_norm is a number of float32"
+        checks.require("noise_multiplier", self.noise_multiplier, held, allowed)
 
     @property
     def on(self) -> bool:
@@ -98,7 +113,8 @@ def clipped_sum(
       taps: zeros, one per layer.
       clip_norm: C.
       weights: of the examples, such as 0 for those that aren't in the batch.
-    Returns: like params.
+    Returns: like params. A gradient that isn't finite makes it NaN, for all to see.
+    Raises: ValueError: clip_norm isn't > 0 and finite.
     """
     values, pull, inputs = jax.vjp(losses, params, taps, has_aux=True)
     _, slopes = pull(jnp.ones_like(values))
@@ -152,7 +168,13 @@ def squared_norms(
 def clip_factors(
     squared: Float[Array, " examples"], clip_norm: float
 ) -> Float[Array, " examples"]:
-    """min(1, C / length)."""
+    """min(1, C / length).
+
+    Args:
+      squared: lengths; NaN stays NaN, as it is traced and can't be refused.
+      clip_norm: > 0 and finite.
+    """
+    checks.finite_above("clip_norm", clip_norm, 0)
     smallest = jnp.finfo(squared.dtype).tiny
     return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))
 
@@ -161,7 +183,10 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     """Independent Gaussian noise on every entry of a PyTree.
 
     JAX's generator is good enough for research; it isn't a cryptographic one.
+
+    Raises: ValueError: the deviation isn't >= 0 and finite.
     """
+    checks.finite_at_least_0("deviation", deviation)
     leaves, treedef = jax.tree.flatten(sums)
     sizes = [leaf.size for leaf in leaves]
     noise = jax.random.normal(key, (sum(sizes),), leaves[0].dtype) * deviation

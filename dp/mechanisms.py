@@ -7,6 +7,9 @@ sigma, the noise multiplier, is the standard deviation of the noise on the *sum*
 clipped gradients over the clipping norm. The number that a sum is divided by has to be
 public: with the realised size of a batch, statistics of the target or batch
 normalisation none of this holds.
+
+Limits: with infinite noise gamma is kappa; an infinite epsilon or rho promises nothing,
+and gamma is 1. No field may be NaN.
 """
 
 import dataclasses
@@ -35,7 +38,8 @@ class Gaussian:
     Momentum, Adam, schedules and weight decay are post-processing.
 
     Attributes:
-      noise_multiplier: sigma, > 0; one number, or one per step.
+      noise_multiplier: sigma, > 0; one number, or one per step. Infinite: gamma is
+        kappa.
       steps: T; where sigma is one per step, its length.
       relation: "replace_one" doubles the sensitivity. "zero_out" is always available to
         a bound on reconstruction, whatever relation epsilon is published under.
@@ -50,9 +54,10 @@ class Gaussian:
         checks.whole("steps", self.steps, 1)
         checks.relation(self.relation, bounds.RELATIONS)
         if self._sigmas.size not in (1, self.steps):
-            raise ValueError(
-                f"Expected noise_multiplier to be one number or {self.steps}, one a"
-                f" step, got {self._sigmas.size}."
+            raise checks.FieldError(
+                "noise_multiplier",
+                f"Expected {{}} to be one number or {self.steps}, one a step, got"
+                f" {self._sigmas.size}.",
             )
 
     @property
@@ -61,16 +66,26 @@ class Gaussian:
 
     @property
     def mu(self) -> float:
-        """Of Gaussian differential privacy: the square root of sum 1 / sigma_t^2."""
-        sigmas = np.broadcast_to(self._sigmas, self.steps)
-        shift = 2.0 if self.relation == "replace_one" else 1.0
-        return shift * float(np.sqrt(np.sum(1 / sigmas**2)))
+        """Of Gaussian differential privacy: the square root of sum 1 / sigma_t^2.
+
+        Infinite where that overflows: then nothing is promised.
+        """
+        with np.errstate(over="ignore", divide="ignore"):
+            each = 1 / self._sigmas.ravel()
+            most = float(each.max())
+            if not 0 < most < np.inf:
+                return most
+            total = np.sum((each / most) ** 2) * (self.steps / each.size)
+            shift = 2.0 if self.relation == "replace_one" else 1.0
+            return float(shift * most * np.sqrt(total))
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """The tight one, and Corollary 4."""
+        with np.errstate(over="ignore"):
+            rho = np.square(self.mu) / 2
         return {
             "Gaussian": bounds.gaussian(log_kappa, self.mu),
-            "Corollary 4": bounds.corollary_4(log_kappa, self.mu**2 / 2),
+            "Corollary 4": bounds.corollary_4(log_kappa, rho),
         }
 
 
@@ -83,7 +98,7 @@ class PoissonGaussian:
     number of steps that it takes part in.
 
     Attributes:
-      noise_multiplier: sigma, > 0.
+      noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
       sampling_probability: q, in (0, 1].
       steps: T.
       relation: under "replace_one" sampling isn't known to help by a dominating pair;
@@ -99,10 +114,10 @@ class PoissonGaussian:
 
     def __post_init__(self) -> None:
         checks.above("noise_multiplier", self.noise_multiplier, 0)
-        checks.probability("sampling_probability", self.sampling_probability)
-        checks.above("sampling_probability", self.sampling_probability, 0)
+        checks.share("sampling_probability", self.sampling_probability)
         checks.whole("steps", self.steps, 1)
         checks.relation(self.relation, bounds.RELATIONS)
+        checks.finite_above("grid", self.grid, 0)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """By the privacy loss, by Renyi divergence, and that of full batches."""
@@ -169,10 +184,12 @@ class ApproximateDP:
         checks.probability("delta", self.delta)
         checks.relation(self.relation, bounds.RELATIONS)
         epsilons, deltas = self._curve
+        checks.some("epsilon", epsilons)
         if epsilons.shape != deltas.shape:
-            raise ValueError(
-                f"Expected as many values of delta as of epsilon, got {deltas.size} and"
-                f" {epsilons.size}."
+            raise checks.FieldError(
+                "delta",
+                f"Expected as many values of {{}} as of epsilon, got {deltas.size} and"
+                f" {epsilons.size}.",
             )
 
     @property
@@ -194,7 +211,7 @@ class RenyiDP:
     """A curve of Renyi differential privacy, as accountants give it.
 
     Attributes:
-      orders: each >= 1; orders of 1 only serve the binary form.
+      orders: each >= 1 and finite; orders of 1 only serve the binary form.
       epsilons: one an order; infinite ones are passed over.
     """
 
@@ -203,14 +220,15 @@ class RenyiDP:
     relation: str
 
     def __post_init__(self) -> None:
-        orders = np.asarray(self.orders, float)
+        orders = checks.finite("orders", self.orders)
         checks.require("orders", self.orders, orders >= 1, ">= 1")
         checks.at_least_0("epsilons", self.epsilons)
         checks.relation(self.relation, bounds.RELATIONS)
         if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise ValueError(
-                f"Expected one of epsilons an order, got {len(self.epsilons)} for"
-                f" {len(self.orders)}."
+            raise checks.FieldError(
+                "epsilons",
+                f"Expected one of {{}} an order, got {len(self.epsilons)} for"
+                f" {len(self.orders)}.",
             )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
@@ -289,9 +307,10 @@ class LossDistribution:
     def __post_init__(self) -> None:
         checks.relation(self.relation, bounds.RELATIONS)
         if not hasattr(self.distribution, "get_delta_for_epsilon"):
-            raise ValueError(
-                "Expected distribution to be a PrivacyLossDistribution of"
-                f" dp-accounting, got {type(self.distribution).__name__}."
+            raise checks.FieldError(
+                "distribution",
+                "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
+                f" {type(self.distribution).__name__}.",
             )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:

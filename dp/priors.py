@@ -11,6 +11,9 @@ is told of the target itself, its label or some of its columns (`given`,
 `gaussian_given`, `side_information`). An attack that knows more than kappa allows for
 may seem to violate a bound that holds.
 
+Every number has to be finite: a record that is NaN is near to nothing, so it would make
+kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
+
 Sources: Balle, Cherubin and Hayes 2022, Section VII and Appendix E; confidence bounds
 derived.
 """
@@ -31,20 +34,23 @@ _ROWS = 1024
 
 def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
     """The Euclidean distance of images whose mean squared error is `mse`."""
-    return np.asarray(np.sqrt(checks.whole("d", d, 1) * checks.at_least_0("mse", mse)))
+    mse, d = checks.finite_at_least_0("mse", mse), checks.whole("d", d, 1)
+    return np.asarray(np.sqrt(d) * np.sqrt(mse))
 
 
 def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
     """The mean squared error of images at Euclidean distance `eta`."""
-    return np.asarray(checks.at_least_0("eta", eta) ** 2 / checks.whole("d", d, 1))
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    with np.errstate(over="ignore"):
+        return np.asarray(eta**2 / d)
 
 
 def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
     """Uniform on a ball: kappa = (eta / radius)^d."""
-    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
-    checks.above("radius", radius, 0)
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    log_radius = np.log(checks.finite_above("radius", radius, 0))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.minimum(d * np.log(eta / radius), 0.0))
+        return np.asarray(np.minimum(d * (np.log(eta) - log_radius), 0.0))
 
 
 def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
@@ -52,10 +58,11 @@ def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
 
     P is the regularised lower incomplete gamma function, here in log space.
     """
-    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
-    checks.above("sigma", sigma, 0)
-    x = eta**2 / (2 * float(sigma) ** 2)
-    return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, x))
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
+    with np.errstate(divide="ignore"):
+        log_x = 2 * (np.log(eta) - log_sigma) - math.log(2)
+    return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, log_x))
 
 
 def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
@@ -63,10 +70,12 @@ def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
 
     0 where u >= 1.
     """
-    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
-    u = (eta / checks.above("sigma", sigma, 0)) ** 2 / d
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
-        return np.where(u < 1, d / 2 * (1 - u + np.log(u)), 0.0)
+        log_u = 2 * (np.log(eta) - log_sigma) - np.log(d)
+    small = np.minimum(log_u, 0.0)
+    return np.minimum(d / 2 * (1 - np.exp(small) + small), 0.0)
 
 
 def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> float:
@@ -74,19 +83,22 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
 
     min over t > 0 of t eta^2 - sum log(1 + 2 t lambda_i) / 2 (Chernoff).
     """
-    squared = float(checks.at_least_0("eta", eta)) ** 2
-    variances = checks.at_least_0("variances", variances)
-    if squared >= variances.sum():
+    eta = float(checks.finite_at_least_0("eta", eta))
+    given = checks.some("variances", checks.finite_at_least_0("variances", variances))
+    with np.errstate(divide="ignore"):
+        log_squared, logs = 2 * np.log(eta), np.log(given.ravel())
+    if log_squared >= special.logsumexp(logs):
         return 0.0
-    if squared == 0:
-        return -math.inf if variances.any() else 0.0
+    if np.isneginf(log_squared):
+        return -math.inf
 
     def exponent(log_t: float) -> float:
-        t = math.exp(log_t)
-        return t * squared - 0.5 * float(np.sum(np.log1p(2 * t * variances)))
+        # math.log(2) + log_t + logs is the logarithm of 2 t lambda.
+        grown = np.logaddexp(0.0, math.log(2) + log_t + logs)
+        return math.exp(log_t + log_squared) - 0.5 * float(np.sum(grown))
 
     # Any t is valid. The best one is below d / (2 eta^2).
-    high = math.log(len(variances) / squared)
+    high = math.log(logs.size) - log_squared
     found = optimize.minimize_scalar(
         exponent, bounds=(high - 60, high), method="bounded", options={"xatol": 1e-10}
     )
@@ -95,14 +107,14 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
 
 def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
     """Uniform on [0, 1]^d. "linf": exact; "l2": an upper bound, exact to eta = 1/2."""
-    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 1)
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
     with np.errstate(divide="ignore"):
         if norm == "linf":
-            return np.asarray(np.minimum(d * np.log(2 * eta), 0.0))
+            return np.asarray(np.minimum(d * (np.log(2) + np.log(eta)), 0.0))
         if norm == "l2":
             volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
             return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
-    raise ValueError(f"Expected norm to be l2 or linf, got {norm!r}.")
+    raise checks.FieldError("norm", f"Expected {{}} to be l2 or linf, got {norm!r}.")
 
 
 def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
@@ -113,17 +125,24 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
       d: at least 2.
       guess: "anywhere", or "sphere" for attacks that answer with a point of it.
     """
-    eta, d = checks.at_least_0("eta", eta), checks.whole("d", d, 2)
+    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 2)
+    near = np.minimum(eta, 2.0)
+    with np.errstate(divide="ignore"):
+        log_sine = 2 * np.log(near)
     if guess == "anywhere":
-        sine, whole = eta**2, eta >= 1
+        whole = eta >= 1
         obtuse = np.zeros_like(whole)
     elif guess == "sphere":
-        sine, whole = eta**2 * (1 - eta**2 / 4), eta >= 2
-        obtuse = eta**2 > 2
+        with np.errstate(divide="ignore"):
+            log_sine = log_sine + np.log1p(-(near**2) / 4)
+        whole = eta >= 2
+        obtuse = near**2 > 2
     else:
-        raise ValueError(f"Expected guess to be anywhere or sphere, got {guess!r}.")
+        raise checks.FieldError(
+            "guess", f"Expected {{}} to be anywhere or sphere, got {guess!r}."
+        )
     cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
-        (d - 1) / 2, 0.5, np.clip(sine, 0, 1)
+        (d - 1) / 2, 0.5, np.minimum(log_sine, 0.0)
     )
     cap = np.where(obtuse, bounds.log_complement(cap), cap)
     return np.where(whole, 0.0, cap)
@@ -142,6 +161,11 @@ class Discrete:
     in_support: float
     anywhere: float | None
 
+    def __post_init__(self) -> None:
+        checks.log_probability("in_support", self.in_support)
+        if self.anywhere is not None:
+            checks.log_probability("anywhere", self.anywhere)
+
 
 def discrete(
     distances: Float[np.ndarray, "points points"],
@@ -154,18 +178,27 @@ def discrete(
     """A prior on finitely many points.
 
     Args:
-      distances: between all points, in the unit of eta.
+      distances: between all points, in the unit of eta; finite, 0 from each to itself.
       probabilities: sum to 1.
-      eta: threshold.
+      eta: threshold, >= 0.
       given: what the adversary is told of each point, such as its label: equal entries
         look equal to it. kappa is then that of the best guess for each of them.
       metric: whether the error obeys the triangle inequality (the mean squared error
         does not; its root does).
+    Raises: ValueError: an argument outside its range, or sizes that differ.
     """
+    eta = float(checks.finite_at_least_0("eta", eta))
     mass = _distribution(probabilities)
+    distances = checks.finite_at_least_0("distances", distances)
+    if distances.shape != (mass.size, mass.size) or np.diagonal(distances).any():
+        raise checks.FieldError(
+            "distances",
+            f"Expected {{}} of all {mass.size} points from each other, with zeros on"
+            f" the diagonal, got an array of shape {distances.shape}.",
+        )
     near, wide = 0.0, 0.0
     for members in _groups(given, len(mass)):
-        apart = np.asarray(distances)[:, members]
+        apart = distances[:, members]
         near += ((apart <= eta) @ mass[members]).max()
         wide += ((apart <= 2 * eta) @ mass[members]).max()
     return Discrete(
@@ -179,11 +212,23 @@ def on_a_line(
     probabilities: Float[np.ndarray, " points"],
     eta: Number,
 ) -> float:
-    """Exact kappa of a discrete prior in one dimension, any guess: the best window."""
+    """Exact kappa of a discrete prior in one dimension, any guess: the best window.
+
+    Raises: ValueError: an argument outside its range, or sizes that differ.
+    """
+    eta = float(checks.finite_at_least_0("eta", eta))
+    points, mass = checks.finite("points", points), _distribution(probabilities)
+    if points.shape != mass.shape:
+        raise checks.FieldError(
+            "points",
+            f"Expected as many {{}} as probabilities, got {points.size} and"
+            f" {mass.size}.",
+        )
     order = np.argsort(points)
-    points, mass = np.asarray(points, float)[order], _distribution(probabilities)[order]
+    points, mass = points[order], mass[order]
     sums = np.concatenate([[0.0], np.cumsum(mass)])
-    ends = np.searchsorted(points, points + 2 * eta, side="right")
+    with np.errstate(over="ignore"):
+        ends = np.searchsorted(points, points + 2 * eta, side="right")
     return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
 
 
@@ -219,7 +264,7 @@ def side_information(
     Returns: log kappa.
     Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
     """
-    logs = checks.log_probability("log_kappas", log_kappas)
+    logs = checks.some("log_kappas", checks.log_probability("log_kappas", log_kappas))
     if probabilities is None:
         return float(logs.max())
     mass = _distribution(probabilities)
@@ -244,10 +289,16 @@ def gaussian_given(
       eta: Euclidean threshold; known coordinates are guessed without error.
       covariance: positive semidefinite, of all coordinates.
       known: positions of the known coordinates.
+    Raises: ValueError: covariance isn't a finite symmetric matrix without negative
+      eigenvalues; a position that it doesn't have.
     """
-    covariance = np.asarray(covariance, float)
+    eta = float(checks.finite_at_least_0("eta", eta))
+    covariance = _covariance(covariance)
+    known = np.asarray(known, int)
+    inside = (known >= 0) & (known < len(covariance))
+    checks.require("known", known, inside, f"in [0, {len(covariance)})")
     told = np.zeros(len(covariance), bool)
-    told[np.asarray(known, int)] = True
+    told[known] = True
     across = covariance[np.ix_(told, ~told)]
     rest = covariance[np.ix_(~told, ~told)]
     if told.any():
@@ -257,6 +308,21 @@ def gaussian_given(
         return 0.0
     variances = np.maximum(np.linalg.eigvalsh(rest), 0.0)
     return gaussian_covariance(eta, variances=variances)
+
+
+def _covariance(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
+    """As float64. Raises FieldError unless positive semidefinite, up to rounding."""
+    found = checks.some("covariance", checks.finite("covariance", covariance))
+    square = found.ndim == 2 and len(found) == found.shape[1]
+    slack = 1e-9 * np.abs(found).max()
+    if not square or np.abs(found - found.T).max() > slack:
+        raise checks.FieldError(
+            "covariance", f"Expected {{}} to be symmetric, got shape {found.shape}."
+        )
+    least = float(np.linalg.eigvalsh(found).min())
+    allowed = "to have no negative eigenvalue"
+    checks.require("covariance", least, least >= -slack * len(found), allowed)
+    return found
 
 
 def _distribution(probabilities: np.ndarray) -> np.ndarray:
@@ -293,6 +359,10 @@ class Empirical:
     high: float
     floor: float
 
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "floor"):
+            checks.log_probability(name, getattr(self, name))
+
 
 def empirical(
     sample: Float[np.ndarray, "images d"], eta: Number, *, confidence: Number = 0.95
@@ -305,13 +375,19 @@ def empirical(
     that draw covers it. Below: the best centre of one half, counted in the other.
 
     Args:
-      sample: at least 4 draws.
+      sample: at least 4 draws, all finite. (A draw that is NaN is near to no other, so
+        it would make kappa too small.)
       eta: threshold, Euclidean.
-      confidence: of each bound.
+      confidence: of each bound; in [0.5, 1].
+    Raises: ValueError: an argument outside its range.
     """
-    sample = np.asarray(sample, float).reshape(len(sample), -1)
+    eta = float(checks.finite_at_least_0("eta", eta))
+    sample = checks.finite("sample", sample)
     n = checks.whole("images in sample", len(sample), 4)
+    sample = sample.reshape(n, -1)
     delta = 1 - float(checks.probability("confidence", confidence))
+    checks.require("confidence", confidence, delta <= 0.5, "in [0.5, 1]")
+    sample, eta = _without_overflow(sample, eta)
     neighbours = _within(sample, sample, 2 * eta) - 1
     most = int(neighbours.max())
     half, other = sample[: n // 2], sample[n // 2 :]
@@ -325,10 +401,23 @@ def empirical(
     )
 
 
+def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float]:
+    """The same in another unit of length, where squares would overflow."""
+    largest = max(float(np.abs(sample).max(initial=0.0)), eta)
+    if largest < 1e100:
+        return sample, eta
+    return sample / largest, eta / largest
+
+
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Upper confidence bound of kappa, given the most draws within 2 eta of another."""
+    """Upper confidence bound of kappa, given the most draws within 2 eta of another.
+
+    Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
+    """
+    n, c = checks.whole("n", n, 2), checks.whole("most_neighbours", most_neighbours, 0)
+    checks.require("most_neighbours", c, c < n, f"< n = {n}")
+    delta = float(checks.probability("delta", delta))
     seen = 1 - (delta / 2) ** (1 / n)
-    c = most_neighbours
     covered = (
         1.0 if c >= n - 1 else stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
     )
@@ -351,12 +440,13 @@ def _within(
     return np.concatenate(found)
 
 
-def _log_gammainc(a: float, x: float) -> float:
-    """Log of the regularised lower incomplete gamma function."""
-    if x == 0:
+def _log_gammainc(a: float, log_x: float) -> float:
+    """Log of the regularised lower incomplete gamma function, from log x."""
+    if math.isinf(log_x) and log_x < 0:
         return -math.inf
-    if x >= a + 1:
-        return math.log1p(-special.gammaincc(a, x))
+    if log_x >= math.log(a + 1):
+        return math.log1p(-special.gammaincc(a, np.exp(min(log_x, 700.0))))
+    x = math.exp(log_x)
     # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
     term = total = 1.0
     k = 0
@@ -364,15 +454,19 @@ def _log_gammainc(a: float, x: float) -> float:
         k += 1
         term *= x / (a + k)
         total += term
-    return a * math.log(x) - x - special.gammaln(a + 1) + math.log(total)
+    return a * log_x - x - special.gammaln(a + 1) + math.log(total)
 
 
-def _log_betainc(a: float, b: float, x: float) -> float:
-    """Log of the regularised incomplete beta function, also where it underflows."""
+def _log_betainc(a: float, b: float, log_x: float) -> float:
+    """Log of the regularised incomplete beta function, also where it underflows.
+
+    From log x; a term is left out where x underflows, which is less than rounding.
+    """
+    x = math.exp(log_x)
     value = special.betainc(a, b, x)
     if value > 1e-250:
         return math.log(value)
-    if x == 0:
+    if math.isinf(log_x):
         return -math.inf
     # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
     term = total = 1.0
@@ -382,7 +476,7 @@ def _log_betainc(a: float, b: float, x: float) -> float:
         total += term
         k += 1
     return float(
-        a * math.log(x)
+        a * log_x
         + b * math.log1p(-x)
         - math.log(a)
         - special.betaln(a, b)

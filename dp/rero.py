@@ -35,6 +35,16 @@ class ReRoBound:
     by: np.ndarray
     all: dict[str, np.ndarray]
 
+    def __post_init__(self) -> None:
+        checks.log_probability("log_kappa", self.log_kappa)
+        checks.log_probability("log_gamma", self.log_gamma)
+        checks.require(
+            "log_gamma",
+            self.log_gamma,
+            self.log_gamma >= self.log_kappa,
+            ">= log_kappa",
+        )
+
     @property
     def kappa(self) -> np.ndarray:
         """Underflows to 0 below 1e-308; `log_kappa` doesn't."""
@@ -70,10 +80,15 @@ def rero_bound(
     Args:
       mechanism: one of `dp.mechanisms`, or anything with their method `bounds`.
       kappa, log_kappa: success without the release, any shape; exactly one of them.
-    Raises: ValueError: both or none of kappa and log_kappa, or outside their range.
+    Raises: ValueError: both or none of kappa and log_kappa, or outside their range; the
+      mechanism gives no bound at all, or one that is NaN.
     """
     base = checks.baseline(kappa, log_kappa)
     every = mechanism.bounds(base)
+    if not every:
+        raise checks.FieldError("mechanism", "Expected {} to give a bound, got none.")
+    for name, value in every.items():
+        checks.require(f"bound {name!r}", value, ~np.isnan(value), "to be no NaN")
     names = np.array(list(every))
     values = np.stack([np.broadcast_to(every[name], base.shape) for name in names])
     best = values.argmin(axis=0)
@@ -109,13 +124,15 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
 
 def _line(log_kappa: float | np.ndarray, log_gamma: float | np.ndarray, by: Any) -> str:
     """One bound, for people."""
-    return (
-        f"kappa {_decimal(log_kappa)}  gamma <= {_decimal(log_gamma, up=True)}  ({by})"
-    )
+    return f"kappa {decimal(log_kappa)}  gamma <= {decimal(log_gamma, up=True)}  ({by})"
 
 
-def _decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """A number from its logarithm, with three digits, also below 1e-308."""
+def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
+    """A number from its logarithm, with three digits, also below 1e-308.
+
+    Args:
+      up: round up, as bounds have to be.
+    """
     if np.isneginf(log_value):
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))

@@ -1,32 +1,47 @@
 """`informed bound` and `informed calibrate`: reconstruction bounds on the command line.
 
+    informed bound --records 60000 --batch 256 --epochs 15 --noise-multiplier 1.1 \\
+        --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed bound --noise-multiplier 1 --steps 1000 --sampling-probability 0.01 \\
         --prior gaussian --dim 784 --sigma 0.3 --mse 0.0232
     informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3
+
+Every number is printed with what it assumes of the batches, and what holds otherwise.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.figure
 import numpy as np
 
 import dp
-from dp import accounting, bounds, poisson, priors
+from dp import accounting, bounds, checks, poisson, priors, rero
+from dp.batches import SAMPLINGS, Run
 from shadow import files
+
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 COMMANDS = {
     "bound": "how often reconstruction can succeed, given the noise of training",
     "calibrate": "the least noise that keeps reconstruction below a probability",
 }
+_TRAINING = "--records 60000 --batch 256 --epochs 15 --kappa 0.01"
+_IN_WORDS = {
+    "bound": f"\n  informed bound --noise-multiplier 1.1 {_TRAINING}",
+    "calibrate": f"\n  informed calibrate --gamma 0.02 {_TRAINING} --sampling shuffled",
+}
 _PRIORS = ("gaussian", "ball", "cube", "sphere")
 _KAPPAS = (0.1, 1e-3, 1e-6)
 _POINTS = 25
+_NOTHING = 0.99995  # a probability that is printed as 1 bounds nothing
+_SCRIPT = ("records", "batch", "epochs")
 
 
 def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
@@ -40,64 +55,113 @@ def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
             name,
             help=text,
             description=text,
-            epilog=epilog(name),
+            epilog=epilog(name).rstrip() + _IN_WORDS[name],
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         if name == "bound":
-            parser.add_argument("--noise-multiplier", type=float, required=True)
             parser.add_argument(
-                "--figure", type=Path, help="gamma against epsilon, as a picture"
+                "--noise-multiplier",
+                type=float,
+                required=True,
+                help="standard deviation of the noise on the sum of clipped gradients,"
+                " over the clipping norm",
+            )
+            parser.add_argument(
+                "--figure", type=Path, help="gamma against epsilon, as a PNG picture"
             )
         else:
-            parser.add_argument("--gamma", type=float, required=True, help="allowed")
-        parser.add_argument("--steps", type=int, required=True)
-        parser.add_argument(
-            "--sampling-probability",
-            type=float,
-            default=1.0,
-            help="of each example in each step; counts only while nobody is told who"
-            " takes part when (else leave it out, and give a record's own --steps)",
-        )
+            parser.add_argument(
+                "--gamma",
+                type=float,
+                required=True,
+                help="the probability of success that is allowed, above kappa",
+            )
+        _add_training(parser)
+        _add_baseline(parser)
         parser.add_argument(
             "--relation",
             default="zero_out",
             choices=bounds.RELATIONS,
-            help="zero_out (default) is always valid for reconstruction",
+            help="what training is compared with; zero_out (default) is always valid"
+            " for reconstruction",
         )
         parser.add_argument(
-            "--kappa",
-            type=float,
-            help="success without the release, given all else that is known",
+            "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
         )
-        parser.add_argument("--log-kappa", type=float, help="its natural logarithm")
-        parser.add_argument("--prior", choices=_PRIORS, help="in place of kappa")
-        parser.add_argument("--dim", type=int, help="pixels times channels")
-        parser.add_argument("--sigma", type=float, help="of --prior gaussian, a pixel")
-        parser.add_argument("--radius", type=float, default=1.0, help="of ball, sphere")
-        parser.add_argument("--mse", type=float, help="error that counts as success")
-        parser.add_argument("--delta", type=float, default=1e-5, help="for epsilon")
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument("--debug", action="store_true", help="show tracebacks")
+
+
+def _add_training(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "training", "either --records, --batch and --epochs, or --steps"
+    )
+    group.add_argument("--records", type=int, help="number of training records")
+    group.add_argument("--batch", type=int, help="records in a batch")
+    group.add_argument("--epochs", type=int, help="passes over the training records")
+    group.add_argument(
+        "--sampling",
+        choices=SAMPLINGS,
+        help="how batches are drawn. poisson (default): every record takes part in"
+        " every step with probability batch / records, and nobody is told who;"
+        " shuffled: every record in one batch an epoch, as data loaders do; fixed: a"
+        " batch of that size is drawn anew in each step, secretly",
+    )
+    group.add_argument(
+        "--steps",
+        type=int,
+        help="of training, or, where batches aren't secret, those that a record takes"
+        " part in",
+    )
+    group.add_argument(
+        "--sampling-probability",
+        type=float,
+        help="of each record in each of --steps (default 1: full batches); counts only"
+        " while nobody is told who takes part when",
+    )
+
+
+def _add_baseline(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "success without the release", "one of --kappa, --log-kappa and --prior"
+    )
+    group.add_argument(
+        "--kappa",
+        type=float,
+        help="how often the best guess succeeds without the release, given all else"
+        " that is known",
+    )
+    group.add_argument("--log-kappa", type=float, help="its natural logarithm")
+    group.add_argument(
+        "--prior",
+        choices=_PRIORS,
+        help="a law of the target in place of kappa; needs --dim and --mse",
+    )
+    group.add_argument("--dim", type=int, help="pixels times channels of the target")
+    group.add_argument(
+        "--sigma", type=float, help="standard deviation of a pixel, --prior gaussian"
+    )
+    group.add_argument(
+        "--radius", type=float, default=1.0, help="of ball and sphere (default 1)"
+    )
+    group.add_argument(
+        "--mse", type=float, help="mean squared error a pixel that counts as success"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     log_kappa = baseline(arguments)
-    given = {"steps": arguments.steps, "relation": arguments.relation}
+    batches = _batches(arguments)
     if arguments.command == "calibrate":
-        found = dp.calibrate(
-            arguments.gamma,
-            log_kappa=log_kappa,
-            sampling_probability=arguments.sampling_probability,
-            delta=arguments.delta,
-            **given,
-        )
+        found = _calibrated(arguments, batches, log_kappa)
         sigma, bound, epsilon = found.noise_multiplier, found.bound, found.epsilon
     else:
-        run = _run(arguments.noise_multiplier, arguments.sampling_probability, **given)
+        sigma = arguments.noise_multiplier
+        run = _run(arguments, sigma, batches)
         bound = dp.rero_bound(run, log_kappa=log_kappa)
-        sigma, epsilon = arguments.noise_multiplier, _epsilon(run, arguments.delta)
+        epsilon = _epsilon(run, arguments.delta)
     result = {
         "noise_multiplier": sigma,
         "log_kappa": log_kappa,
@@ -107,12 +171,12 @@ def execute(arguments: argparse.Namespace) -> None:
         "log_gammas": {name: float(value) for name, value in bound.all.items()},
         "epsilon": epsilon,
         "delta": arguments.delta,
-        "sampling_probability": arguments.sampling_probability,
-        **given,
+        "relation": arguments.relation,
+        **_training(arguments, batches),
+        **_assumed(arguments, sigma, batches, log_kappa),
     }
     if arguments.json:
-        finite = {k: _finite(v) for k, v in result.items()}
-        print(json.dumps(finite, allow_nan=False))
+        print(json.dumps(_finite(result), allow_nan=False))
     else:
         print(_table(result, bound))
     if getattr(arguments, "figure", None) is not None:
@@ -121,6 +185,109 @@ def execute(arguments: argparse.Namespace) -> None:
             figure.savefig(file, format="png", dpi=120)
         if not arguments.json:
             print(f"{'picture':<20}{arguments.figure}")
+
+
+def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
+    """The training in the words of its script; None where it is said in steps.
+
+    Raises: ValueError: said in both ways, or in neither.
+    """
+    given = [name for name in _SCRIPT if getattr(arguments, name) is not None]
+    if arguments.steps is None and len(given) == len(_SCRIPT):
+        if arguments.sampling_probability is not None:
+            raise ValueError(
+                "--sampling-probability goes with --steps; here it is --batch over"
+                " --records. Leave it out."
+            )
+        return dp.Batches(
+            records=arguments.records,
+            batch=arguments.batch,
+            epochs=arguments.epochs,
+            sampling=arguments.sampling or "poisson",
+        )
+    if arguments.steps is None or given:
+        missing = [f"--{name}" for name in _SCRIPT if name not in given]
+        said = (
+            f"--steps and --{given[0]}"
+            if not missing or arguments.steps
+            else (f"no {', '.join(missing)}" if given else "neither")
+        )
+        raise ValueError(
+            "Expected either --records, --batch and --epochs, or --steps (with"
+            f" --sampling-probability), got {said}."
+        )
+    if arguments.sampling is not None:
+        raise ValueError(
+            "--sampling goes with --records, --batch and --epochs. With --steps leave"
+            " it out, and give --sampling-probability for secret Poisson sampling."
+        )
+    return None
+
+
+def _probability(arguments: argparse.Namespace) -> float:
+    found = arguments.sampling_probability
+    return 1.0 if found is None else found
+
+
+def _training(
+    arguments: argparse.Namespace, batches: dp.Batches | None
+) -> dict[str, Any]:
+    """What is reported of how batches are drawn."""
+    if batches is None:
+        return {
+            "steps": arguments.steps,
+            "sampling_probability": _probability(arguments),
+        }
+    shuffled = batches.sampling == "shuffled"
+    return {
+        "records": batches.records,
+        "batch": batches.batch,
+        "epochs": batches.epochs,
+        "sampling": batches.sampling,
+        "steps": batches.steps,
+        "sampling_probability": None if shuffled else batches.sampling_probability,
+    }
+
+
+def _calibrated(
+    arguments: argparse.Namespace, batches: dp.Batches | None, log_kappa: float
+) -> dp.Calibration:
+    given = (
+        {"steps": arguments.steps, "sampling_probability": _probability(arguments)}
+        if batches is None
+        else {"batches": batches}
+    )
+    return dp.calibrate(
+        arguments.gamma,
+        log_kappa=log_kappa,
+        relation=arguments.relation,
+        delta=arguments.delta,
+        **given,
+    )
+
+
+def _assumed(
+    arguments: argparse.Namespace,
+    sigma: float,
+    batches: dp.Batches | None,
+    log_kappa: float,
+) -> dict[str, Any]:
+    """What the bound takes for granted of the batches, and what holds otherwise."""
+    least = float(np.finfo(float).tiny)  # no noise at all has no mechanism
+    run = _run(arguments, sigma or least, batches)
+    made = dp.assumption(run) if batches is None else batches.assumption(run)
+    rows = []
+    for condition, mechanism in made.otherwise:
+        bound = dp.rero_bound(mechanism, log_kappa=log_kappa)
+        rows.append(
+            {
+                "if": condition,
+                "log_gamma": float(bound.log_gamma),
+                "gamma": float(bound.gamma),
+                "epsilon": accounting.epsilon(mechanism, arguments.delta),
+            }
+        )
+    return {"assumption": made.text, "otherwise": rows}
 
 
 def baseline(arguments: argparse.Namespace) -> float:
@@ -154,19 +321,19 @@ def baseline(arguments: argparse.Namespace) -> float:
 
 def gamma_against_epsilon(
     arguments: argparse.Namespace, log_kappa: float
-) -> matplotlib.figure.Figure:
+) -> "matplotlib.figure.Figure":
     """Bounds of several baselines over noise, drawn against epsilon."""
+    import matplotlib.figure  # takes long, and only pictures need it
+
+    checks.finite("noise_multiplier", arguments.noise_multiplier)
     kappas = np.array([log_kappa, *np.log(_KAPPAS)])
     centre = arguments.noise_multiplier
     points = []
+    batches = _batches(arguments)
     for sigma in np.geomspace(centre / 16, centre * 16, _POINTS):
-        run = _run(
-            float(sigma),
-            arguments.sampling_probability,
-            steps=arguments.steps,
-            relation=arguments.relation,
-            grid=poisson.COARSE,
-        )
+        run = _run(arguments, float(sigma), batches)
+        if not isinstance(run, dp.Gaussian):
+            run = dataclasses.replace(run, grid=poisson.COARSE)
         found = dp.rero_bound(run, log_kappa=kappas)
         points.append((_epsilon(run, arguments.delta), found.gamma))
     epsilons = np.array([epsilon for epsilon, _ in points])
@@ -189,31 +356,26 @@ def gamma_against_epsilon(
 
 
 def _run(
-    sigma: float,
-    sampling_probability: float,
-    *,
-    steps: int,
-    relation: str,
-    grid: float = poisson.FINE,
-) -> dp.PoissonGaussian:
+    arguments: argparse.Namespace, sigma: float, batches: dp.Batches | None
+) -> dp.Gaussian | dp.PoissonGaussian | dp.FixedSizeGaussian:
+    if batches is not None:
+        return batches.mechanism(noise_multiplier=sigma, relation=arguments.relation)
     return dp.PoissonGaussian(
         noise_multiplier=sigma,
-        sampling_probability=sampling_probability,
-        steps=steps,
-        relation=relation,
-        grid=grid,
+        sampling_probability=_probability(arguments),
+        steps=arguments.steps,
+        relation=arguments.relation,
     )
 
 
-def _epsilon(run: dp.PoissonGaussian, delta: float) -> float:
+def _epsilon(run: Run, delta: float) -> float:
     """Under its relation; that of full batches where sampling isn't accounted for."""
-    if run.relation == "replace_one":
-        full = dp.Gaussian(
+    if isinstance(run, dp.PoissonGaussian) and run.relation == "replace_one":
+        run = dp.Gaussian(
             noise_multiplier=run.noise_multiplier,
             steps=run.steps,
             relation=run.relation,
         )
-        return accounting.epsilon(full, delta)
     return accounting.epsilon(run, delta)
 
 
@@ -221,20 +383,30 @@ def _finite(value: Any) -> Any:
     """JSON knows no infinity: None."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
-    """For people."""
+    """For people. Bounds that bound nothing aren't listed."""
     lines = [f"{'noise multiplier':<20}{result['noise_multiplier']:.6g}"]
     lines.append(f"{'reconstruction':<20}{bound}")
     for name, value in result["log_gammas"].items():
-        if name != result["by"]:
-            lines.append(f"{'':<20}{math.exp(value):.4g} by {name}")
+        if name != result["by"] and math.exp(value) < _NOTHING:
+            lines.append(f"{'':<20}{rero.decimal(value, up=True)} by {name}")
     lines.append(
         f"{'membership':<20}epsilon {result['epsilon']:.4g} at delta"
         f" {result['delta']:g} ({result['relation']})"
     )
+    lines.append(f"{'this assumes':<20}{result['assumption']}.")
+    title = "otherwise"
+    for row in result["otherwise"]:
+        gamma = rero.decimal(row["log_gamma"], up=True)
+        lines.append(
+            f"{title:<20}gamma <= {gamma}, epsilon {row['epsilon']:.4g}, if {row['if']}"
+        )
+        title = ""
     return "\n".join(lines)

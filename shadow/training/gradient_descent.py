@@ -91,6 +91,13 @@ class TrainingConfig:
                 f"{{}} is {self.batch_size}, but private training samples batches by"
                 " privacy.sampling_probability. Set it to None.",
             )
+        if self.privacy.on and not self.epochs:
+            raise checks.FieldError(
+                "epochs",
+                "Expected {} >= 1, got 0: an epoch is a step of private training, and"
+                " without steps there is nothing to account for. Set it, or set"
+                " privacy.clip_norm to None.",
+            )
         checks.positive("learning_rate", self.learning_rate)
         checks.within("momentum", self.momentum, 0, 1)
 

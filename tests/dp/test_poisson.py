@@ -177,3 +177,13 @@ def test_epsilon_of_sampled_batches_and_back():
         accounting.mu(sampled)
     with pytest.raises(ValueError, match="replace_one"):
         accounting.epsilon(run(1.0, 0.1, 30, "replace_one"), 1e-5)
+
+
+@pytest.mark.parametrize("steps", [100, 10_000])
+def test_rounding_of_many_steps_never_lowers_a_bound(steps):
+    """Full batches have a closed form. At 10,000 steps delta lay 1e-13 below it."""
+    mu = 1.0
+    epsilons, deltas = poisson.curve_of(math.sqrt(steps) / mu, 1.0, steps, poisson.FINE)
+    exact = stats.norm.cdf(mu / 2 - epsilons / mu)
+    exact -= np.exp(epsilons + stats.norm.logcdf(-mu / 2 - epsilons / mu))
+    assert (deltas - exact).min() >= 0

@@ -1,5 +1,6 @@
 """`informed bound` and `informed calibrate`."""
 
+import argparse
 import json
 import math
 
@@ -7,7 +8,9 @@ import matplotlib.image
 import pytest
 from scipy import stats
 
+import dp
 from informed import cli
+from informed.cli import privacy
 
 
 def run(capsys, *arguments):
@@ -46,6 +49,104 @@ def test_calibration_undoes_the_bound(capsys):
     assert again["gamma"] <= 0.2
 
 
+MNIST = ("--records=60000", "--batch=256", "--epochs=15", "--kappa=0.01")
+
+
+def test_finding_31_both_numbers_stand_in_the_output(capsys):
+    """0.0211 needs secret Poisson sampling; for shuffled batches it is 0.884."""
+    cli.main(["bound", "--noise-multiplier=1.1", *MNIST])
+    shown = capsys.readouterr().out
+    mu = math.sqrt(15) / 1.1  # a record is in fifteen steps
+    gamma = stats.norm.cdf(stats.norm.ppf(0.01) + mu)
+    assert f"{math.ceil(1000 * gamma) / 1000}" == "0.884"
+    assert "gamma <= 0.0211" in shown
+    assert "secret Poisson sampling: each record is in each of 3525" in shown
+    assert "gamma <= 0.884" in shown
+    assert "batches are shuffled" in shown
+    # Rows that bound nothing aren't listed.
+    assert " 1 by " not in shown
+    found = run(capsys, "bound", "--noise-multiplier=1.1", *MNIST)
+    assert found["sampling"] == "poisson"
+    assert found["gamma"] == pytest.approx(0.0211, abs=5e-5)
+    assert "secret Poisson sampling" in found["assumption"]
+    shuffled = found["otherwise"][0]
+    assert "shuffled" in shuffled["if"]
+    assert shuffled["gamma"] == pytest.approx(gamma)
+
+
+@pytest.mark.parametrize("sampling", ["shuffled", "fixed"])
+def test_batches_drawn_in_other_ways(sampling, capsys):
+    given = ("--records=300", "--batch=9", "--epochs=2", "--kappa=0.01")
+    arguments = ("bound", "--noise-multiplier=1.1", f"--sampling={sampling}", *given)
+    found = run(capsys, *arguments)
+    batches = dp.Batches(records=300, batch=9, epochs=2, sampling=sampling)
+    mechanism = batches.mechanism(noise_multiplier=1.1, relation="zero_out")
+    assert found["gamma"] == float(dp.rero_bound(mechanism, kappa=0.01).gamma)
+    assert found["assumption"] == batches.assumption(mechanism).text
+    cli.main([*arguments])
+    assert found["assumption"] in capsys.readouterr().out
+
+
+def test_calibration_of_shuffled_batches_undoes_the_bound(capsys):
+    given = ("--sampling=shuffled", *MNIST)
+    noise = run(capsys, "calibrate", "--gamma=0.3", *given)["noise_multiplier"]
+    again = run(capsys, "bound", f"--noise-multiplier={noise!r}", *given)
+    assert again["gamma"] == pytest.approx(0.3, rel=1e-4)
+    assert again["gamma"] <= 0.3
+
+
+def test_steps_say_the_same_assumption(capsys):
+    sampled = ("--steps=1000", "--sampling-probability=0.01", "--kappa=0.01")
+    found = run(capsys, "bound", "--noise-multiplier=1.1", *sampled)
+    assert "secret Poisson sampling" in found["assumption"]
+    mu = math.sqrt(10) / 1.1  # a thousand steps of a hundredth each
+    assert found["otherwise"][0]["gamma"] == pytest.approx(
+        stats.norm.cdf(stats.norm.ppf(0.01) + mu)
+    )
+    full = run(capsys, "bound", "--noise-multiplier=9", "--steps=9", "--kappa=0.01")
+    assert full["otherwise"] == []
+    assert "Nothing has to be secret" in full["assumption"]
+    found = run(capsys, "calibrate", "--gamma=0.02", *sampled)
+    assert found["otherwise"][0]["gamma"] > 0.02
+
+
+def test_finding_21_infinite_noise_on_the_command_line(capsys):
+    found = run(capsys, "bound", "--noise-multiplier=inf", "--steps=9", "--kappa=0.25")
+    assert found["gamma"] == 0.25
+    assert found["epsilon"] == 0
+
+
+def test_every_option_has_a_help_text(capsys):
+    for command in ("bound", "calibrate"):
+        parser = argparse.ArgumentParser()
+        commands = parser.add_subparsers()
+        privacy.add_parsers(commands, lambda name: "")
+        for action in commands.choices[command]._actions:
+            assert action.help, action.option_strings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--records=60000", "--batch=256"), "got no --epochs"),
+        ((), "got neither"),
+        ((*MNIST[:3], "--sampling-probability=0.1"), "is --batch over --records"),
+        (("--records=6", "--batch=7", "--epochs=1"), "batch <= records = 6, got 7"),
+        (
+            (*MNIST[:3], "--sampling=shuffled", "--relation=add_or_remove"),
+            "Use zero_out",
+        ),
+    ],
+)
+def test_a_training_said_badly_is_one_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["bound", "--noise-multiplier=1", "--kappa=0.1", *arguments])
+    assert caught.value.code == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
 def test_people_get_a_table_and_a_picture(capsys, tmp_path):
     picture = tmp_path / "gamma.png"
     cli.main(
@@ -70,6 +171,11 @@ def test_people_get_a_table_and_a_picture(capsys, tmp_path):
         (("--prior=ball",), "needs --dim and --mse"),
         (("--kappa=0.1", "--stepps=3"), "Unknown argument '--stepps=3'"),
         (("--kappa=0.1", "--sampling-probability=0"), "sampling_probability > 0"),
+        (("--kappa=0.1", "--batch=3"), "got --steps and --batch"),
+        (("--kappa=0.1", "--sampling=fixed"), "--sampling goes with --records"),
+        (("--kappa=nan",), "--kappa in (0, 1], got nan"),
+        (("--log-kappa=nan",), "log_kappa <= 0"),
+        (("--kappa=0.1", "--delta=nan"), "delta > 0 and < 1, got nan"),
     ],
 )
 def test_bad_input_is_one_line(arguments, message, capsys):

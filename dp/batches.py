@@ -1,0 +1,230 @@
+"""A private training in the words of a training script: records, batch, epochs.
+
+    import dp
+    batches = dp.Batches(records=60000, batch=256, epochs=15, sampling="shuffled")
+    run = batches.mechanism(noise_multiplier=1.1, relation="zero_out")
+    print(dp.rero_bound(run, kappa=0.01))
+
+How batches are drawn decides what the noise protects, by a factor of 40 in gamma here.
+So every mechanism has an `Assumption`: what has to be true of the batches, and what
+holds if it isn't.
+"""
+
+import dataclasses
+import math
+
+from dp import checks
+from dp.checks import Number
+from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
+
+SAMPLINGS = ("poisson", "shuffled", "fixed")
+Run = Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Batches:
+    """How training draws its batches.
+
+    Every form needs clipped gradients of single records, noise of standard deviation
+    noise_multiplier * clip_norm on their sum, and a divisor that is public.
+
+    Attributes:
+      records: N, the number of training records; public.
+      batch: B, the number of records in a batch, the expected one of "poisson".
+      epochs: passes over the data; each is ceil(N / B) steps.
+      sampling: who takes part in a step.
+        "poisson": every record with probability B / N, independently of all else, and
+          nobody is told who.
+        "shuffled": each epoch is a new order, or always the same one, cut into batches,
+          so a record takes part in exactly one step an epoch. No secret is needed: the
+          bound holds for who knows the order, and that shuffling may hide something
+          isn't counted. No batch may hold a record twice.
+        "fixed": each step draws B records anew, without replacement, and nobody is told
+          which.
+    """
+
+    records: int
+    batch: int
+    epochs: int
+    sampling: str
+
+    def __post_init__(self) -> None:
+        in_a_batch(self.records, self.batch)
+        checks.whole("epochs", self.epochs, 1)
+        if self.sampling not in SAMPLINGS:
+            raise checks.FieldError(
+                "sampling",
+                f"Expected {{}} to be one of {', '.join(SAMPLINGS)}; got"
+                f" {self.sampling!r}.",
+            )
+        checks.whole("epochs * steps an epoch", self.steps, 1)
+
+    @property
+    def steps(self) -> int:
+        """Of training, the last batch of an epoch included."""
+        return self.epochs * -(-self.records // self.batch)
+
+    @property
+    def sampling_probability(self) -> float:
+        """Of a record in a step: B / N."""
+        return self.batch / self.records
+
+    def mechanism(
+        self, *, noise_multiplier: Number, relation: str
+    ) -> Gaussian | PoissonGaussian | FixedSizeGaussian:
+        """For `dp.rero_bound` and `dp.accounting`.
+
+        Raises: ValueError: an argument outside its range; "shuffled" with
+          "add_or_remove": whoever is removed moves others into other batches.
+        """
+        if self.sampling == "poisson":
+            return PoissonGaussian(
+                noise_multiplier=noise_multiplier,
+                sampling_probability=self.sampling_probability,
+                steps=self.steps,
+                relation=relation,
+            )
+        if self.sampling == "fixed":
+            return FixedSizeGaussian(
+                noise_multiplier=noise_multiplier,
+                records=self.records,
+                batch=self.batch,
+                steps=self.steps,
+                relation=relation,
+            )
+        if relation == "add_or_remove":
+            raise checks.FieldError(
+                "relation",
+                "Expected {} to be zero_out or replace_one where batches are shuffled,"
+                " got 'add_or_remove': removing a record moves others into other"
+                " batches. Use zero_out.",
+            )
+        return Gaussian(
+            noise_multiplier=noise_multiplier, steps=self.epochs, relation=relation
+        )
+
+    def assumption(self, run: Run) -> "Assumption":
+        """What `mechanism` takes for granted, and what holds if it isn't so.
+
+        Args:
+          run: what `mechanism` returned.
+        """
+        if self.batch == self.records or self.sampling != "shuffled":
+            return assumption(run, epochs=self.epochs)
+        any_step = Gaussian(
+            noise_multiplier=run.noise_multiplier,
+            steps=self.steps,
+            relation=run.relation,
+        )
+        return Assumption(
+            text=(
+                "shuffled batches: each record is in exactly one batch an epoch,"
+                f" {_times(self.epochs)} in all. Nothing has to be secret, and"
+                " shuffling isn't counted as protection"
+            ),
+            otherwise=(
+                (f"a record may be in each of the {self.steps} batches", any_step),
+            ),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Assumption:
+    """What has to be true of the batches for a bound to hold.
+
+    Attributes:
+      text: in words.
+      otherwise: (a condition in words, the mechanism that then holds instead); empty
+        where nothing is assumed of the batches.
+    """
+
+    text: str
+    otherwise: tuple[tuple[str, Gaussian | RevealedGaussian], ...]
+
+
+def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
+    """What a mechanism takes for granted of the batches.
+
+    Args:
+      run: one of `Gaussian`, `PoissonGaussian`, `FixedSizeGaussian`.
+      epochs: of shuffled batches in as many steps. None: as many as there may be, an
+        epoch being floor(1 / q) steps or more.
+    """
+    if isinstance(run, Gaussian) or run.sampling_probability == 1:
+        return Assumption(
+            text=(
+                f"no record is in more than {run.steps} of the batches, as with full"
+                " batches. Nothing has to be secret"
+            ),
+            otherwise=(),
+        )
+    if isinstance(run, RevealedGaussian):
+        return Assumption(
+            text=(
+                f"each record is in each of {run.steps} batches with probability"
+                f" {float(run.sampling_probability):.4g}; gamma is the mean over draws."
+                " Nothing has to be secret"
+            ),
+            otherwise=_instead(run, epochs)[:1],
+        )
+    if run.relation == "replace_one" and isinstance(run, PoissonGaussian):
+        return Assumption(
+            text=(
+                f"no record is in more than {run.steps} of the batches: under"
+                " replace_one Poisson sampling isn't counted. Nothing has to be secret"
+            ),
+            otherwise=(),
+        )
+    return Assumption(text=_secret(run), otherwise=_instead(run, epochs))
+
+
+def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
+    if isinstance(run, FixedSizeGaussian):
+        return (
+            f"secret batches of fixed size: each of {run.steps} steps draws"
+            f" {run.batch} of {run.records} records anew, and the adversary isn't told"
+            " which"
+        )
+    return (
+        f"secret Poisson sampling: each record is in each of {run.steps} batches with"
+        f" probability {float(run.sampling_probability):.4g}, independently of all"
+        " else, and the adversary isn't told in which"
+    )
+
+
+def _instead(
+    run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
+) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
+    """The same noise and number of steps, with batches drawn in other ways."""
+    q = float(run.sampling_probability)
+    if epochs is None:
+        # Epochs begun, were the last batch of each left out: steps * q is fewer.
+        an_epoch = math.floor(min(1 / q * (1 + 1e-12), run.steps))
+        epochs = math.ceil(run.steps / an_epoch)
+    relation = "replace_one" if run.relation == "replace_one" else "zero_out"
+    shuffled = Gaussian(
+        noise_multiplier=run.noise_multiplier, steps=epochs, relation=relation
+    )
+    known = RevealedGaussian(
+        noise_multiplier=run.noise_multiplier,
+        sampling_probability=q,
+        steps=run.steps,
+        relation=relation,
+    )
+    return (
+        (
+            "batches are shuffled, and each record is in one an epoch,"
+            f" {_times(epochs)} in all",
+            shuffled,
+        ),
+        (
+            "the adversary knows who is in which batch (mean over draws; a record that"
+            " was drawn more often is protected less)",
+            known,
+        ),
+    )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

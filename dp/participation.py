@@ -1,0 +1,270 @@
+"""Sampled batches beyond secret Poisson sampling: known ones, and ones of fixed size.
+
+Who knows which randomness decides. Where the batches are known, a record is protected
+by the noise of the steps that it takes part in. Where a batch of fixed size is drawn
+anew in each step, secretly, sampling helps less than Poisson sampling does: somebody
+else stands in the batch where the target doesn't, so that the sum of gradients moves by
+up to twice the clipping norm.
+"""
+
+import dataclasses
+import functools
+import math
+
+import dp_accounting
+import numpy as np
+from jaxtyping import Float
+from scipy import optimize, special
+
+from dp import bounds, checks, poisson
+from dp.checks import Number, Numbers
+from dp.mechanisms import Bounds, Gaussian, PoissonGaussian, RenyiDP
+
+_FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
+_LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
+_ORDERS = (*range(2, 65), 80, 96, 128, 192, 256)
+# Noise multipliers for which dp-accounting's divergences neither overflow nor vanish.
+_LEAST, _MOST = 0.05, 1e6
+
+
+@functools.lru_cache(maxsize=8)
+def counts(
+    probability: float, steps: int
+) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
+    """(counts, log probabilities) of the steps that a record takes part in.
+
+    Binomial. Counts far from the mean are taken in blocks, each by its largest, which
+    is pessimistic.
+    """
+    if probability == 1 or steps > _LONGEST:
+        return np.array([float(steps)]), np.zeros(1)
+    k = np.arange(steps + 1.0)
+    ways = special.gammaln(steps + 1) - special.gammaln(k + 1)
+    ways -= special.gammaln(steps - k + 1)
+    logs = ways + k * np.log(probability) + (steps - k) * np.log1p(-probability)
+    logs -= special.logsumexp(logs)
+    mean = steps * probability
+    far = _FAR * (1 + math.sqrt(mean * (1 - probability)))
+    low, high = max(0, math.floor(mean - far)), min(steps, math.ceil(mean + far))
+    beyond = high + 2 ** np.arange(math.floor(math.log2(steps - high + 1)) + 1)
+    starts = np.unique([0, *range(low, high + 1), *beyond[beyond <= steps]])
+    ends = np.append(starts[1:], steps + 1)
+    return k[ends - 1], np.logaddexp.reduceat(logs, starts)
+
+
+def own_steps(
+    log_kappa: Numbers, mu: Number, probability: Number, steps: int
+) -> bounds.Logs:
+    """Batches that are known: the mean of the Gaussian bound over a record's own steps.
+
+    E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't depend on
+    who is sampled.
+
+    Args:
+      log_kappa: any shape.
+      mu: of one step that the record takes part in.
+      probability: to take part in a step.
+      steps: of training.
+    Returns: log gamma, of the shape of log_kappa.
+    Raises: ValueError: an argument outside its range.
+    """
+    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    mu = float(checks.at_least_0("mu", mu))
+    probability = float(checks.share("probability", probability))
+    taken, logs = counts(probability, checks.whole("steps", steps, 1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        mus = np.where(taken > 0, mu * np.sqrt(taken), 0.0)
+    flat = [special.logsumexp(logs + bounds.gaussian(k, mus)) for k in log_kappa.flat]
+    return np.clip(np.reshape(flat, log_kappa.shape), log_kappa, 0.0)
+
+
+def own_steps_epsilon(
+    delta: Number, mu: Number, probability: Number, steps: int
+) -> float:
+    """epsilon at delta where the batches are known: of the mean of delta(epsilon).
+
+    Args:
+      mu, probability, steps: as for `own_steps`.
+    Raises: ValueError: an argument outside its range.
+    """
+    delta = float(checks.between("delta", delta, 0, 1))
+    mu = float(checks.at_least_0("mu", mu))
+    probability = float(checks.share("probability", probability))
+    taken, logs = counts(probability, checks.whole("steps", steps, 1))
+    weights, mus = np.exp(logs[taken > 0]), mu * np.sqrt(taken[taken > 0])
+
+    @np.errstate(over="ignore")
+    def excess(epsilon: float) -> float:
+        first = special.ndtr(mus / 2 - epsilon / mus)
+        second = np.exp(epsilon + special.log_ndtr(-mus / 2 - epsilon / mus))
+        return float(weights @ np.maximum(first - second, 0.0)) - delta
+
+    if mu == 0 or excess(0.0) <= 0:
+        return 0.0
+    # delta(eps) <= Phi(mu / 2 - eps / mu) for the largest mu, as for every other.
+    with np.errstate(over="ignore"):
+        high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
+    if not np.isfinite(high):
+        return float("inf")
+    found = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
+    return float(min(high, found * (1 + 1e-8) + 1e-11))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RevealedGaussian:
+    """DP-SGD whose batches are known: which record takes part in which step.
+
+    The bound is the mean over draws of the batches. A record that turned out to take
+    part in k steps is protected as by `Gaussian` with k steps, which may be less.
+
+    Attributes:
+      noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
+      sampling_probability: q, in (0, 1]: of a record in a step; steps are independent.
+      steps: T.
+      relation: "replace_one" doubles the sensitivity.
+    """
+
+    noise_multiplier: Number
+    sampling_probability: Number
+    steps: int
+    relation: str
+
+    def __post_init__(self) -> None:
+        checks.above("noise_multiplier", self.noise_multiplier, 0)
+        checks.share("sampling_probability", self.sampling_probability)
+        checks.whole("steps", self.steps, 1)
+        checks.relation(self.relation, bounds.RELATIONS)
+
+    @property
+    def _step(self) -> Gaussian:
+        return Gaussian(
+            noise_multiplier=self.noise_multiplier, steps=1, relation=self.relation
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """By the steps that a record takes part in, and that of full batches."""
+        q, steps = self.sampling_probability, self.steps
+        full = dataclasses.replace(self._step, steps=steps).bounds(log_kappa)
+        return {"own steps": own_steps(log_kappa, self._step.mu, q, steps)} | {
+            f"{name}, full batch": value for name, value in full.items()
+        }
+
+    def epsilon(self, delta: Number) -> float:
+        """Of (epsilon, delta)-differential privacy, under the relation."""
+        return own_steps_epsilon(
+            delta, self._step.mu, self.sampling_probability, self.steps
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FixedSizeGaussian:
+    """DP-SGD with batches of fixed size, drawn anew in each step, secretly.
+
+    Each step draws `batch` of `records` without replacement. Its sum of gradients has
+    the law (1 - q) of a batch of others + q of one with the target in somebody's place,
+    q = batch / records, and training without the target has the first alone. Given all
+    but who that somebody is, the two sums are at most 2 C apart. So the pair of Poisson
+    sampling with half the noise dominates (derived); it compares with "add_or_remove",
+    training on the other records with batches of the same size. Under "replace_one"
+    (and "zero_out", a special case of it) epsilon is by the Renyi divergences of Wang,
+    Balle and Kasiviswanathan 2019, as dp-accounting has them, at half the noise.
+
+    All bounds that hold where the batches are known hold here too.
+
+    Attributes:
+      noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
+      records, batch: N and B, both public; 1 <= B <= N.
+      steps: T.
+      relation: see above.
+      grid: as for `PoissonGaussian`.
+    """
+
+    noise_multiplier: Number
+    records: int
+    batch: int
+    steps: int
+    relation: str
+    grid: float = poisson.FINE
+
+    def __post_init__(self) -> None:
+        checks.above("noise_multiplier", self.noise_multiplier, 0)
+        in_a_batch(self.records, self.batch)
+        checks.whole("steps", self.steps, 1)
+        checks.relation(self.relation, bounds.RELATIONS)
+        checks.finite_above("grid", self.grid, 0)
+
+    @property
+    def sampling_probability(self) -> float:
+        """Of a record in a step."""
+        return self.batch / self.records
+
+    @property
+    def known(self) -> RevealedGaussian:
+        """The same to an adversary who is told the batches."""
+        return RevealedGaussian(
+            noise_multiplier=self.noise_multiplier,
+            sampling_probability=self.sampling_probability,
+            steps=self.steps,
+            relation=self.relation,
+        )
+
+    @property
+    def removal(self) -> PoissonGaussian:
+        """Poisson sampling that protects no better, compared with removal."""
+        half = max(float(self.noise_multiplier) / 2, float(np.finfo(float).tiny))
+        return PoissonGaussian(
+            noise_multiplier=half,
+            sampling_probability=self.sampling_probability,
+            steps=self.steps,
+            relation="add_or_remove",
+            grid=self.grid,
+        )
+
+    def bounds(self, log_kappa: np.ndarray) -> Bounds:
+        """As known batches; and with what secret sampling is known to add."""
+        found = self.known.bounds(log_kappa)
+        if self.batch == self.records:
+            return found
+        if self.relation != "replace_one":
+            own = self.removal.bounds(log_kappa)
+            return found | {n: v for n, v in own.items() if "full batch" not in n}
+        accountant = self._accountant()
+        if accountant is None:
+            return found
+        curve = RenyiDP(
+            orders=tuple(accountant.orders.tolist()),
+            epsilons=tuple(accountant.rdp.tolist()),
+            relation=self.relation,
+        )
+        return found | curve.bounds(log_kappa)
+
+    def replaced_epsilon(self, delta: Number) -> float:
+        """epsilon at delta, of replacing a record, by a zero gradient or by another.
+
+        Not of removing one: who is told the batches then sees that it is missing. For
+        that relation see `removal`.
+        """
+        known = self.known.epsilon(delta)
+        accountant = self._accountant()
+        if self.batch == self.records or accountant is None:
+            return known
+        return min(known, float(accountant.get_epsilon(delta)))
+
+    def _accountant(self) -> dp_accounting.rdp.RdpAccountant | None:
+        """Of replacing one record; None with too little noise for its formulas."""
+        half = min(float(self.noise_multiplier) / 2, _MOST)
+        if half < _LEAST:
+            return None
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+        accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
+        step = dp_accounting.SampledWithoutReplacementDpEvent(
+            self.records, self.batch, dp_accounting.GaussianDpEvent(half)
+        )
+        return accountant.compose(step, self.steps)
+
+
+def in_a_batch(records: int, batch: int) -> None:
+    """Raises ValueError unless 1 <= batch <= records, both whole."""
+    checks.whole("records", records, 1)
+    checks.whole("batch", batch, 1)
+    checks.require("batch", batch, batch <= records, f"<= records = {records}")

@@ -1,0 +1,381 @@
+"""Every number that enters `dp` is refused in one line, or has a limit that is right.
+
+`CALLS` holds a valid call of each public function and dataclass of `dp`. Each number in
+it is replaced by NaN, infinities, zero, a negative number, and the ends of float64.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dp
+from dp import (
+    accounting,
+    bounds,
+    calibration,
+    expected_error,
+    gradient,
+    mechanisms,
+    participation,
+    poisson,
+    priors,
+    rates,
+    rero,
+)
+from dp import batches as words
+
+BAD = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e308, 5e-324)
+HUGE = 10**400  # an integer that float64 doesn't hold
+LOGS = np.array([-math.inf, -1e7, -3.0, -1e-9, 0.0])
+SAMPLED = dp.PoissonGaussian(
+    noise_multiplier=1.0,
+    sampling_probability=0.1,
+    steps=3,
+    relation="zero_out",
+    grid=poisson.COARSE,
+)
+SPREAD = np.array([[2.0, 0.5], [0.5, 1.0]])
+SQUARE = np.array([[0.0, 1.0], [1.0, 0.0]])
+HALVES = np.array([0.5, 0.5])
+ZERO = {"relation": "zero_out"}
+NOISE = {"noise_multiplier": 1.0, "steps": 3}
+COARSE = {"grid": poisson.COARSE}
+SCRIPT = {"records": 20, "batch": 2, "epochs": 2, "sampling": "fixed"}
+Q = {"noise_multiplier": 1.0, "probability": 0.1}
+BOUND = dp.rero_bound(SAMPLED, kappa=0.1)
+
+
+def seeded(**given: Any) -> poisson.Simulated:
+    return poisson.simulate(**given, samples=200, rng=np.random.default_rng(0))
+
+
+def losses_of(loss: Any, **given: Any) -> Any:
+    return loss(**given).get_delta_for_epsilon(np.array([0.0, 1.0]))
+
+
+def clipped(**given: Any) -> Any:
+    def losses(params: Any, taps: Any) -> Any:
+        return jnp.sum((params.T @ jnp.ones((2, 3)) + taps["a"]) ** 2, axis=0), {
+            "a": jnp.ones((2, 3))
+        }
+
+    taps = {"a": jnp.zeros((1, 3))}
+    return gradient.clipped_sum(losses, jnp.ones((2, 1)), taps, **given)
+
+
+def clipped_plainly(**given: Any) -> Any:
+    return gradient.clipped_sum_plain(
+        lambda params, example: jnp.sum(params * example),
+        jnp.ones(2),
+        jnp.ones((3, 2)),
+        **given,
+    )
+
+
+# By name: what is called, with which numbers (and other arguments).
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "accounting.epsilon": (accounting.epsilon, {"run": SAMPLED, "delta": 1e-5}),
+    "accounting.loss_distribution": (None, {}),
+    "accounting.mu": (None, {}),
+    "accounting.noise_multiplier": (
+        accounting.noise_multiplier,
+        {"epsilon": 2.0, "delta": 1e-5, "steps": 2, "relation": "zero_out"},
+    ),
+    "accounting.renyi": (accounting.renyi, {"run": SAMPLED, "orders": (2.0, 3.0)}),
+    "accounting.rho": (None, {}),
+    "batches.Assumption": (None, {}),
+    "batches.Batches": (words.Batches, SCRIPT),
+    "batches.assumption": (None, {}),
+    "bounds.approximate": (
+        bounds.approximate,
+        {"log_kappa": LOGS, "epsilon": 1.0, "delta": 0.1},
+    ),
+    "bounds.binary_renyi": (
+        bounds.binary_renyi,
+        {"log_kappa": LOGS, "order": 2.0, "epsilon": 1.0},
+    ),
+    "bounds.corollary_3": (bounds.corollary_3, {"log_kappa": LOGS, "epsilon": 1.0}),
+    "bounds.corollary_4": (bounds.corollary_4, {"log_kappa": LOGS, "rho": 1.0}),
+    "bounds.dual": (
+        bounds.dual,
+        {
+            "log_kappa": LOGS,
+            "epsilons": np.array([0.0, 1.0]),
+            "deltas": np.array([0.2, 0.1]),
+        },
+    ),
+    "bounds.finite_domain": (
+        bounds.finite_domain,
+        {"log_kappa": LOGS, "epsilon": 1.0, "size": 3.0},
+    ),
+    "bounds.gaussian": (bounds.gaussian, {"log_kappa": LOGS, "mu": 1.0}),
+    "bounds.gaussian_failure": (
+        bounds.gaussian_failure,
+        {"log_kappa": LOGS, "mu": 1.0},
+    ),
+    "bounds.laplace": (bounds.laplace, {"log_kappa": LOGS, "epsilon": 1.0}),
+    "bounds.log_complement": (bounds.log_complement, {"log_probability": LOGS}),
+    "bounds.pure": (bounds.pure, {"log_kappa": LOGS, "epsilon": 1.0} | ZERO),
+    "bounds.renyi": (
+        bounds.renyi,
+        {"log_kappa": LOGS, "order": 2.0, "epsilon": 1.0},
+    ),
+    "calibration.Calibration": (
+        calibration.Calibration,
+        {"noise_multiplier": 1.0, "bound": BOUND, "epsilon": 1.0, "delta": 1e-5},
+    ),
+    "calibration.calibrate": (
+        calibration.calibrate,
+        {"gamma": 0.2, "kappa": 0.1, "steps": 2, "delta": 1e-5} | ZERO,
+    ),
+    "expected_error.fisher_mse": (
+        expected_error.fisher_mse,
+        {"information_trace": 2.0, "d": 3},
+    ),
+    "expected_error.linear_layer_success": (
+        expected_error.linear_layer_success,
+        {"mse": 0.1, "norm": 1.0, "mu": 1.0, "d": 3},
+    ),
+    "expected_error.unbiased_log_mse": (
+        expected_error.unbiased_log_mse,
+        {"diameters": np.array([1.0, 2.0]), "renyi_2": 1.0},
+    ),
+    "gradient.PrivacyConfig": (
+        gradient.PrivacyConfig,
+        {"clip_norm": 1.0, "noise_multiplier": 1.0, "sampling_probability": 0.5},
+    ),
+    "gradient.add_noise": (
+        lambda deviation: gradient.add_noise(
+            jax.random.key(0), jnp.ones(3), deviation=deviation
+        ),
+        {"deviation": 1.0},
+    ),
+    "gradient.clip_factors": (
+        lambda clip_norm: gradient.clip_factors(jnp.ones(3), clip_norm=clip_norm),
+        {"clip_norm": 1.0},
+    ),
+    "gradient.clipped_sum": (clipped, {"clip_norm": 1.0}),
+    "gradient.clipped_sum_plain": (clipped_plainly, {"clip_norm": 1.0}),
+    "gradient.squared_norms": (None, {}),
+    "mechanisms.ApproximateDP": (
+        dp.ApproximateDP,
+        {"epsilon": (1.0, 2.0), "delta": (0.1, 0.01)} | ZERO,
+    ),
+    "mechanisms.Gaussian": (
+        dp.Gaussian,
+        {"noise_multiplier": (1.0, 2.0), "steps": 2} | ZERO,
+    ),
+    "mechanisms.Laplace": (dp.Laplace, {"epsilon": 1.0} | ZERO),
+    "mechanisms.LossDistribution": (None, {}),
+    "mechanisms.Mechanism": (None, {}),
+    "mechanisms.PoissonGaussian": (
+        dp.PoissonGaussian,
+        NOISE | COARSE | ZERO | {"sampling_probability": 0.1},
+    ),
+    "mechanisms.PureDP": (dp.PureDP, {"epsilon": 1.0} | ZERO),
+    "mechanisms.RenyiDP": (
+        dp.RenyiDP,
+        {"orders": (2.0, 3.0), "epsilons": (1.0, 2.0)} | ZERO,
+    ),
+    "mechanisms.ZeroConcentratedDP": (dp.ZeroConcentratedDP, {"rho": 1.0} | ZERO),
+    "participation.FixedSizeGaussian": (
+        dp.FixedSizeGaussian,
+        NOISE | COARSE | ZERO | {"records": 20, "batch": 2},
+    ),
+    "participation.RevealedGaussian": (
+        dp.RevealedGaussian,
+        NOISE | ZERO | {"sampling_probability": 0.1},
+    ),
+    "participation.counts": (None, {}),
+    "participation.in_a_batch": (participation.in_a_batch, {"records": 3, "batch": 2}),
+    "participation.own_steps": (
+        participation.own_steps,
+        {"log_kappa": LOGS, "mu": 1.0, "probability": 0.1, "steps": 3},
+    ),
+    "participation.own_steps_epsilon": (
+        participation.own_steps_epsilon,
+        {"delta": 1e-5, "mu": 1.0, "probability": 0.1, "steps": 3},
+    ),
+    "poisson.Simulated": (poisson.Simulated, {"gamma": 0.2, "low": 0.1, "high": 0.3}),
+    "poisson.curve": (None, {}),
+    "poisson.curve_of": (poisson.curve_of, Q | COARSE | {"steps": 3}),
+    "poisson.log_moment": (poisson.log_moment, Q | {"order": 3}),
+    "poisson.losses": (
+        lambda **given: losses_of(poisson.losses, **given),
+        Q | COARSE | {"steps": 3},
+    ),
+    "poisson.never_sampled": (
+        poisson.never_sampled,
+        {"log_kappa": LOGS, "probability": 0.1, "steps": 3},
+    ),
+    "poisson.one_step": (poisson.one_step, Q | {"log_kappa": LOGS}),
+    "poisson.orders_for": (poisson.orders_for, {"log_kappa": LOGS, "rho": 1.0}),
+    "poisson.renyi": (
+        poisson.renyi,
+        Q | {"orders": np.array([2.0, 3.0]), "steps": 3},
+    ),
+    "poisson.simulate": (seeded, Q | {"kappa": 0.1, "steps": 3, "confidence": 0.9}),
+    "priors.Discrete": (priors.Discrete, {"in_support": -2.0, "anywhere": -1.0}),
+    "priors.Empirical": (
+        priors.Empirical,
+        {"low": -3.0, "high": -1.0, "floor": -2.0},
+    ),
+    "priors.ball": (priors.ball, {"eta": 0.5, "d": 3, "radius": 1.0}),
+    "priors.cube": (priors.cube, {"eta": 0.5, "d": 3}),
+    "priors.discrete": (
+        priors.discrete,
+        {"distances": SQUARE, "probabilities": HALVES, "eta": 0.2},
+    ),
+    "priors.empirical": (
+        priors.empirical,
+        {
+            "sample": np.random.default_rng(0).normal(size=(12, 2)),
+            "eta": 0.1,
+            "confidence": 0.9,
+        },
+    ),
+    "priors.empirical_high": (
+        priors.empirical_high,
+        {"n": 9, "most_neighbours": 2, "delta": 0.1},
+    ),
+    "priors.exact_match": (priors.exact_match, {"probabilities": HALVES}),
+    "priors.gaussian": (priors.gaussian, {"eta": 0.5, "d": 3, "sigma": 1.0}),
+    "priors.gaussian_chernoff": (
+        priors.gaussian_chernoff,
+        {"eta": 0.5, "d": 3, "sigma": 1.0},
+    ),
+    "priors.gaussian_covariance": (
+        priors.gaussian_covariance,
+        {"eta": 0.5, "variances": np.array([1.0, 2.0])},
+    ),
+    "priors.gaussian_given": (
+        priors.gaussian_given,
+        {"eta": 0.5, "covariance": SPREAD, "known": np.array([0])},
+    ),
+    "priors.l2_of_mse": (priors.l2_of_mse, {"mse": 0.5, "d": 3}),
+    "priors.mse_of_l2": (priors.mse_of_l2, {"eta": 0.5, "d": 3}),
+    "priors.on_a_line": (
+        priors.on_a_line,
+        {"points": np.array([0.0, 1.0]), "probabilities": HALVES, "eta": 0.2},
+    ),
+    "priors.side_information": (
+        priors.side_information,
+        {"log_kappas": np.array([-1.0, -2.0]), "probabilities": HALVES},
+    ),
+    "priors.sphere": (priors.sphere, {"eta": 0.5, "d": 3}),
+    "rates.clopper_pearson": (
+        rates.clopper_pearson,
+        {"successes": 2, "trials": 5, "confidence": 0.9},
+    ),
+    "rates.roc_violations": (
+        lambda **given: rates.roc_violations(gamma_of=lambda rate: rate, **given),
+        {
+            "positives": np.array([0.5, 0.6, 0.7]),
+            "negatives": np.array([0.1, 0.2, 0.3]),
+            "thresholds": np.array([0.4]),
+            "confidence": 0.5,
+        },
+    ),
+    "rates.violation": (
+        rates.violation,
+        {"successes": 2, "trials": 5, "gamma": 0.1},
+    ),
+    "rero.ReRoBound": (
+        rero.ReRoBound,
+        {
+            "log_kappa": np.array([-3.0]),
+            "log_gamma": np.array([-1.0]),
+            "by": np.array(["any"]),
+            "all": {},
+        },
+    ),
+    "rero.decimal": (None, {}),
+    "rero.implied_delta": (rero.implied_delta, {"gamma": 0.9, "epsilon": 1.0}),
+    "rero.implied_gamma": (rero.implied_gamma, {"epsilon": 1.0, "delta": 0.1}),
+    "rero.rero_bound": (rero.rero_bound, {"mechanism": SAMPLED, "kappa": 0.1}),
+}
+
+
+def public() -> Iterator[str]:
+    """Functions and classes that a module of `dp` defines."""
+    for module in pkgutil.iter_modules(dp.__path__):
+        if module.name == "checks":  # what refuses
+            continue
+        found = importlib.import_module(f"dp.{module.name}")
+        for name, value in vars(found).items():
+            wrapped = inspect.unwrap(value) if callable(value) else value
+            own = getattr(wrapped, "__module__", None) == found.__name__
+            if not name.startswith("_") and own and callable(value):
+                yield f"{module.name}.{name}"
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """Every number of a result, mechanisms by the bounds that they give."""
+    if value is None or isinstance(value, str | bool):
+        return
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from numbers_in(getattr(value, field.name))
+        if isinstance(value, mechanisms.Mechanism):
+            yield from numbers_in(dp.rero_bound(value, log_kappa=LOGS).log_gamma)
+        if isinstance(value, dp.Gaussian | dp.RevealedGaussian):
+            yield accounting.epsilon(value, 1e-5)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from numbers_in(each)
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from numbers_in(each)
+    elif np.asarray(value).dtype.kind in "fiu":
+        yield from np.asarray(value, float).ravel()
+
+
+def replaced(given: Mapping[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """(argument, what stands there, arguments), one number at a time."""
+    for name, value in given.items():
+        for bad in (0, -1, HUGE) if type(value) is int else BAD:
+            if type(value) in (int, float):
+                yield name, bad, {**given, name: bad}
+            elif isinstance(value, tuple) and isinstance(value[0], float):
+                yield name, bad, {**given, name: (bad, *value[1:])}
+            elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                changed = value.copy()
+                changed.flat[value.size // 2] = bad
+                yield name, bad, {**given, name: changed}
+
+
+def test_every_public_function_and_dataclass_is_called_here():
+    assert set(public()) == set(CALLS)
+    exported = {f"{vars(dp)[n].__module__.removeprefix('dp.')}.{n}" for n in dp.__all__}
+    assert exported <= set(CALLS)
+
+
+@pytest.mark.parametrize("name", [n for n, (call, _) in CALLS.items() if call])
+def test_findings_5_and_21_a_number_is_refused_or_has_a_limit(name):
+    """In one line that names it; never NaN, ZeroDivisionError or OverflowError."""
+    call, given = CALLS[name]
+    assert not any(map(math.isnan, numbers_in(call(**given))))
+    refused = 0
+    for argument, bad, arguments in replaced(given):
+        message, found = None, []
+        try:
+            found = list(numbers_in(call(**arguments)))
+        except ValueError as error:
+            message = str(error)
+        if message is not None:
+            assert "\n" not in message
+            assert argument in message, (argument, bad, message)
+            refused += 1
+            continue
+        assert not any(map(math.isnan, found)), (argument, bad)
+        assert not (isinstance(bad, float) and math.isnan(bad)), argument
+    assert refused
