@@ -6,9 +6,10 @@ The examples `examples/audit_*.py` as they are: scikit-learn's MLPClassifier on 
 a Flax model on MNIST, a PyTorch CNN on MNIST, a logistic regression on a table, and
 training with noise. Pages and numbers go to --out. A line has: code, minutes, targets
 (attacked by the inversion), certified, certified_wrong, exact; best_attack,
-best_mse_median and successes of the attack that succeeded most often, baseline_mse (the
-best guess without the release, median), label_right (share, of the attacks that name
-labels the best), bounds (noise multiplier, attack, bound).
+first (sentence of the page), best_mse_median and successes of the attack that succeeded
+most often, baseline_mse (the best guess without the release, median), label_right
+(share, of the attacks that name labels the best), bounds (noise multiplier, attack,
+bound).
 """
 
 import argparse
@@ -34,9 +35,9 @@ def measured(code: str, minutes: float, out: Path) -> dict[str, object]:
     inversion, best = rows.get("inversion"), words.strongest(values)
     oracles = [b["mse_median"] for b in values["baselines"] if b["oracle"]]
     shares = [
-        row["labels_right"] / row["targets"]
+        row["labels_right"] / row["labels_named"]
         for row in rows.values()
-        if row["labels_right"] is not None
+        if row["labels_named"]
     ]
     return {
         "code": code,
@@ -44,7 +45,10 @@ def measured(code: str, minutes: float, out: Path) -> dict[str, object]:
         "targets": 0 if inversion is None else inversion["targets"],
         "certified": None if inversion is None else inversion["certified"],
         "certified_wrong": None if inversion is None else inversion["certified_wrong"],
-        "exact": None if inversion is None else inversion["exact"]["successes"],
+        "exact": inversion["exact"]["successes"]
+        if inversion is not None and inversion["exact"]
+        else None,
+        "first": words.answer(values)[0],
         "best_attack": None if best is None else best["name"],
         "best_mse_median": None if best is None else best["mse_median"],
         "successes": None if best is None else best["success"]["successes"],

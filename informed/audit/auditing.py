@@ -21,9 +21,11 @@ from informed.audit import (
     membership,
     noise,
     preflight,
+    probe,
     records,
     rows,
     subject,
+    trained,
     trials,
 )
 from informed.audit.document import Document, finite
@@ -129,7 +131,7 @@ def audit(
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
-    with preflight.threads_beside(checked.busy):
+    with probe.threads_beside(checked.busy):
         return _run(checked, settings, progress, started)
 
 
@@ -215,7 +217,9 @@ def _run(
         passed=clock.passed,
     )
     secret = about.contract.privacy is not None  # who knows the seed knows the noise
-    models = trials.train(about, targets=plan.targets, secret=secret, progress=progress)
+    models = trained.train(
+        about, targets=plan.targets, secret=secret, progress=progress
+    )
     about = models.subject
     checked = dataclasses.replace(checked, subject=about)
     schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
@@ -303,12 +307,12 @@ def _parts(
 
 def _attacks(
     checked: Preflight,
-    models: trials.Models,
+    models: trained.Models,
     settings: AuditConfig,
     plan: budgets.Budget,
     schedule: budgets.Schedule,
     progress: Progress,
-) -> tuple[trials.Models, list[trials.Trial]]:
+) -> tuple[trained.Models, list[trials.Trial]]:
     """Every row is played, or says why it isn't; models with shadow models."""
     found: list[trials.Trial] = []
     a_record = plan.trainings_an_inversion * checked.seconds_a_model
@@ -316,7 +320,7 @@ def _attacks(
         if not rows.wanted(row, settings.skip, reconn=settings.reconn):
             continue
         if row.shadows and "shadow models" in schedule.parts and not models.seconds:
-            models = trials.with_shadows(
+            models = trained.with_shadows(
                 models,
                 plan.most_shadows,
                 limit=schedule.limit("shadow models"),
@@ -345,7 +349,7 @@ def _place(trial: trials.Trial) -> int:
 
 def _members(
     checked: Preflight,
-    models: trials.Models,
+    models: trained.Models,
     schedule: budgets.Schedule,
     progress: Progress,
 ) -> list[dict[str, Any]]:
@@ -361,7 +365,7 @@ def _members(
 
 
 def _about(
-    checked: Preflight, models: trials.Models, stops: list[dict[str, Any]]
+    checked: Preflight, models: trained.Models, stops: list[dict[str, Any]]
 ) -> dict[str, Any]:
     about = checked.subject
     table = about.table
@@ -390,7 +394,7 @@ def _about(
 
 
 def _pictures(
-    models: trials.Models,
+    models: trained.Models,
     found: list[trials.Trial],
     baselines: list[judging.Baseline],
     ranking: records.Ranking,

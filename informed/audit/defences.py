@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from informed.audit import fitted, judging, limits, released, trials
+from informed.audit import fitted, judging, limits, released, trained, trials
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
-from informed.audit.trials import Models, Trial
+from informed.audit.trained import Models
+from informed.audit.trials import Trial
 from shadow import rounding
 from shadow.data import Examples
 from shadow.models import ShadowModels
@@ -190,7 +191,7 @@ def secret_seed(
         why = "no time for shadow models with seeds of their own"
         yield _not_tried("secret seed", about, why)
         return
-    models = trials.train(
+    models = trained.train(
         bench.subject,
         targets=len(bench.models.released),
         shadows=shadows,

@@ -16,7 +16,8 @@ import numpy as np
 from informed.attacks.artefacts import reconstruct, sanitise
 from informed.audit import budget, limits
 from informed.audit.subject import Call, Subject
-from informed.audit.trials import ALL_BUT_ONE, Models, Trial, scaled
+from informed.audit.trained import Models
+from informed.audit.trials import ALL_BUT_ONE, Trial, scaled
 
 # Fields that are named on the page; more of them don't help anybody to decide.
 _NAMED = 3

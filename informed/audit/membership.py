@@ -16,7 +16,8 @@ from informed import metrics
 from informed.attacks.membership import RetrainingMembership
 from informed.audit import limits
 from informed.audit.subject import CANARIES
-from informed.audit.trials import ALL_BUT_ONE, SEED, Models
+from informed.audit.trained import Models
+from informed.audit.trials import ALL_BUT_ONE, SEED
 from shadow.data import Examples
 
 _CONFIDENCE = 0.95

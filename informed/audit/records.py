@@ -21,7 +21,8 @@ from scipy import stats
 from informed import metrics
 from informed.audit import judging, membership
 from informed.audit.subject import CANARIES, WEIGHTS
-from informed.audit.trials import Models, Trial
+from informed.audit.trained import Models
+from informed.audit.trials import Trial
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.training.algorithm import Draw

@@ -19,7 +19,7 @@ from informed.attacks.inversion import TrainingInversion
 from informed.audit import released, weights
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
-from informed.audit.preflight import engine_of
+from informed.audit.engines import engine_of
 from informed.audit.subject import Subject
 from informed.threat import Knowledge, Reconstruction
 from shadow import checks, data

@@ -12,8 +12,10 @@ import numpy as np
 
 from informed.attacks.glm.estimators import SUPPORTED
 from informed.audit import budget, fitted, limits, trials
-from informed.audit.preflight import Preflight, first_line
-from informed.audit.trials import Models, Trial
+from informed.audit.findings import Preflight
+from informed.audit.probe import first_line
+from informed.audit.trained import Models
+from informed.audit.trials import Trial
 
 # What an attack may stumble over in models that hold no trace of a record.
 _STUMBLES = (ValueError, ArithmeticError, np.linalg.LinAlgError, RuntimeError)

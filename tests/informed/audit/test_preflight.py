@@ -18,6 +18,7 @@ from informed.audit import (
     forecast,
     instability,
     limits,
+    trained,
     trials,
 )
 from informed.audit.auditing import AuditConfig
@@ -267,7 +268,7 @@ def test_a_limit_that_is_taken_for_another_error_comes_again():
 
 
 def test_trainings_of_an_inversion_without_time_are_not_counted():
-    models = trials.train(check(linear).subject, targets=2, shadows=0)
+    models = trained.train(check(linear).subject, targets=2, shadows=0)
     begun = trials.Trial(name="inversion", about="", sees="", knows="")
     found = trials._trial_of(begun, [], models, cut=True, seconds=1.0)
     assert found.finished.tolist() == [False]

@@ -1,0 +1,82 @@
+"""What a pre-flight finds: the data that it leaves behind."""
+
+import dataclasses
+from typing import Any
+
+from informed.audit import released
+from informed.audit.instability import Instability
+from informed.audit.subject import Subject
+
+LEVELS = ("stops", "weakens", "note")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something about the training function.
+
+    Attributes:
+      level: "stops" (there is no audit until it is mended), "weakens" (there is one,
+        which finds less or says less), "note".
+      what: in a line.
+      remedy: what to do, or "".
+    """
+
+    level: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.what}" + (
+            f" - {self.remedy}" if self.remedy else ""
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Preflight:
+    """What was found; `subject` says how models are made from now on.
+
+    Attributes:
+      subject: with engine, deterministic, comparable, position and answering as found.
+      returned: what training returned for the first target; which attacks apply is
+        asked of it.
+      findings: most serious first.
+      params: length of theta, the weights.
+      arrays: names and shapes of what is released.
+      seconds_a_model: how long a model takes, with as many at once as this machine
+        trains: the time of all, divided by their number.
+      seconds_each: how long each of them takes.
+      at_once: how many are trained at once.
+      busy: share of the cores that was at work for others when times were measured;
+        None: the system doesn't tell.
+      order_matters, key_matters: whether weights change with them; None: not tried.
+      shift: distance between weights of two targets, over their length.
+      instability: None: not tried.
+      accuracy: of one model, on public records; None: models can't be asked.
+      seconds: that all this took.
+    """
+
+    subject: Subject
+    returned: Any
+    findings: tuple[Finding, ...]
+    params: int
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    seconds_a_model: float
+    seconds_each: float
+    at_once: int
+    busy: float | None
+    order_matters: bool | None
+    key_matters: bool | None
+    shift: float
+    instability: Instability | None
+    accuracy: float | None
+    seconds: float
+
+    @property
+    def stops(self) -> tuple[Finding, ...]:
+        """Findings for which there is no audit."""
+        return tuple(f for f in self.findings if f.level == "stops")
+
+    @property
+    def is_estimator(self) -> bool:
+        """Whether training returns one fitted estimator of scikit-learn's."""
+        return released.is_estimator(self.returned)

@@ -1,0 +1,141 @@
+"""Released and shadow models of a training function, which its attacks share."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from informed.audit import limits
+from informed.audit.subject import WEIGHTS, Subject
+from informed.threat import Knowledge
+from shadow.data import Examples
+from shadow.models import ShadowModels
+from shadow.release import Release, publish
+
+Progress = Callable[[str], None]
+_SHAPES = "must have the same shape"  # what NumPy says of weights that don't stack
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Models:
+    """Trained models that attacks share.
+
+    Attributes:
+      subject: who trained them.
+      released: (targets, values), weights, and answers after them; (targets, 0) where
+        there is neither to compare.
+      shadows: the same of public records; None: there are none.
+      secret: the key was told to nobody.
+      seconds: that the shadow models took.
+      why_no_shadows: why there are none.
+    """
+
+    subject: Subject
+    released: np.ndarray
+    shadows: ShadowModels | None
+    secret: bool
+    seconds: float
+    why_no_shadows: str = "no shadow models in this time"
+
+    @property
+    def count(self) -> int:
+        """Released models, and targets."""
+        return len(self.released)
+
+    @property
+    def targets(self) -> Examples:
+        """Of the released models."""
+        return self.subject.split.test.take(np.arange(self.count))
+
+    @property
+    def weights(self) -> Release:
+        """The weights alone, as a release of all of theta."""
+        return publish(self.subject.only(WEIGHTS)(self.released))
+
+    def knowledge(self) -> Knowledge:
+        """What the adversary of Definition 1 is told."""
+        factory = self.subject.factory("released", secret=self.secret)
+        return Knowledge.informed(factory, public=self.subject.split.shadow)
+
+
+def train(
+    subject: Subject,
+    *,
+    targets: int,
+    shadows: int = 0,
+    secret: bool = False,
+    noise: float | None = None,
+    progress: Progress = lambda _: None,
+) -> Models:
+    """Train released models, and shadow models if they are asked for."""
+    progress(f"training {targets} released models")
+    settings: dict[str, Any] = {"answers": True, "secret": secret, "noise": noise}
+    if not subject.comparable and not subject.answering:
+        made = np.empty((targets, 0))  # a fitted estimator alone is read
+    else:
+        of = subject.split.test.take(np.arange(targets))
+        try:
+            made = subject.factory("released", **settings).train(of)
+        except ValueError as error:
+            if not subject.comparable or _SHAPES not in str(error):
+                raise
+            # The pre-flight's models had one shape by chance.
+            subject = dataclasses.replace(subject, comparable=False)
+            return train(
+                subject, targets=targets, secret=secret, noise=noise, progress=progress
+            )
+    models = Models(
+        subject=subject, released=made, shadows=None, secret=secret, seconds=0.0
+    )
+    return with_shadows(models, shadows, noise=noise, progress=progress)
+
+
+def with_shadows(
+    models: Models,
+    count: int,
+    *,
+    limit: float = float("inf"),
+    noise: float | None = None,
+    fewest: int = 1,
+    progress: Progress = lambda _: None,
+) -> Models:
+    """The same with shadow models, as many as are made in a time.
+
+    Args:
+      count: of them, at most.
+      limit: seconds; what would end after them isn't begun.
+      fewest: with fewer there are none.
+    """
+    if not count or not models.released.shape[1]:
+        return models
+    subject = models.subject
+    factory = subject.factory("shadow", answers=True, secret=models.secret, noise=noise)
+    progress(f"training up to {count} shadow models")
+    made: list[np.ndarray] = []
+    clock, longest = limits.Clock(limit), 0.0
+    together = factory.models_at_once
+    for start in range(0, count, together):
+        if made and longest > clock.left:
+            break
+        began = clock.passed
+        ids = np.arange(start, min(start + together, count))
+        try:
+            weights = factory.train(subject.split.shadow.take(ids), ids=ids)
+        except ValueError as error:
+            if _SHAPES not in str(error):
+                raise
+            why = "the weights of two models have other shapes"
+            return dataclasses.replace(models, why_no_shadows=why)
+        made.append(np.asarray(weights, np.float32))
+        # The first batch compiles; those after it tell how long a batch takes.
+        longest = (clock.passed - began) if start or longest else 0.0
+    weights = np.concatenate(made)
+    seconds = models.seconds + clock.passed
+    if len(weights) < fewest:
+        why = f"no shadow models: only {len(weights)} in their time"
+        return dataclasses.replace(models, seconds=seconds, why_no_shadows=why)
+    public = subject.split.shadow.take(np.arange(len(weights)))
+    return dataclasses.replace(
+        models, shadows=ShadowModels.of(weights, public), seconds=seconds
+    )
