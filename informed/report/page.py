@@ -5,11 +5,13 @@ The template is in the package. What it shows of records comes from
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 import jinja2
+import markupsafe
 import numpy as np
 
 from informed.report import figures, words
@@ -50,6 +52,7 @@ def _page(
         extensions=["jinja2.ext.loopcontrols"],
     )
     environment.filters |= {
+        "code": _code,
         "number": words.number,
         "percent": words.percent,
         "share": words.share,
@@ -67,6 +70,14 @@ def _page(
         tables=_tables(pictures),
         figures=_figures(values),
         configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
+    )
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Text in which `commands` are set as such, and aren't broken."""
+    safe = str(markupsafe.escape(text))
+    return markupsafe.Markup(
+        re.sub(r"`([^`]+)`", r'<code class="whole">\1</code>', safe)
     )
 
 

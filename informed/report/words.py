@@ -93,7 +93,7 @@ def _unfinished(values: Values, row: Values) -> str:
     needs, minutes = row.get("needs_seconds"), row.get("needs_minutes")
     cost = ""
     if needs is not None:
-        advice = "" if minutes is None else f" (--minutes {minutes})"
+        advice = "" if minutes is None else f" (`--minutes {minutes}`)"
         cost = f"; it needs about {duration(needs)} a {whats[:-1]}{advice}"
     if not row["tried"]:
         if row["name"] not in _EXPECTED and needs is None:

@@ -335,7 +335,7 @@ def test_23_an_inversion_without_a_result_is_said_first_and_not_counted():
     first, second, *_ = words.answer(document(cut, attack(successes=0)))
     assert first == (
         "Inversion finished 0 of 5 records in its 2.7 minutes; it needs about 9"
-        " minutes a record (--minutes 120). Nothing follows from that."
+        " minutes a record (`--minutes 120`). Nothing follows from that."
     )
     assert "none of 6" in second
     table = command.table({"attacks": [cut], "baselines": []})
