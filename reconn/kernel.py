@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
-from tqdm import tqdm
 
 from reconn import regression
 from reconn.regression import Regression
 from reconn.second_look import LEAST, SecondLook, Surrogate
-from shadow import checks, files
+from shadow import bars, checks, files
 from shadow.records import NotMadeError
 
 REVISION = 4  # see `shadow.records`
@@ -172,11 +171,11 @@ def fit(
             errors = _errors(*seen, unseen[0] * telling, theirs, config.scale)
             of_votes = RIDGES[int(np.argmin(errors))]
     of_label, answers = {}, {}
-    for label in tqdm(
+    for label in bars.bar(
         known.tolist(),
         desc="kernel regression",
         unit=" labels",
-        disable=None if progress else True,
+        show=progress,
     ):
         rows = np.flatnonzero(labels == label)
         seen = features[rows], flat[rows]
@@ -248,11 +247,11 @@ def _second_looks(
     """Of the labels with answers that had not seen the model; one ridge for all."""
     scale, judged = first.config.scale, np.zeros(len(RIDGES))
     begun = {}
-    for label in tqdm(
+    for label in bars.bar(
         sorted(answers),
         desc="second look",
         unit=" labels",
-        disable=None if progress else True,
+        show=progress,
     ):
         rows = np.flatnonzero(labels == label)
         surrogate, inputs = Surrogate.fit(features[rows], flat[rows], answers[label])

@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import Array, Float32, Int
-from tqdm import tqdm
 
 from reconn import features, kernel, losses, networks
 from reconn.batches import Batches
@@ -33,7 +32,7 @@ from reconn.placement import Placement
 from reconn.saving import Saved
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
-from shadow import checks, files, records, views
+from shadow import bars, checks, files, records, views
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
@@ -301,12 +300,12 @@ def _train_network(
         if manager.latest_step() is not None:
             state, history = _restore(manager, state)
         saved_at = time.monotonic()
-        with tqdm(
+        with bars.bar(
             total=config.epochs,
             initial=len(history),
             desc="RecoNN",
             unit="epoch",
-            disable=None if progress else True,
+            show=progress,
         ) as bar:
             for epoch in range(len(history), config.epochs):
                 started = time.monotonic()

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
-from shadow import checks, devices
+from shadow import bars, checks, devices
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.store import ShadowStore
@@ -214,12 +214,12 @@ class Factory:
         wanted = range(store.num_blocks) if blocks is None else blocks
         total = sum(len(range(*store.block_range(block))) for block in wanted)
         together = self.blocks_at_once(store)
-        with tqdm(
+        with bars.bar(
             total=total,
             initial=total - sum(len(rows_of[block]) for block in todo),
             desc=f"{self.role} models",
             unit=" models",
-            disable=None if progress else True,
+            show=progress,
         ) as bar:
             for group in _free(store, todo, together, bar):
                 ids = np.concatenate([rows_of[block] for block in group])

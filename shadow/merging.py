@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from tqdm import tqdm
-
+from shadow import bars
 from shadow.places import Address
 from shadow.store import ShadowStore
 
@@ -33,7 +32,7 @@ def merge(
     store = ShadowStore.create_like(into, sources[0])
     missing = set(store.missing())
     before = store.num_blocks - len(missing)
-    bar = tqdm(total=len(missing), unit=" blocks", disable=None if progress else True)
+    bar = bars.bar(total=len(missing), unit=" blocks", show=progress)
     with bar:
         for source in sources:
             for block in sorted(missing - set(source.missing())):

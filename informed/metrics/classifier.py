@@ -21,9 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float
-from tqdm import tqdm
 
-from shadow import checks, files
+from shadow import bars, checks, files
 from shadow.data import Examples, Images
 
 REVISION = 1  # see `shadow.records`
@@ -140,11 +139,11 @@ def train(
     params = network.init(init_key)
     state = (params, optimiser.init(params))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(order_key)))
-    with tqdm(
+    with bars.bar(
         total=config.epochs * steps,
         desc="classifier",
         unit=" steps",
-        disable=None if progress else True,
+        show=progress,
     ) as bar:
         for epoch in range(config.epochs):
             order = rng.permutation(len(seen))[: steps * size].reshape(steps, size)

@@ -9,9 +9,7 @@ import dataclasses
 import random
 from collections.abc import Callable
 
-from tqdm import tqdm
-
-from shadow import checks
+from shadow import bars, checks
 from shadow.launchers.work import Prepare
 
 
@@ -63,11 +61,11 @@ class Share:
         for work in prepare():
             factory, store = work.factory, work.store
             together = factory.blocks_at_once(store)
-            with tqdm(
+            with bars.bar(
                 total=len(store),
                 desc=f"{factory.role} models of all workers",
                 unit=" models",
-                disable=None if progress else True,
+                show=progress,
             ) as bar:
                 while missing := store.missing():
                     left = sum(len(range(*store.block_range(b))) for b in missing)

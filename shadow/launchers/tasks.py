@@ -23,9 +23,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from tqdm import tqdm
 
-from shadow import checks
+from shadow import bars, checks
 from shadow.launchers.work import Prepare, Work
 
 _RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
@@ -155,12 +154,12 @@ class _Queue:
         store, role = self._work.store, self._work.factory.role
         rows = {block: len(range(*store.block_range(block))) for block in self._left}
         started = time.monotonic()
-        with tqdm(
+        with bars.bar(
             total=len(store),
             initial=len(store) - sum(rows.values()),
             desc=f"{role} models of the cluster",
             unit=" models",
-            disable=None if progress else True,
+            show=progress,
         ) as bar:
             while self._left:
                 self._hand_out()

@@ -44,12 +44,12 @@ from collections.abc import Callable, Iterator
 import jax
 import numpy as np
 from jaxtyping import Array, Int
-from tqdm import tqdm
 
 from informed.attacks import seeds
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Candidate, Published, Solver
 from informed.threat import Attack, Knowledge, Reconstruction
+from shadow import bars
 from shadow.release import Release
 
 
@@ -98,11 +98,11 @@ class TrainingInversion:
             guesses = self.guess(release, knowledge, key=key).images
         solver_of = self._solvers(release, knowledge, key)
         solver, runs = solver_of(0), 0
-        for i in tqdm(
+        for i in bars.bar(
             range(len(release.weights)),
             desc="inversion",
             unit=" targets",
-            disable=None if self.progress else True,
+            show=self.progress,
         ):
             published, margins = Published.of(release, i), None
             last, solver = solver, solver_of(i)

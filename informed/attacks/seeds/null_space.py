@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from tqdm import tqdm
 
 from informed.threat import Knowledge
+from shadow import bars
 from shadow.training import GradientDescent, TrainingConfig
 from shadow.training.seeds import SeedFamily
 
@@ -59,12 +59,12 @@ class NullSpace:
         starts = self._starts(family)
         found = np.full(len(thetas), NOT_FOUND)
         least = np.full(len(thetas), _ROUNDING)
-        with tqdm(
+        with bars.bar(
             total=len(family),
             desc="seeds, null space",
             unit=" seeds",
             unit_scale=True,
-            disable=None if progress else True,
+            show=progress,
         ) as bar:
             for start in range(family.start, family.stop, _CHUNK):
                 seeds = np.arange(start, min(start + _CHUNK, family.stop))

@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
-from tqdm import tqdm
 
 from informed.threat import Knowledge
+from shadow import bars
 from shadow.parallel import Runs
 from shadow.training.algorithm import Draw
 from shadow.training.seeds import SeedFamily
@@ -52,11 +52,11 @@ def search(
     runs = Runs(algorithm, (fixed.images, fixed.labels), draw, width=16)
     order = np.full((len(thetas), 2), np.inf)  # the two least distances
     found = np.full(len(thetas), NOT_FOUND)
-    with tqdm(
+    with bars.bar(
         total=len(family),
         desc="seeds, training",
         unit=" seeds",
-        disable=None if progress else True,
+        show=progress,
     ) as bar:
         for start in range(family.start, family.stop, _CHUNK):
             seeds = np.arange(start, min(start + _CHUNK, family.stop))

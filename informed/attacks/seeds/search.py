@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
-from tqdm import tqdm
 
 from informed.attacks.seeds import laws, threefry
 from informed.attacks.seeds.laws import Law
+from shadow import bars
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training.seeds import SeedFamily
 
@@ -134,13 +134,13 @@ def sweep(
         step = screen.chunk * devices
         program = screen.program
         offsets = np.arange(devices, dtype=np.uint32) * np.uint32(screen.chunk)
-    bar = tqdm(
+    bar = bars.bar(
         total=stop - start,
         desc="seeds",
         unit=" seeds",
         unit_scale=True,
         smoothing=0.05,
-        disable=None if progress else True,
+        show=progress,
     )
 
     def begun(at: int) -> tuple[int, list[Any]]:

@@ -22,7 +22,6 @@ import functools
 import jax
 import numpy as np
 from jaxtyping import Array
-from tqdm import tqdm
 
 from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
@@ -31,7 +30,7 @@ from informed.attacks.stationary.config import StationaryConfig
 from informed.attacks.stationary.gradients import Gradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
 from informed.threat import Knowledge, Reconstruction
-from shadow import checks
+from shadow import bars, checks
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.release import Release
@@ -123,11 +122,11 @@ class StationaryAttack:
                     spread,
                 )
                 for i, theta in enumerate(
-                    tqdm(
+                    bars.bar(
                         release.weights.astype(np.float64),
                         desc="stationary",
                         unit=" targets",
-                        disable=None if self.progress else True,
+                        show=self.progress,
                     )
                 )
             ]

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from informed.attacks import bilevel, kkt
 from informed.attacks.bilevel import BilevelConfig, Lower
@@ -22,7 +21,7 @@ from informed.attacks.kkt import KktConfig, descent
 from informed.studies import kkt as uninformed
 from informed.studies.kkt import PointsConfig
 from informed.studies.landscape.starts import Sets, StartsConfig
-from shadow import checks, records
+from shadow import bars, checks, records
 from shadow.records import Record
 from shadow.training import max_margin as margin
 from shadow.training.max_margin import MarginConfig
@@ -193,7 +192,7 @@ def _in_batches(
     """All starts, batch by batch; what is on disk isn't done again."""
     parts: list[dict[str, np.ndarray]] = []
     first = 0
-    with tqdm(total=len(starts), desc=method, unit=" starts", disable=None) as bar:
+    with bars.bar(total=len(starts), desc=method, unit=" starts") as bar:
         while first < len(starts):
             batch = starts[first : first + config.at_once]
             file = workdir / "ends" / f"{method}_{first:04d}.npz"
