@@ -66,6 +66,7 @@ def artefact(
       shipped: (estimator, known rows) -> what is released of it.
     """
     trial, subject = blank(), models.subject
+    trial = dataclasses.replace(trial, planned=models.count)
     call, clock = subject.call(), limits.Clock(limit)
     known = np.asarray(call.inputs(subject.fixed.images))
     known = known.reshape(len(known), -1)

@@ -187,7 +187,9 @@ def _after(values: Values, best: Values) -> str:
         for attack in row["attacks"]:
             same = row["name"] == "stripped" and attack["name"] == best["name"]
             if same and attack["exact"]:
-                return f"; what was left then: {share(attack['exact'])} exact"
+                tried, planned = attack["finished"], attack["planned"]
+                some = f" of {tried} tried in its time" if tried < planned else ""
+                return f"; what was left then: {share(attack['exact'])} exact{some}"
     return ""
 
 
