@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import PRECISION, Finding, grain
+from informed.attacks.artefacts.findings import PRECISION, Finding, narrow, unit
 from informed.attacks.glm.closed_form import GlmReconstruction
 
 _DECIMALS = 6
@@ -139,7 +139,6 @@ def merge(
     Returns: the fields of an `Answer` that concern features.
     """
     lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-    scale = np.ones(features) if known is None else grain(known)
     sources = [""] * features
     contradictions: list[str] = []
     bad = np.zeros(features, bool)
@@ -162,7 +161,7 @@ def merge(
                 values[j], sources[j] = told, line.field
         if line.lower is None or line.upper is None:
             continue
-        apart = PRECISION * scale
+        apart = PRECISION * unit(line.lower, line.upper, known)
         for j in range(features):
             low, high = line.lower[j], line.upper[j]
             if low == -np.inf and high == np.inf:
@@ -188,16 +187,15 @@ def merge(
         ):
             sure |= line.finding.determined
     lower[bad], upper[bad] = -np.inf, np.inf
-    with np.errstate(invalid="ignore"):
-        narrow = (upper - lower) <= PRECISION * scale
-    determined = (narrow | sure | (values != None)) & ~bad  # noqa: E711 (elementwise)
+    close = narrow(lower, upper, known)
+    determined = (close | sure | (values != None)) & ~bad  # noqa: E711 (elementwise)
     with np.errstate(invalid="ignore"):
         middle = np.where(
             np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.nan
         )
     value: np.ndarray = np.where(determined, middle, guess)
     if known is not None:
-        value = np.where(narrow, _decimal(value, lower, upper, known), value)
+        value = np.where(close, _decimal(value, lower, upper, known), value)
     words = known is None or not np.isfinite(known).any(axis=0).all()
     if words or any(each is not None and not _number(each) for each in values):
         mixed = value.astype(object)

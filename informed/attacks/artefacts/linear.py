@@ -32,7 +32,8 @@ _MOST_LABELS = 4  # tried, with some dozen refits each
 _MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
 _MOST_STARTS = 3  # of searches
 _SMOOTH = 0.1  # second over first differences
-_APART = 0.02  # of what another row would change: no rounding does that
+_APART = 0.02  # of what another row would change: less refutes nothing
+_TIMES_ROUNDING = 100.0  # the same of the rounding that two orders of rows show
 _CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
 _FIELDS = ("coef_", "intercept_", "singular_")
 _TELLS = (
@@ -160,7 +161,7 @@ def read(leaf: Leaf) -> list[Finding]:
     left = [each for each in tried if each.certified is None]
     if left:
         return left[:1]
-    every = failure is None and len(cases) <= _MOST_LABELS
+    every = failure is None and len(cases) <= _MOST_LABELS and _closed_form(model)
     return [_refuted() if every else _estimated(cases[0][0].row)]
 
 
@@ -285,6 +286,8 @@ def _refined(
         np.isfinite(solution.targets)
     ):
         return _estimated(solution.row)
+    if np.asarray(leaf.estimator.coef_).dtype == np.float32:
+        return _estimated(solution.row, "it was trained in single precision")
     single = not problem.loss.classes
     several = np.ndim(np.asarray(leaf.labels)) > 1
     features = known.shape[1]
@@ -320,10 +323,13 @@ def _refined(
     redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
     off = refits.difference(leaf, _FIELDS, row, label)
     if off is not None and off > _APART:
-        # What the solver left of the gradient moves the closed form away from z; only
-        # where that is little does a difference say that no row fits.
+        # A solver that may have stopped early can't be refuted, nor one whose rounding
+        # is as large: columns that nearly depend on each other lose most digits.
         left = np.max(np.abs(solution.row - row) / scale[:features])
-        sure = left <= _APART and not _by_order(leaf)
+        sure = left <= _APART and _closed_form(leaf.estimator)
+        if sure:
+            noise = refits.rounding(leaf, _FIELDS, row, label, error=error[:features])
+            sure = off > _TIMES_ROUNDING * noise
         return _refuted() if sure else _estimated(solution.row)
     confirmed = redundant and off is not None and off <= refits.AGREES
     if not confirmed and (redundant or _by_order(leaf)):
@@ -335,6 +341,12 @@ def _refined(
         certified=confirmed or None,
         **around(row, error[:features]),
     )
+
+
+def _closed_form(model: Any) -> bool:
+    """Whether the coefficients were computed, not approached step by step."""
+    solver = getattr(model, "solver_", getattr(model, "solver", "lstsq"))
+    return type(model).__name__ in _COMPUTED and solver in _EXACT
 
 
 def _by_order(leaf: Leaf) -> bool:
@@ -610,6 +622,14 @@ _OBJECTIVES: dict[str, Callable[[Leaf], _Objective]] = {
     "SGDClassifier": _descent,
     "SGDRegressor": _descent,
 }
+_COMPUTED = (
+    "LinearRegression",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+)
+_EXACT = ("auto", "cholesky", "svd", "lstsq")
 _REFITTED = _OBJECTIVES.keys() - {
     "LogisticRegressionCV",  # folds, then a mean of paths
     "SGDClassifier",

@@ -22,11 +22,10 @@ from sklearn.utils import validation
 from informed.attacks.artefacts import registry, vocabularies, walk
 from informed.attacks.artefacts.answer import Answer, Line, merge
 from informed.attacks.artefacts.findings import (
-    PRECISION,
     Finding,
     Leaf,
     OtherRowsError,
-    grain,
+    narrow,
 )
 from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
@@ -329,8 +328,7 @@ def _whole(finding: Finding, known: np.ndarray) -> bool:
     """Whether a certified finding leaves no feature open."""
     if not finding.certified or finding.lower is None or finding.upper is None:
         return False
-    scale = grain(np.asarray(known, np.float64))
-    return bool(np.all(finding.upper - finding.lower <= PRECISION * scale))
+    return bool(np.all(narrow(finding.lower, finding.upper, known)))
 
 
 def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
