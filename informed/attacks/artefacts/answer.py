@@ -58,10 +58,12 @@ class Answer:
       certified: whether what is stored comes out again with the row put back, and
         would not with other known rows; False where nothing tells.
       refuted: fields that no row explains: the known rows are not all others, or they
-        are other ones.
+        are other ones. Then only what another field certifies is told.
       contradictions: features about which fields disagree, one sentence each.
       lines: every field that tells something.
       notes: what could not be read, and what else there is to say.
+      stored: arrays that hold known rows as they are, as some part got them.
+      unread: parts of which nothing could be read, with their class.
       closed_form: what `informed.attacks.glm` gives for a generalised linear model.
       candidates: where exactly two rows are possible (Theorem 8).
       seconds: what it took.
@@ -80,6 +82,8 @@ class Answer:
     contradictions: tuple[str, ...] = ()
     lines: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     closed_form: GlmReconstruction | None = None
     candidates: tuple[GlmReconstruction, ...] = ()
     seconds: float = 0.0

@@ -83,9 +83,7 @@ def read(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def _off(
-    leaf: Leaf, means: np.ndarray, known: np.ndarray
-) -> tuple[np.ndarray, float]:
+def _off(leaf: Leaf, means: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:
     """How far each class's mean is from its known rows', and what rounding explains.
 
     Returns: (classes,), in spreads, infinite where a class has no known row; the

@@ -129,6 +129,11 @@ class Removed:
     why: str
 
 
+def kept(field: str, why: str) -> Removed:
+    """A field that predictions need, named for what it tells."""
+    return Removed(field=field, action="kept: predictions need it", helps=None, why=why)
+
+
 def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
     """The scale of every column: standard deviation, or size where it is constant.
 
@@ -188,9 +193,7 @@ def narrow(
         return width <= PRECISION * unit(lower, upper, known)
 
 
-def unit(
-    lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None
-) -> np.ndarray:
+def unit(lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None) -> np.ndarray:
     """A column's grain, or for what is far out its distance from the middle."""
     if known is None:
         return np.ones(len(lower))

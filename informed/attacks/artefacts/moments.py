@@ -119,9 +119,7 @@ def _mean_reader(
             check_count(leaf, getattr(leaf.estimator, count, None), field=count)
         row, error = from_mean(leaf, stored, known, leaf.weights, leaf.target_weight)
         return [
-            _certified(
-                leaf, mean, row, error, second, needed, closed(leaf.estimator)
-            )
+            _certified(leaf, mean, row, error, second, needed, closed(leaf.estimator))
         ]
 
     return read
@@ -148,9 +146,7 @@ def _certified(
     evidence = [field for field in stored if field not in _MEANS]
     sure = None
     if evidence:
-        sure = refits.certificate(
-            leaf, stored, row, label, error=error, closed=closed
-        )
+        sure = refits.certificate(leaf, stored, row, label, error=error, closed=closed)
     if sure is False:
         return Finding(
             field=field,
@@ -285,13 +281,17 @@ def _second_moment(leaf: Leaf) -> list[Finding]:
         return []
     rest = np.abs(values[:-1]).max(initial=0.0)
     if rest > 1e-6 * size:
-        return [] if rest <= 100 * rounding or single_precision(known) else [
-            Finding(
-                field="covariance_",
-                tells="what the known rows leave of it is no single row's",
-                certified=False,
-            )
-        ]
+        return (
+            []
+            if rest <= 100 * rounding or single_precision(known)
+            else [
+                Finding(
+                    field="covariance_",
+                    tells="what the known rows leave of it is no single row's",
+                    certified=False,
+                )
+            ]
+        )
     row = np.sqrt(size) * vectors[:, -1]
     error = rounding / np.sqrt(size)
     return [
@@ -448,8 +448,6 @@ def strip_counts(estimator: Any) -> list[Removed]:
         )
     )
     return removed
-
-
 
 
 def _by_svd(pca: Any) -> bool:

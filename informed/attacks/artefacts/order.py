@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import EPS, Finding, Leaf, Removed, spread
+from informed.attacks.artefacts.findings import (
+    EPS,
+    Finding,
+    Leaf,
+    Removed,
+    kept,
+    spread,
+)
 from informed.attacks.artefacts.moments import check_count, from_mean
 
 _LOOSE = 1e-6  # of the size of a column
@@ -138,7 +145,9 @@ class Told:
     def finding(self, field: str, tells: str, *, needed: bool = True) -> Finding:
         """All of it; features whose x may be missing are left open."""
         for j, parts in enumerate(self.left):
-            if not parts and self.loose[j]:  # rounding, or x is missing: nothing is told
+            if (
+                not parts and self.loose[j]
+            ):  # rounding, or x is missing: nothing is told
                 self.left[j] = [(-np.inf, np.inf)]
         empty = [j for j, parts in enumerate(self.left) if not parts]
         if empty:
@@ -357,6 +366,24 @@ def strip(estimator: Any) -> list[Removed]:
     return removed
 
 
+def strip_quantiles(estimator: Any) -> list[Removed]:
+    """Nothing can go: transform looks between the stored values."""
+    field, why = _VALUES[type(estimator).__name__]
+    return [kept(field, why)]
+
+
+_VALUES = {
+    "QuantileTransformer": (
+        "quantiles_",
+        "values of training rows, or between two of them: all, if there are as many",
+    ),
+    "KBinsDiscretizer": ("bin_edges_", "the outer ones are the extreme values"),
+    "RobustScaler": ("center_, scale_", "values of training rows, or between two"),
+    "SimpleImputer": (
+        "statistics_",
+        "a mean gives the missing row, a median bounds it",
+    ),
+}
 READERS = {
     "MinMaxScaler": min_max_scaler,
     "MaxAbsScaler": max_abs_scaler,
@@ -365,4 +392,7 @@ READERS = {
     "KBinsDiscretizer": bins,
     "SimpleImputer": simple_imputer,
 }
-STRIPPERS = dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip)
+STRIPPERS = {
+    **dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip),
+    **dict.fromkeys(_VALUES, strip_quantiles),
+}

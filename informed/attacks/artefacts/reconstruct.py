@@ -19,13 +19,21 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import validation
 
-from informed.attacks.artefacts import registry, vocabularies, walk
+from informed.attacks.artefacts import (
+    contents,
+    registry,
+    stored,
+    vocabularies,
+    walk,
+)
 from informed.attacks.artefacts.answer import Answer, Line, merge
 from informed.attacks.artefacts.findings import (
+    PRECISION,
     Finding,
     Leaf,
     OtherRowsError,
     narrow,
+    spread,
 )
 from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
@@ -96,34 +104,44 @@ def reconstruct(
     )
     features = len(names)
     closed, candidates, reason = _closed_form(leaf, target_label)
-    lines, notes, failures = _read_all(walk.root(leaf, features), numeric)
+    read = _read_all(walk.root(leaf, features), numeric)
+    lines = tuple(read.lines)
+    refuted = tuple(line.field for line in lines if line.finding.certified is False)
+    confirmed = any(line.finding.certified for line in lines)
+    if read.others is not None and not confirmed:
+        raise read.others
+    held = ()
+    if numeric is not None:
+        held = tuple(each.path for each in contents.holdings(estimator, known))
     if not lines and not candidates and closed is None:
-        raise reason or _nothing_told(estimator, failures)
-    merged = merge(lines, numeric, features)
+        raise reason or _nothing_told(estimator, read.failures, held)
+    # What one leaf confirms stands, whatever another one makes of the known rows.
+    standing = lines
+    if refuted:
+        standing = tuple(line for line in lines if line.finding.certified)
+    merged = merge(standing, numeric, features)
     value = merged["value"]
     if closed is not None and not merged["determined"].any():
         merged["value"] = np.asarray(closed.x)
     elif value.dtype != object:
         merged["value"] = _with_estimates(value, lines, features)
-    refuted = tuple(line.field for line in lines if line.finding.certified is False)
-    confirmed = any(line.finding.certified for line in lines)
-    y, label_clash = _one_label(lines)
+    y, label_clash = _one_label(standing)
     contradictions = (*merged.pop("contradictions"), *label_clash)
     answer = {
         **merged,
         "names": names,
         "y": target_label if y is None else y,
-        "words": _words(lines),
-        "certified": confirmed and not refuted and not contradictions,
+        "words": _words(standing),
+        "certified": confirmed and not contradictions,
         "refuted": refuted,
         "contradictions": contradictions,
         "lines": lines,
         "closed_form": closed,
         "candidates": candidates,
+        "stored": held,
+        "unread": tuple(dict.fromkeys(read.unread)),
     }
-    if refuted:
-        answer["determined"] = np.zeros(features, bool)
-    notes = (*notes, *_judgement(answer, failures))
+    notes = (*dict.fromkeys(read.notes), *_judgement(answer))
     return Answer(**answer, notes=notes, seconds=time.monotonic() - started)
 
 
@@ -241,26 +259,44 @@ def _closed_form(
     return found, (), None
 
 
-def _read_all(
-    whole: Place, numeric: np.ndarray | None
-) -> tuple[tuple[Line, ...], tuple[str, ...], list[ReconstructionImpossibleError]]:
+@dataclasses.dataclass(kw_only=True, eq=False)
+class _Read:
+    """What reading came to.
+
+    Attributes:
+      lines: of every leaf.
+      notes: what could not be read, and what else there is to say.
+      failures: what was refused.
+      unread: parts that no reader told anything of, with their class.
+      others: a stored count that says that more or fewer rows are missing.
+    """
+
+    lines: list[Line] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    failures: list[ReconstructionImpossibleError] = dataclasses.field(
+        default_factory=list
+    )
+    unread: list[str] = dataclasses.field(default_factory=list)
+    others: OtherRowsError | None = None
+
+
+def _read_all(whole: Place, numeric: np.ndarray | None) -> _Read:
     """Every leaf's lines; what could not be read; what was refused."""
-    lines: list[Line] = []
-    notes: list[str] = []
-    failures: list[ReconstructionImpossibleError] = []
+    read = _Read()
     groups: dict[str, dict[int, list[Place]]] = {}
     for place in walk.leaves(whole):
         if not isinstance(place, Place):
-            notes.append(f"{place.path or 'it'}: {place.why}.")
+            read.notes.append(f"{place.path or 'it'}: {place.why}.")
+            read.unread.append(place.path or type(whole.leaf.estimator).__name__)
         elif place.group:
             groups.setdefault(place.group, {}).setdefault(place.hypothesis, []).append(
                 place
             )
         else:
-            lines += _read(_with_candidate(place, lines, numeric), notes, failures)
+            _read(_with_candidate(place, read.lines, numeric), read)
     for group, hypotheses in groups.items():
-        lines += _best(group, hypotheses, notes, failures)
-    return tuple(lines), tuple(dict.fromkeys(notes)), failures
+        _best(group, hypotheses, read, numeric)
+    return read
 
 
 def _with_candidate(
@@ -289,46 +325,87 @@ def _with_candidate(
 def _best(
     group: str,
     hypotheses: dict[int, list[Place]],
-    notes: list[str],
-    failures: list[ReconstructionImpossibleError],
-) -> list[Line]:
-    """The lines of the one hypothesis that nothing refutes; of several their hull."""
-    kept: list[tuple[list[Line], list[str]]] = []
-    sure: list[tuple[list[Line], list[str]]] = []
+    read: _Read,
+    numeric: np.ndarray | None,
+) -> None:
+    """The lines of the one hypothesis that nothing refutes; of several their hull.
+
+    A hypothesis is sure if every member that saw the row certifies one and the same
+    row. A row that is a known one is none: under a wrong hypothesis a known row that a
+    member saw is taken for the missing one.
+    """
+    kept: list[_Read] = []
+    sure: list[_Read] = []
+    repeated = False
     for places in hypotheses.values():
-        own_notes: list[str] = []
-        own_failures: list[ReconstructionImpossibleError] = []
-        lines: list[Line] = []
+        own = _Read()
         for place in places:
-            lines += _read(place, own_notes, own_failures)
-            if any(line.finding.certified is False for line in lines):
+            before = len(own.lines)
+            _read(place, own)
+            if any(line.finding.certified is False for line in own.lines[before:]):
                 break
         else:
-            kept.append((lines, own_notes))
-            known = _as_numbers(places[0].leaf).known
-            if any(_whole(line.finding, known) for line in lines):
-                sure.append(kept[-1])
-            failures += own_failures
+            if _any_known(own.lines, numeric):
+                repeated = True
+                continue
+            kept.append(own)
+            if _all_sure(own.lines, places, numeric):
+                sure.append(own)
+            read.failures += own.failures
     # Moments that fit to the last digit fit one row; that a path does says little.
-    kept = sure if len(sure) == 1 else kept
-    if len(kept) == 1:
-        notes += kept[0][1]
-        return kept[0][0]
+    one = sure if len(sure) == 1 else kept
+    if len(one) == 1 and (one is sure or not repeated):
+        read.notes += one[0].notes
+        read.unread += one[0].unread
+        certain = one[0] in sure
+        read.lines += one[0].lines if certain else map(_unsure, one[0].lines)
+        return
     told = "no" if not kept else f"{len(kept)}"
-    notes.append(
+    read.notes.append(
         f"{group}: {told} cases of the missing row's place and label fit what its parts"
         " store; tell position and target_label to narrow them."
     )
-    if len(kept) > 1:
-        return _common(kept)
-    return []
+    read.unread.append(group)
+    if len(kept) > 1 and not repeated:
+        read.lines += _common([(own.lines, own.notes) for own in kept])
 
 
-def _whole(finding: Finding, known: np.ndarray) -> bool:
-    """Whether a certified finding leaves no feature open."""
-    if not finding.certified or finding.lower is None or finding.upper is None:
+def _unsure(line: Line) -> Line:
+    """A line without its certificate."""
+    finding = dataclasses.replace(line.finding, certified=None)
+    return dataclasses.replace(line, finding=finding)
+
+
+def _all_sure(
+    lines: list[Line], places: list[Place], numeric: np.ndarray | None
+) -> bool:
+    """Whether every member certifies the whole row, and all of them the same one."""
+    paths = {place.leaf.path for place in places}
+    told = [line for line in lines if line.finding.certified and _point(line, numeric)]
+    if {line.path for line in told} != paths:
         return False
-    return bool(np.all(narrow(finding.lower, finding.upper, known)))
+    features = len(np.asarray(told[0].lower))
+    return not merge(tuple(told), numeric, features)["contradictions"]
+
+
+def _point(line: Line, numeric: np.ndarray | None) -> bool:
+    """Whether a line leaves no feature open."""
+    if line.lower is None or line.upper is None:
+        return False
+    return bool(np.all(narrow(line.lower, line.upper, numeric)))
+
+
+def _any_known(lines: list[Line], numeric: np.ndarray | None) -> bool:
+    """Whether a line's row is one of the known rows."""
+    if numeric is None:
+        return False
+    room = PRECISION * spread(numeric)
+    for line in lines:
+        if line.finding.certified is not False and _point(line, numeric):
+            inside = (numeric >= line.lower - room) & (numeric <= line.upper + room)
+            if inside.all(axis=1).any():
+                return True
+    return False
 
 
 def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
@@ -359,7 +436,7 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
                 determined=None,
                 words=None,
                 label=None,
-                certified=all(hull[2].finding.certified for hull in hulls) or None,
+                certified=None,
             ),
             lower=lower,
             upper=upper,
@@ -369,46 +446,75 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
     ]
 
 
-def _read(
-    place: Place,
-    notes: list[str],
-    failures: list[ReconstructionImpossibleError],
-) -> list[Line]:
+def _read(place: Place, read: _Read) -> None:
     """One leaf's lines, in the units of the whole."""
     leaf = place.leaf
     name = type(leaf.estimator).__name__
     reader = registry.reader_of(name)
     findings: list[Finding] = []
-    if reader is None:
-        notes.append(f"{leaf.path or name}: there is no reader for {name}.")
-    else:
+    refused = False
+    if reader is not None:
         try:
             findings = reader(_as_numbers(leaf))
         except OtherRowsError as error:
-            if not place.group:
-                raise
+            # It is raised at the end, unless another leaf confirms the row.
+            read.others = read.others or (None if place.group else error)
             findings = [Finding(field="counts", tells=str(error), certified=False)]
         except ReconstructionImpossibleError as error:
-            failures.append(error)
+            refused = True
+            read.failures.append(error)
             prefix = (
                 ""
                 if str(error).startswith(leaf.path or name)
                 else f"{leaf.path or name}: "
             )
-            notes.append(f"{prefix}{error}")
+            read.notes.append(f"{prefix}{error}")
         for finding in findings:
-            notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
+            read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
+    known = contents.numbers(leaf.known)
+    if known is not None and not any(_tells_all(each, known) for each in findings):
+        findings = [*findings, *stored.read(leaf)]
+    if reader is None and not findings:
+        read.notes.append(f"{leaf.path or name}: there is no reader for {name}.")
+    if refused or (reader is None and not findings):
+        read.unread.append(f"{leaf.path} ({name})" if leaf.path else name)
     if name not in ("LabelEncoder", "LabelBinarizer"):
         findings = [
             *findings,
             *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
         ]
+    if not place.repeats:
+        findings = [_unrepeated(each) for each in findings]
     if place.through:
-        notes.append(
+        read.notes.append(
             f"{leaf.path}: what it tells cannot be carried back through"
             f" {' and '.join(place.through)}."
         )
-    return [_line(place, finding) for finding in findings]
+    read.lines += [_line(place, finding) for finding in findings]
+
+
+def _tells_all(finding: Finding, known: np.ndarray) -> bool:
+    """Whether a finding refutes the known rows, or leaves no feature open."""
+    if finding.certified is False:
+        return True
+    if finding.lower is None or finding.upper is None:
+        return False
+    return bool(np.all(narrow(finding.lower, finding.upper, known)))
+
+
+def _unrepeated(finding: Finding) -> Finding:
+    """A finding from rows that the leaf may have got otherwise.
+
+    Only a certificate shows that it did get them so.
+    """
+    if finding.certified or finding.field == "classes_":
+        return finding
+    return Finding(
+        field=finding.field,
+        tells="nothing for certain: a step before it gives other numbers while it is"
+        " fitted than afterwards, so what this part was fitted to isn't known",
+        needed=finding.needed,
+    )
 
 
 def _flat(labels: np.ndarray | None) -> np.ndarray | None:
@@ -524,15 +630,22 @@ def _words(lines: Iterable[Line]) -> frozenset[str] | None:
     return frozenset().union(*told) if told else None
 
 
-def _judgement(
-    answer: dict[str, Any], failures: list[ReconstructionImpossibleError]
-) -> list[str]:
+def _judgement(answer: dict[str, Any]) -> list[str]:
     """What is to be said of the whole."""
     notes = []
     if answer["refuted"]:
+        fields = ", ".join(answer["refuted"])
+        if answer["certified"]:
+            told = [line.field for line in answer["lines"] if line.finding.certified]
+            notes.append(
+                f"{fields}: no row explains what is stored there together with these"
+                f" known rows; {', '.join(told)} confirm the row all the same. Was a"
+                " part fitted to other rows?"
+            )
+            return notes
         notes.append(
-            f"{', '.join(answer['refuted'])}: no row explains what is stored. The known"
-            " rows are not all the others; nothing is called determined."
+            f"{fields}: no row explains what is stored. The known rows are not all the"
+            " others; nothing is called determined."
         )
         return notes
     early = {
@@ -565,9 +678,18 @@ def _judgement(
 
 
 def _nothing_told(
-    estimator: Any, failures: list[ReconstructionImpossibleError]
+    estimator: Any,
+    failures: list[ReconstructionImpossibleError],
+    stored: tuple[str, ...],
 ) -> Exception:
     """Why there is no answer."""
+    if stored:
+        name = type(estimator).__name__
+        return ReconstructionImpossibleError(
+            f"{name} stores training rows as they are ({', '.join(stored)}), but which"
+            " of them isn't known can't be said: the known rows are not all the others,"
+            " or not all are stored."
+        )
     if failures:
         return failures[0]
     name = type(estimator).__name__

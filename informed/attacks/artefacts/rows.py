@@ -162,7 +162,9 @@ def unmatched(
     scale = spread(known)
     filled = [np.nan_to_num(each / scale, nan=1e30) for each in (rows, known)]
     tree = cKDTree(filled[1])
-    near = tree.query(filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1]))[1]
+    near = tree.query(
+        filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1])
+    )[1]
     # Equal known rows share a name, and are used up one by one.
     first = tree.query(filled[1])[1]  # at distance 0: of equal ones always the same
     left = np.bincount(first, minlength=len(known))
@@ -339,7 +341,7 @@ _STORES = {
 READERS = dict.fromkeys(_STORES, read)
 STRIPPERS = {
     "GaussianProcessRegressor": strip_process,
-    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR"), strip_support),
+    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip_support),
     **dict.fromkeys(
         (
             "KNeighborsClassifier",

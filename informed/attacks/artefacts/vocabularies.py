@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import Finding, Leaf, nothing
+from informed.attacks.artefacts.findings import (
+    Finding,
+    Leaf,
+    Removed,
+    kept,
+    nothing,
+)
 
 
 def encoder(leaf: Leaf) -> list[Finding]:
@@ -180,6 +186,20 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
     ]
 
 
+def strip(estimator: Any) -> list[Removed]:
+    """Nothing can go: what occurred in training is what transform looks up."""
+    field, why = _LEARNED[type(estimator).__name__]
+    return [kept(field, why)]
+
+
+_CATEGORIES = ("categories_", "values that occur in training rows, also what one has")
+_WORDS = ("vocabulary_, idf_", "words of training texts, and in how many they are")
+_LEARNED = {
+    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), _CATEGORIES),
+    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer"), _WORDS),
+    "TfidfTransformer": ("idf_", "in how many training texts each word is"),
+}
+STRIPPERS = dict.fromkeys(_LEARNED, strip)
 READERS = {
     "OneHotEncoder": encoder,
     "OrdinalEncoder": encoder,

@@ -39,9 +39,7 @@ def narrow(
     other = smallest_right if on_left else largest_left
     same = largest_left if on_left else smallest_right
     if not np.isfinite(other):
-        raise ContradictionError(
-            f"feature {feature}: a child without rows", feature
-        )
+        raise ContradictionError(f"feature {feature}: a child without rows", feature)
     if np.isfinite(same) and same / 2 + other / 2 == threshold:
         if on_left:
             bounds.at_most(feature, same)
