@@ -33,6 +33,8 @@ _MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
 _MOST_STARTS = 3  # of searches
 _SMOOTH = 0.1  # second over first differences
 _APART = 0.02  # of what another row would change: less refutes nothing
+_AMPLIFIED = 30.0  # of what another order of rows changes: one sample of its rounding
+_MAY_BE_CUT = 1e-6  # of the largest singular value: lstsq's own limits are smaller
 _TIMES_ROUNDING = 100.0  # the same of the rounding that two orders of rows show
 _CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
 _FIELDS = ("coef_", "intercept_", "singular_")
@@ -313,6 +315,16 @@ def _refined(
         return refits.refit(leaf, z[:features], y)
 
     z, error = refits.refine(invert, train, leaf.estimator, scale)
+    if not _in_order(leaf.estimator):
+        # Other roundings of the same refit: columns that nearly depend on each other
+        # amplify them.
+        again = refits.backwards(leaf)
+        y = label if not single else z[features:] if several else z[features]
+        other = invert(refits.refit(again, z[:features], y))
+        error = np.maximum(error, _AMPLIFIED * np.abs(other - invert(train(z))))
+        error = np.where(np.isfinite(error), error, np.inf)
+    if type(leaf.estimator).__name__ == "LinearRegression":
+        error = error + _cut_off(leaf, z[:features], solution)
     row = z[:features]
     if single:
         label = z[features:] if several else _output(leaf, float(z[features]))
@@ -343,6 +355,24 @@ def _refined(
     )
 
 
+def _cut_off(leaf: Leaf, row: np.ndarray, solution: _Solution) -> float:
+    """How far least squares may leave the gradient from zero: infinite if unknown.
+
+    Directions in which rows hardly differ are cut off; the gradient there is as large
+    as such a direction's singular value times the residuals.
+    """
+    rows = np.vstack([np.asarray(leaf.known, np.float64), row])
+    weights = np.append(leaf.sample_weights, leaf.target_weight)
+    rows = rows - np.average(rows, axis=0, weights=weights)
+    values = np.linalg.svd(rows * np.sqrt(weights)[:, None], compute_uv=False)
+    rank = getattr(leaf.estimator, "rank_", None)
+    if rank is None:
+        rank = int(np.sum(values > _MAY_BE_CUT * values[0]))
+    small = values[rank:]
+    # `rounding`: the residuals' sum over the target's own residual.
+    return float(small.max(initial=0.0)) * solution.rounding
+
+
 def _closed_form(model: Any) -> bool:
     """Whether the coefficients were computed, not approached step by step."""
     solver = getattr(model, "solver_", getattr(model, "solver", "lstsq"))
@@ -351,9 +381,13 @@ def _closed_form(model: Any) -> bool:
 
 def _by_order(leaf: Leaf) -> bool:
     """Whether the solver's answer depends on where the missing row stood, untold."""
-    stochastic = getattr(leaf.estimator, "solver", None) in ("sag", "saga")
-    shuffled = getattr(leaf.estimator, "dual", False) is not False
-    return leaf.position is None and (stochastic or shuffled)
+    return leaf.position is None and _in_order(leaf.estimator)
+
+
+def _in_order(model: Any) -> bool:
+    """Whether the solver goes through the rows one by one."""
+    stochastic = getattr(model, "solver", None) in ("sag", "saga")
+    return stochastic or getattr(model, "dual", False) is not False
 
 
 def _output(leaf: Leaf, y: float) -> float:

@@ -13,10 +13,12 @@ import numpy as np
 
 from informed.attacks.artefacts.findings import (
     EPS,
+    EPS32,
     Finding,
     Leaf,
     Removed,
     kept,
+    single_precision,
     spread,
 )
 from informed.attacks.artefacts.moments import check_count, from_mean
@@ -117,6 +119,7 @@ class Told:
     def __init__(self, leaf: Leaf) -> None:
         self.known = np.asarray(leaf.known, np.float64)
         self.scale = spread(self.known)
+        self.eps = EPS32 if single_precision(leaf.known) else EPS
         features = self.known.shape[1]
         self.left: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
         # The same with room for single precision, and for places of quantiles between
@@ -135,7 +138,9 @@ class Told:
     ) -> None:
         """Feature j takes this value of f; `alone`: f of the known values alone."""
         size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
-        slack = (16 + len(self.columns[j])) * EPS * size  # places of quantiles round
+        slack = (
+            (16 + len(self.columns[j])) * self.eps * size
+        )  # places of quantiles round
         self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
         loose = preimage(f, bends, stored, max(slack, _LOOSE * size))
         if alone is not None and abs(alone - stored) <= slack:  # x may be missing

@@ -159,7 +159,7 @@ def rounding(
     again = refit(leaf, row, label)
     moved = refit(leaf, _elsewhere(leaf, row), label)
     others = [
-        refit(_backwards(leaf), row, label),
+        refit(backwards(leaf), row, label),
         refit(leaf, row + error, label),
     ]
     if single_precision(leaf.known):
@@ -168,7 +168,7 @@ def rounding(
     return max((each for each in told if each is not None), default=np.inf)
 
 
-def _backwards(leaf: Leaf) -> Leaf:
+def backwards(leaf: Leaf) -> Leaf:
     """The known rows in the opposite order, the missing one at the end."""
     return dataclasses.replace(
         leaf,
