@@ -178,7 +178,8 @@ def leftovers(
         for name in list(vars(part)):
             if name == "feature_names_in_":
                 continue
-            told = _told(vars(part)[name], name, compared, part if plain else None)
+            own = part if plain else None
+            told = _told(vars(part)[name], name, compared, own, name in settings)
             already = f"{prefix}{name}" in named or (not path and name in named)
             if told is not None and not already:
                 empty = name in settings  # a setting stays, with nothing in it
@@ -186,11 +187,18 @@ def leftovers(
     return found
 
 
-def _told(value: Any, name: str, compared: Any, part: Any) -> str | None:
-    """What an attribute holds of the training set; other estimators in it apart."""
+def _told(
+    value: Any, name: str, compared: Any, part: Any, setting: bool
+) -> str | None:
+    """What an attribute holds of the training set; other estimators in it apart.
+
+    A setting is as long as somebody chose; it counts if rows or values are in it.
+    """
     reasons = []
     for path, array in contents.arrays(value, name, inside=False):
         held = compared.held(array, path)
+        if setting and (held is None or not (held.rows or held.values)):
+            continue
         if held is not None:
             reasons.append(held.why)
         elif part is not None and _unexplained(array, part):

@@ -161,3 +161,11 @@ def test_finding_3_named_examples(estimator, field, action, compared):
     assert told[field].why
     if action == "kept":
         assert told[field] in made.kept
+
+
+def test_settings_without_rows_in_them_stay():
+    x, y = data()
+    model = linear_model.RidgeCV(alphas=[0.1, 1.0, 10.0]).fit(x, y)
+    for known in (x, None):
+        made = sanitise(model, x, known=known)
+        assert made.estimator.alphas == [0.1, 1.0, 10.0]
