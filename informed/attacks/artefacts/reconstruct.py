@@ -22,6 +22,7 @@ from sklearn.utils import validation
 from informed.attacks.artefacts import (
     contents,
     registry,
+    rows,
     stored,
     vocabularies,
     walk,
@@ -472,7 +473,9 @@ def _read(place: Place, read: _Read) -> None:
         for finding in findings:
             read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     known = contents.numbers(leaf.known)
-    if known is not None and not any(_tells_all(each, known) for each in findings):
+    # A reader of stored rows has said what they tell, also where it is nothing.
+    looked = reader is rows.read or known is None
+    if not looked and not any(_tells_all(each, known) for each in findings):
         findings = [*findings, *stored.read(leaf)]
     if reader is None and not findings:
         read.notes.append(f"{leaf.path or name}: there is no reader for {name}.")

@@ -187,9 +187,7 @@ def leftovers(
     return found
 
 
-def _told(
-    value: Any, name: str, compared: Any, part: Any, setting: bool
-) -> str | None:
+def _told(value: Any, name: str, compared: Any, part: Any, setting: bool) -> str | None:
     """What an attribute holds of the training set; other estimators in it apart.
 
     A setting is as long as somebody chose; it counts if rows or values are in it.
