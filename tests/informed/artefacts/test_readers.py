@@ -128,8 +128,8 @@ def test_other_rows_are_not_confirmed(estimator, data):
 
 
 # Finding 34: of 6 rows of 10 features, how many must be bounded, and determined.
-# Extremes bound all, and three rows hold one each; a median that moved bounds its column on one
-# side; coefficients that aren't zero bound, or determine, every feature.
+# Extremes bound all, and three rows hold one each; a median that moved bounds its
+# column on one side; coefficients that are not zero bound, or determine, features.
 INTERVALS = [
     (preprocessing.MinMaxScaler(), 60, 3),
     (preprocessing.MaxAbsScaler(), 60, 0),
