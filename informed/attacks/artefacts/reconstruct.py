@@ -111,7 +111,7 @@ def reconstruct(
     confirmed = any(line.finding.certified for line in lines)
     if read.others is not None and not confirmed:
         raise read.others
-    held = ()
+    held: tuple[str, ...] = ()
     if numeric is not None:
         held = tuple(each.path for each in contents.holdings(estimator, known))
     if not lines and not candidates and closed is None:
@@ -403,7 +403,8 @@ def _any_known(lines: list[Line], numeric: np.ndarray | None) -> bool:
     room = PRECISION * spread(numeric)
     for line in lines:
         if line.finding.certified is not False and _point(line, numeric):
-            inside = (numeric >= line.lower - room) & (numeric <= line.upper + room)
+            low, high = np.asarray(line.lower), np.asarray(line.upper)
+            inside = (numeric >= low - room) & (numeric <= high + room)
             if inside.all(axis=1).any():
                 return True
     return False
@@ -474,9 +475,9 @@ def _read(place: Place, read: _Read) -> None:
             read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     known = contents.numbers(leaf.known)
     # A reader of stored rows has said what they tell, also where it is nothing.
-    looked = reader is rows.read or known is None
-    if not looked and not any(_tells_all(each, known) for each in findings):
-        findings = [*findings, *stored.read(leaf)]
+    if known is not None and reader is not rows.read:
+        told = any(_tells_all(each, known) for each in findings)
+        findings = findings if told else [*findings, *stored.read(leaf)]
     if reader is None and not findings:
         read.notes.append(f"{leaf.path or name}: there is no reader for {name}.")
     if refused or (reader is None and not findings):
