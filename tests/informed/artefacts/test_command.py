@@ -68,6 +68,9 @@ def test_page_and_json(folder, capsys):
     assert told["features"][0]["field"] == "standardscaler.mean_"
     assert told["after_sanitising"]["exact"]
     assert "standardscaler.var_" in told["removed"]
+    assert "standardscaler.mean_" in [each["field"] for each in told["kept"]]
+    assert all(each["why"] for each in told["kept"])
+    assert told["unread"] == told["stored"] == told["refuted"] == []
     text = (folder / "page.html").read_text()
     elements = Elements(text)
     assert not elements.open
@@ -76,7 +79,10 @@ def test_page_and_json(folder, capsys):
     assert "&lt;script&gt;" in text
     assert "standardscaler.mean_" in text
     cli.main(arguments)
-    assert "The missing row is known: all 13 features" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "The missing row is known: all 13 features" in out
+    assert re.search(r"kept: standardscaler\.mean_ +the missing row follows", out)
+    assert "Still in it, and why, below: standardscaler.mean_" in text
 
 
 @pytest.mark.parametrize(
