@@ -111,7 +111,7 @@ def artefact(
 
 def stripped(estimator: Any, known: np.ndarray) -> Any:
     """What is left if it is stripped, its scaler folded into a linear model."""
-    return sanitise(estimator, known, fold=True).estimator
+    return sanitise(estimator, known, known=known, fold=True).estimator
 
 
 def _read(subject: Subject, call: Call, estimator: Any, known: np.ndarray) -> _Row:

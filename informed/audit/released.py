@@ -128,25 +128,20 @@ def is_estimator(value: Any) -> bool:
 
 
 def keeps_records(result: Any, rows: np.ndarray) -> list[str]:
-    """Attributes of an estimator that hold training records word for word.
+    """Arrays of an estimator that hold training records as some part of it got them.
+
+    All attributes are walked, estimators in them, lists, dicts, trees of neighbours;
+    arrays with equal contents are named once.
 
     Args:
-      rows: (records, features), some of the training set.
+      rows: (records, features), some of the training set, as they were given to `fit`.
     """
     if not is_estimator(result):
         return []
-    known = {row.tobytes() for row in np.asarray(rows, np.float64)}
-    found = []
-    for estimator in _members(result):
-        for name, value in vars(estimator).items():
-            array = value if isinstance(value, np.ndarray) else None
-            if array is None or array.ndim != 2 or array.shape[1] != rows.shape[1]:
-                continue
-            if array.dtype.kind in "fiu":
-                stored = np.asarray(array, np.float64)
-                if any(row.tobytes() in known for row in stored):
-                    found.append(f"{type(estimator).__name__}.{name}")
-    return found
+    from informed.attacks.artefacts import contents  # it brings scikit-learn
+
+    name = type(result).__name__
+    return [f"{name}.{held.path}" for held in contents.holdings(result, rows)]
 
 
 def ships_more(result: Any) -> list[str]:

@@ -61,6 +61,10 @@ def execute(arguments: argparse.Namespace) -> None:
             "model": str(arguments.model),
             **summary(answer, names),
             "removed": [each.field for each in removed if each.action == "removed"],
+            "kept": [
+                {"field": each.field, "why": each.why}
+                for each in (() if stripped is None else stripped.kept)
+            ],
             "after_sanitising": None if after is None else summary(after, names),
         }
         print(json.dumps(told))
@@ -71,6 +75,8 @@ def execute(arguments: argparse.Namespace) -> None:
     for note in answer.notes:
         print(f"  note: {note}")
     print(f"After stripping: {failure if after is None else page.verdict(after)}")
+    for each in () if stripped is None else stripped.kept:
+        print(f"  kept: {each.field:<38}{each.why}")
     if arguments.out:
         print(f"{'page':<28}{arguments.out}")
 
@@ -80,7 +86,7 @@ def _again(
 ) -> tuple[Sanitised | None, Answer | None, str]:
     """The stripped copy and the attack on it, or why there is none."""
     try:
-        stripped = sanitise(estimator, rows)
+        stripped = sanitise(estimator, rows, known=rows)
     except Exception as error:  # of whatever estimator a file held
         first = (str(error) or type(error).__name__).splitlines()[0]
         return None, None, f"it could not be stripped: {first}"
@@ -130,6 +136,9 @@ def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
         "verdict": page.verdict(answer),
         "exact": answer.exact,
         "certified": answer.certified,
+        "refuted": list(answer.refuted),
+        "stored": list(answer.stored),
+        "unread": list(answer.unread),
         "label": _plain(answer.y),
         "features": [
             {

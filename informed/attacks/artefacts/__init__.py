@@ -1,6 +1,8 @@
 """What scikit-learn artefacts tell of the one training row that is not known.
 
-reconstruct   the walk over an estimator, and its answer
+reconstruct   an estimator, and its answer
+reading       the walk over all leaves
+contents      every array that an artefact holds
 sanitise      a copy without what predictions don't need
 registry      readers by class: `register` adds one
 files         skops files and tables

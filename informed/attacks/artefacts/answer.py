@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import PRECISION, Finding, grain
+from informed.attacks.artefacts.findings import PRECISION, Finding, narrow, unit
 from informed.attacks.glm.closed_form import GlmReconstruction
 
 _DECIMALS = 6
@@ -58,10 +58,12 @@ class Answer:
       certified: whether what is stored comes out again with the row put back, and
         would not with other known rows; False where nothing tells.
       refuted: fields that no row explains: the known rows are not all others, or they
-        are other ones.
+        are other ones. Then only what another field certifies is told.
       contradictions: features about which fields disagree, one sentence each.
       lines: every field that tells something.
       notes: what could not be read, and what else there is to say.
+      stored: arrays that hold known rows as they are, as some part got them.
+      unread: parts of which nothing could be read, with their class.
       closed_form: what `informed.attacks.glm` gives for a generalised linear model.
       candidates: where exactly two rows are possible (Theorem 8).
       seconds: what it took.
@@ -80,6 +82,8 @@ class Answer:
     contradictions: tuple[str, ...] = ()
     lines: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     closed_form: GlmReconstruction | None = None
     candidates: tuple[GlmReconstruction, ...] = ()
     seconds: float = 0.0
@@ -139,7 +143,6 @@ def merge(
     Returns: the fields of an `Answer` that concern features.
     """
     lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-    scale = np.ones(features) if known is None else grain(known)
     sources = [""] * features
     contradictions: list[str] = []
     bad = np.zeros(features, bool)
@@ -162,7 +165,7 @@ def merge(
                 values[j], sources[j] = told, line.field
         if line.lower is None or line.upper is None:
             continue
-        apart = PRECISION * scale
+        apart = PRECISION * unit(line.lower, line.upper, known)
         for j in range(features):
             low, high = line.lower[j], line.upper[j]
             if low == -np.inf and high == np.inf:
@@ -188,16 +191,15 @@ def merge(
         ):
             sure |= line.finding.determined
     lower[bad], upper[bad] = -np.inf, np.inf
-    with np.errstate(invalid="ignore"):
-        narrow = (upper - lower) <= PRECISION * scale
-    determined = (narrow | sure | (values != None)) & ~bad  # noqa: E711 (elementwise)
+    close = narrow(lower, upper, known)
+    determined = (close | sure | (values != None)) & ~bad  # noqa: E711 (elementwise)
     with np.errstate(invalid="ignore"):
         middle = np.where(
             np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.nan
         )
     value: np.ndarray = np.where(determined, middle, guess)
     if known is not None:
-        value = np.where(narrow, _decimal(value, lower, upper, known), value)
+        value = np.where(close, _decimal(value, lower, upper, known), value)
     words = known is None or not np.isfinite(known).any(axis=0).all()
     if words or any(each is not None and not _number(each) for each in values):
         mixed = value.astype(object)

@@ -14,11 +14,13 @@ import numpy as np
 
 from informed.attacks.artefacts.findings import (
     EPS,
+    EPS32,
     Finding,
     Leaf,
     Removed,
     around,
     nothing,
+    single_precision,
 )
 from informed.attacks.glm.closed_form import ReconstructionImpossibleError
 
@@ -56,14 +58,16 @@ def discrete(leaf: Leaf) -> list[Finding]:
         known = (known > model.binarize).astype(np.float64)
     shares = _classes(leaf) * leaf.sample_weights[:, None]
     own = shares.T @ known
-    slack = 4 * EPS * leaf.count * max(float(np.abs(own).max()), 1.0)
+    eps = EPS32 if single_precision(known) else EPS
+    slack = 4 * eps * leaf.count * max(float(np.abs(own).max()), 1.0)
     counts = getattr(model, "feature_count_", None)
     if counts is None:
         return [] if name == "ComplementNB" else _from_logarithms(leaf, own, shares)
     sizes = getattr(model, "class_count_", None)
     found = None
     if sizes is not None:  # exact also for a row of zeros
-        found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], 1e-9)
+        room = 1e-9 * max(1.0, float(np.max(sizes)))
+        found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], room)
     tells = "the counts of one class, less its known rows', are the missing row"
     if sizes is not None and found is None:
         return [Finding(field="class_count_", tells="fits no row", certified=False)]
@@ -179,7 +183,8 @@ def categorical(leaf: Leaf) -> list[Finding]:
             own[k] = np.bincount(known[:, j], shares[:, k], minlength=stored.shape[1])[
                 : stored.shape[1]
             ]
-        left = np.argwhere(np.abs(stored - own) > 1e-9)
+        room = 1e-9 * max(1.0, float(np.max(stored)))
+        left = np.argwhere(np.abs(stored - own) > room)
         if len(left) != 1:
             return [
                 Finding(field="category_count_", tells="fits no row", certified=False)
@@ -227,7 +232,8 @@ def dummy(leaf: Leaf) -> list[Finding]:
     total = leaf.sample_weights.sum() + leaf.target_weight
     left = np.asarray(model.class_prior_) * total - shares.sum(axis=0)
     k = int(np.argmax(left))
-    sure = bool(np.abs(np.delete(left, k)).max(initial=0.0) < 1e-6 * leaf.target_weight)
+    room = 1e-6 * leaf.target_weight + 8 * EPS * leaf.count * total
+    sure = bool(np.abs(np.delete(left, k)).max(initial=0.0) < room)
     return [
         Finding(
             field="class_prior_",

@@ -6,6 +6,7 @@ closed intervals; where both ends agree to rounding the feature is determined.
 """
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ class OtherRowsError(ReconstructionImpossibleError):
 
 PRECISION = 1e-6  # of a column's spread: narrower than this is determined
 EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
+# Grains from the middle of a column: a value farther out is no value of the column's
+# own kind, so that an interval counts by its distance, to the same six digits.
+_FAR = 10.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -124,6 +129,11 @@ class Removed:
     why: str
 
 
+def kept(field: str, why: str) -> Removed:
+    """A field that predictions need, named for what it tells."""
+    return Removed(field=field, action="kept: predictions need it", helps=None, why=why)
+
+
 def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
     """The scale of every column: standard deviation, or size where it is constant.
 
@@ -162,6 +172,54 @@ def grain(known: np.ndarray) -> Float[np.ndarray, " features"]:
         if (away > 0).any():
             scale[j] = min(scale[j], 1.4826 * float(np.median(away[away > 0])))
     return scale
+
+
+def narrow(
+    lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None
+) -> np.ndarray:
+    """Whether intervals are so narrow that their values are determined.
+
+    That is `PRECISION` of a column's grain, or of the distance from the column's middle
+    where the interval is far out: of a value 1e9 spreads away nine digits are more than
+    nobody knowing it could tell.
+
+    Args:
+      lower, upper: (features,).
+      known: (known, features), NaN: missing; None: rows are texts, and the unit is 1.
+    Returns: (features,) bool.
+    """
+    with np.errstate(invalid="ignore"):
+        width = upper - lower
+        return width <= PRECISION * unit(lower, upper, known)
+
+
+def unit(lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    """A column's grain, or for what is far out its distance from the middle."""
+    if known is None:
+        return np.ones(len(lower))
+    columns = np.asarray(known, np.float64)
+    scale = grain(columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without any number
+        middle = np.nan_to_num(np.nanmedian(columns, axis=0))
+    with np.errstate(invalid="ignore"):
+        away = np.minimum(np.abs(lower - middle), np.abs(upper - middle))
+        far = np.isfinite(upper - lower) & (away > _FAR * scale)
+    return np.where(far, away, scale)
+
+
+def single_precision(known: np.ndarray) -> bool:
+    """Whether all numbers are of single precision, and not simply whole or halves.
+
+    A table of these may have been trained on in single precision.
+    """
+    columns = np.asarray(known)
+    if columns.dtype.kind not in "f":
+        return False
+    columns = columns[np.isfinite(columns)].astype(np.float64)
+    with np.errstate(over="ignore"):
+        same = np.array_equal(columns, columns.astype(np.float32).astype(np.float64))
+    return same and not np.array_equal(columns * 1024, np.round(columns * 1024))
 
 
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:

@@ -82,7 +82,8 @@ def _robust(scaler: Any, bounds: Bounds, features: int) -> Bounds:
 def _power(transformer: Any, bounds: Bounds, features: int) -> Bounds:
     """Monotone, one feature at a time; ends that leave its range stay open."""
     ends = []
-    for end in bounds:
+    slack = _power_rounding(transformer, bounds)
+    for end in (bounds[0] - slack, bounds[1] + slack):
         finite = np.isfinite(end)
         with np.errstate(all="ignore"):
             back = transformer.inverse_transform(np.where(finite, end, 0.0)[None])[0]
@@ -90,6 +91,25 @@ def _power(transformer: Any, bounds: Bounds, features: int) -> Bounds:
     room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))  # powers lose some digits
     lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
     return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
+
+
+def _power_rounding(transformer: Any, bounds: Bounds) -> np.ndarray:
+    """What the rounding of powers changes of the output.
+
+    (x^lambda - 1) / lambda has an error of 1 / lambda roundings, however large it is:
+    where powers are tiny, numbers that differ become nearly one.
+    """
+    power = np.abs(np.asarray(transformer.lambdas_, np.float64))
+    error = np.where(power > EPS, 1 / np.maximum(power, EPS), 0.0)
+    scaler = getattr(transformer, "_scaler", None)
+    scale = np.ones(len(power)) if scaler is None else np.asarray(scaler.scale_)
+    mean = np.zeros(len(power)) if scaler is None else np.asarray(scaler.mean_)
+    largest = np.zeros(len(power))
+    for end in bounds:
+        finite = np.isfinite(end)
+        plain = np.abs(np.where(finite, end, 0.0) * scale + mean)
+        largest = np.maximum(largest, plain)
+    return 16 * EPS * (error + largest + np.abs(mean)) / scale
 
 
 def _imputer(imputer: Any, bounds: Bounds, features: int) -> Bounds | None:

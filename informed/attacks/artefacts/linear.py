@@ -32,7 +32,10 @@ _MOST_LABELS = 4  # tried, with some dozen refits each
 _MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
 _MOST_STARTS = 3  # of searches
 _SMOOTH = 0.1  # second over first differences
-_APART = 0.02  # of what another row would change: no rounding does that
+_APART = 0.02  # of what another row would change: less refutes nothing
+_AMPLIFIED = 30.0  # of what another order of rows changes: one sample of its rounding
+_MAY_BE_CUT = 1e-6  # of the largest singular value: lstsq's own limits are smaller
+_TIMES_ROUNDING = 100.0  # the same of the rounding that two orders of rows show
 _CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
 _FIELDS = ("coef_", "intercept_", "singular_")
 _TELLS = (
@@ -160,7 +163,7 @@ def read(leaf: Leaf) -> list[Finding]:
     left = [each for each in tried if each.certified is None]
     if left:
         return left[:1]
-    every = failure is None and len(cases) <= _MOST_LABELS
+    every = failure is None and len(cases) <= _MOST_LABELS and _closed_form(model)
     return [_refuted() if every else _estimated(cases[0][0].row)]
 
 
@@ -285,6 +288,8 @@ def _refined(
         np.isfinite(solution.targets)
     ):
         return _estimated(solution.row)
+    if np.asarray(leaf.estimator.coef_).dtype == np.float32:
+        return _estimated(solution.row, "it was trained in single precision")
     single = not problem.loss.classes
     several = np.ndim(np.asarray(leaf.labels)) > 1
     features = known.shape[1]
@@ -310,6 +315,16 @@ def _refined(
         return refits.refit(leaf, z[:features], y)
 
     z, error = refits.refine(invert, train, leaf.estimator, scale)
+    if not _in_order(leaf.estimator):
+        # Other roundings of the same refit: columns that nearly depend on each other
+        # amplify them.
+        again = refits.backwards(leaf)
+        y = label if not single else z[features:] if several else z[features]
+        other = invert(refits.refit(again, z[:features], y))
+        error = np.maximum(error, _AMPLIFIED * np.abs(other - invert(train(z))))
+        error = np.where(np.isfinite(error), error, np.inf)
+    if type(leaf.estimator).__name__ == "LinearRegression":
+        error = error + _cut_off(leaf, z[:features], solution)
     row = z[:features]
     if single:
         label = z[features:] if several else _output(leaf, float(z[features]))
@@ -320,10 +335,13 @@ def _refined(
     redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
     off = refits.difference(leaf, _FIELDS, row, label)
     if off is not None and off > _APART:
-        # What the solver left of the gradient moves the closed form away from z; only
-        # where that is little does a difference say that no row fits.
+        # A solver that may have stopped early can't be refuted, nor one whose rounding
+        # is as large: columns that nearly depend on each other lose most digits.
         left = np.max(np.abs(solution.row - row) / scale[:features])
-        sure = left <= _APART and not _by_order(leaf)
+        sure = left <= _APART and _closed_form(leaf.estimator)
+        if sure:
+            noise = refits.rounding(leaf, _FIELDS, row, label, error=error[:features])
+            sure = off > _TIMES_ROUNDING * noise
         return _refuted() if sure else _estimated(solution.row)
     confirmed = redundant and off is not None and off <= refits.AGREES
     if not confirmed and (redundant or _by_order(leaf)):
@@ -337,11 +355,39 @@ def _refined(
     )
 
 
+def _cut_off(leaf: Leaf, row: np.ndarray, solution: _Solution) -> float:
+    """How far least squares may leave the gradient from zero: infinite if unknown.
+
+    Directions in which rows hardly differ are cut off; the gradient there is as large
+    as such a direction's singular value times the residuals.
+    """
+    rows = np.vstack([np.asarray(leaf.known, np.float64), row])
+    weights = np.append(leaf.sample_weights, leaf.target_weight)
+    rows = rows - np.average(rows, axis=0, weights=weights)
+    values = np.linalg.svd(rows * np.sqrt(weights)[:, None], compute_uv=False)
+    rank = getattr(leaf.estimator, "rank_", None)
+    if rank is None:
+        rank = int(np.sum(values > _MAY_BE_CUT * values[0]))
+    small = values[rank:]
+    # `rounding`: the residuals' sum over the target's own residual.
+    return float(small.max(initial=0.0)) * solution.rounding
+
+
+def _closed_form(model: Any) -> bool:
+    """Whether the coefficients were computed, not approached step by step."""
+    solver = getattr(model, "solver_", getattr(model, "solver", "lstsq"))
+    return type(model).__name__ in _COMPUTED and solver in _EXACT
+
+
 def _by_order(leaf: Leaf) -> bool:
     """Whether the solver's answer depends on where the missing row stood, untold."""
-    stochastic = getattr(leaf.estimator, "solver", None) in ("sag", "saga")
-    shuffled = getattr(leaf.estimator, "dual", False) is not False
-    return leaf.position is None and (stochastic or shuffled)
+    return leaf.position is None and _in_order(leaf.estimator)
+
+
+def _in_order(model: Any) -> bool:
+    """Whether the solver goes through the rows one by one."""
+    stochastic = getattr(model, "solver", None) in ("sag", "saga")
+    return stochastic or getattr(model, "dual", False) is not False
 
 
 def _output(leaf: Leaf, y: float) -> float:
@@ -610,6 +656,14 @@ _OBJECTIVES: dict[str, Callable[[Leaf], _Objective]] = {
     "SGDClassifier": _descent,
     "SGDRegressor": _descent,
 }
+_COMPUTED = (
+    "LinearRegression",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+)
+_EXACT = ("auto", "cholesky", "svd", "lstsq")
 _REFITTED = _OBJECTIVES.keys() - {
     "LogisticRegressionCV",  # folds, then a mean of paths
     "SGDClassifier",

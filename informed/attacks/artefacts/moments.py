@@ -15,11 +15,13 @@ import numpy as np
 from informed.attacks.artefacts import refits
 from informed.attacks.artefacts.findings import (
     EPS,
+    EPS32,
     Finding,
     Leaf,
     OtherRowsError,
     Removed,
     around,
+    single_precision,
     spread,
 )
 
@@ -41,6 +43,7 @@ def from_mean(
       known: (known, features), the rows that went into the mean; NaN: left out.
       weights, target_weight: sample weights.
     Returns: (features,) row and (features,) error, which no order of summation exceeds.
+      A mean that is stored in single precision was computed in it.
     """
     known = np.asarray(known, np.float64)
     w = np.ones(len(known)) if weights is None else weights
@@ -50,7 +53,18 @@ def from_mean(
     row = (total * np.asarray(mean, np.float64) - _sums(shares)) / target_weight
     count = len(known) + 3
     size = np.abs(shares).sum(axis=0) + np.abs(row) * target_weight
-    return row, 2 * count * EPS * size / target_weight
+    eps = EPS32 if np.asarray(mean).dtype == np.float32 else EPS
+    return row, 2 * count * eps * size / target_weight
+
+
+def settled(leaf: Leaf, error: np.ndarray, sure: bool | None) -> np.ndarray:
+    """The error of a row from a mean, if training may have been in single precision.
+
+    It was in double precision where moments of double precision come out again.
+    """
+    if sure is True or not single_precision(leaf.known):
+        return error
+    return error * (EPS32 / EPS)
 
 
 def _sums(shares: np.ndarray) -> np.ndarray:
@@ -74,10 +88,27 @@ def check_count(leaf: Leaf, count: Any, *, field: str = "n_samples_seen_") -> No
         )
 
 
+def _always(model: Any) -> bool:
+    return True
+
+
+def _never(model: Any) -> bool:
+    return False
+
+
 def _mean_reader(
-    mean: str, *, count: str | None, second: tuple[str, ...], needed: bool = True
+    mean: str,
+    *,
+    count: str | None,
+    second: tuple[str, ...],
+    needed: bool = True,
+    closed: Callable[[Any], bool] = _always,
 ) -> Callable[[Leaf], list[Finding]]:
-    """A reader of a field that holds the mean of all rows."""
+    """A reader of a field that holds the mean of all rows.
+
+    `closed`: whether an estimator's second moments come from a closed form, and not
+    from a solver that stops early or draws numbers.
+    """
 
     def read(leaf: Leaf) -> list[Finding]:
         stored = getattr(leaf.estimator, mean, None)
@@ -87,7 +118,9 @@ def _mean_reader(
         if count is not None:
             check_count(leaf, getattr(leaf.estimator, count, None), field=count)
         row, error = from_mean(leaf, stored, known, leaf.weights, leaf.target_weight)
-        return [_certified(leaf, mean, row, error, second, needed)]
+        return [
+            _certified(leaf, mean, row, error, second, needed, closed(leaf.estimator))
+        ]
 
     return read
 
@@ -102,6 +135,7 @@ def _certified(
     error: np.ndarray,
     second: tuple[str, ...],
     needed: bool,
+    closed: bool,
 ) -> Finding:
     """A finding of a whole row, checked by the second moments."""
     label = None if leaf.labels is None else leaf.labels[0]  # moments don't look at it
@@ -110,7 +144,9 @@ def _certified(
         field for field in second if getattr(leaf.estimator, field, None) is not None
     ]
     evidence = [field for field in stored if field not in _MEANS]
-    sure = refits.certificate(leaf, stored, row, label) if evidence else None
+    sure = None
+    if evidence:
+        sure = refits.certificate(leaf, stored, row, label, error=error, closed=closed)
     if sure is False:
         return Finding(
             field=field,
@@ -119,7 +155,11 @@ def _certified(
             needed=needed,
         )
     return Finding(
-        field=field, tells=_ROW, certified=sure, needed=needed, **around(row, error)
+        field=field,
+        tells=_ROW,
+        certified=sure,
+        needed=needed,
+        **around(row, settled(leaf, error, sure)),
     )
 
 
@@ -138,8 +178,9 @@ def standard_scaler(leaf: Leaf) -> list[Finding]:
         row = _with_holes(leaf, row, known, counts)
     second = ("var_",) if getattr(scaler, "var_", None) is not None else ("scale_",)
     if not np.all(np.isfinite(row)) or leaf.weights is not None:
-        return [Finding(field="mean_", tells=_ROW, **around(row, error))]
-    return [_certified(leaf, "mean_", row, error, ("mean_", *second), True)]
+        wide = settled(leaf, error, None)
+        return [Finding(field="mean_", tells=_ROW, **around(row, wide))]
+    return [_certified(leaf, "mean_", row, error, ("mean_", *second), True, True)]
 
 
 def _with_holes(
@@ -175,18 +216,46 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     ]
     width = np.maximum(ends[2] - ends[1], ends[1] - ends[0])
     wide = 4 * np.abs(width) + 1e-9 * spread(known)
-    # Refits find another lambda in the last digits; the variance is told for this one.
-    there = np.isfinite(row)
-    total = leaf.count - holes.sum(axis=0) - ~there
-    squares = np.nansum((plain - scaler.mean_) ** 2, axis=0)
-    squares += np.where(there, (row - scaler.mean_) ** 2, 0.0)
-    variance = np.asarray(scaler.scale_) ** 2
-    off = np.abs(squares / total - variance)
-    fits = bool(np.all((off <= 1e-9 * leaf.count * variance) | (variance == 1.0)))
-    # Where x is missing, or may be, moments can only be refuted.
-    sure = fits if not fits or there.all() else None
-    bounds = around(ends[1], wide) if fits else {}
+    sure = _transformed_variance(leaf, plain, row, error)
+    bounds = {} if sure is False else around(ends[1], wide)
     return [Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)]
+
+
+def _transformed_variance(
+    leaf: Leaf, plain: np.ndarray, row: np.ndarray, error: np.ndarray
+) -> bool | None:
+    """Whether the stored variance is that of the transformed rows, the row with them.
+
+    A refit finds another lambda in the last digits, so the variance is taken for the
+    stored one. Some lambdas leave few digits: of numbers around 1000 with a spread of
+    1, transformed ones may agree in their first ten digits. What rounding changes is
+    bounded, and where it hides what a wrong row would change nothing is said.
+
+    Args:
+      plain: (known, features), transformed, not scaled; NaN: missing.
+      row: (features,), the missing row likewise; NaN: it is, or may be, missing there.
+      error: (features,), of it.
+    """
+    scaler = leaf.estimator._scaler
+    there = np.isfinite(row)
+    total = leaf.count - (~np.isfinite(plain)).sum(axis=0) - ~there
+    away = np.where(there, row - scaler.mean_, 0.0)
+    squares = np.nansum((plain - scaler.mean_) ** 2, axis=0) + away**2
+    variance = np.asarray(scaler.scale_) ** 2
+    size = np.maximum(np.nanmax(np.abs(plain), axis=0), np.abs(np.nan_to_num(row)))
+    eps = EPS32 if single_precision(leaf.known) else EPS
+    digits = 1e-9 + 8 * eps * size / np.asarray(scaler.scale_)
+    slack = leaf.count * digits * variance + 2 * np.abs(away) * error / total
+    off = np.abs(squares / total - variance)
+    # Constant columns are scaled by 1, whatever their variance.
+    told = variance != 1.0
+    clear = told & (off > 100 * slack) & (off > 0.02 * variance / total)
+    if np.any(clear):
+        return False
+    # Where x is missing, or may be, moments can only be refuted.
+    strict = slack <= 1e-3 * variance / total
+    fits = np.all((off <= slack) & strict | ~told)
+    return True if fits and there.all() else None
 
 
 def covariance(leaf: Leaf) -> list[Finding]:
@@ -207,16 +276,24 @@ def _second_moment(leaf: Leaf) -> list[Finding]:
     outer = leaf.count * leaf.estimator.covariance_ - known.T @ known
     values, vectors = np.linalg.eigh(outer)
     size = max(values[-1], 0.0)
-    if np.abs(values[:-1]).max(initial=0.0) > 1e-6 * size:
-        return [
-            Finding(
-                field="covariance_",
-                tells="what the known rows leave of it is no single row's",
-                certified=False,
-            )
-        ]
+    rounding = 100 * EPS * leaf.count * float(np.abs(known).max()) ** 2
+    if size <= 100 * rounding:  # of a row near zero nothing is left
+        return []
+    rest = np.abs(values[:-1]).max(initial=0.0)
+    if rest > 1e-6 * size:
+        return (
+            []
+            if rest <= 100 * rounding or single_precision(known)
+            else [
+                Finding(
+                    field="covariance_",
+                    tells="what the known rows leave of it is no single row's",
+                    certified=False,
+                )
+            ]
+        )
     row = np.sqrt(size) * vectors[:, -1]
-    error = 100 * EPS * leaf.count * np.abs(known).max() ** 2 / np.sqrt(size)
+    error = rounding / np.sqrt(size)
     return [
         Finding(
             field="covariance_",
@@ -319,63 +396,6 @@ def variance_threshold(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def kmeans(leaf: Leaf) -> list[Finding]:
-    """A centre is the mean of its cluster; the other clusters are the certificate."""
-    model = leaf.estimator
-    known = np.asarray(leaf.known, np.float64)
-    centres = np.asarray(model.cluster_centers_, np.float64)
-    groups = model.predict(known)
-    scale = spread(known)
-    counts = None
-    labels = getattr(model, "labels_", None)
-    if labels is not None:
-        check_count(leaf, len(labels), field="labels_")
-        counts = np.bincount(labels, minlength=len(centres))
-    w = leaf.sample_weights
-    wrong = []
-    for k in range(len(centres)):
-        inside = groups == k
-        own = w[inside]
-        mean = own @ known[inside] / own.sum() if inside.any() else centres[k] * np.nan
-        if not np.all(np.abs(mean - centres[k]) <= 1e-9 * scale):
-            wrong.append(k)
-    if len(wrong) != 1 or len(centres) < 2:
-        return [
-            Finding(
-                field="cluster_centers_",
-                tells="not one centre, but "
-                f"{len(wrong)} differ from the known rows' means: not converged, or"
-                " other rows",
-                certified=None if len(centres) < 2 else False,
-            )
-        ]
-    k = wrong[0]
-    inside = groups == k
-    if counts is not None and counts[k] != inside.sum() + 1:
-        return [Finding(field="labels_", tells="fits no row", certified=False)]
-    row, error = from_mean(
-        leaf, centres[k], known[inside], w[inside], leaf.target_weight
-    )
-    error = error + 20 * EPS * leaf.count * np.abs(known).max(axis=0)  # it centres X
-    if model.predict(row[None])[0] != k:
-        return [Finding(field="cluster_centers_", tells="fits no row", certified=False)]
-    sure = None
-    if getattr(model, "inertia_", None) is not None and leaf.weights is None:
-        own = ((known - centres[groups]) ** 2).sum() + ((row - centres[k]) ** 2).sum()
-        sure = bool(abs(own - model.inertia_) <= 1e-9 * model.inertia_)
-    if sure is False:
-        return [Finding(field="inertia_", tells="fits no row", certified=False)]
-    return [
-        Finding(
-            field="cluster_centers_",
-            tells="one centre is not the mean of its known rows: the rest is the"
-            " missing row's",
-            certified=sure,
-            **around(row, error),
-        )
-    ]
-
-
 def strip_counts(estimator: Any) -> list[Removed]:
     """Counts and second moments that transform doesn't use."""
     removed = []
@@ -384,7 +404,6 @@ def strip_counts(estimator: Any) -> list[Removed]:
         "PCA": ("n_samples_",),
         "IncrementalPCA": ("n_samples_seen_", "var_", "singular_values_"),
         "TruncatedSVD": ("singular_values_", "explained_variance_ratio_"),
-        "KMeans": ("labels_", "inertia_", "n_iter_"),
     }
     for field in unused[type(estimator).__name__]:
         if hasattr(estimator, field):
@@ -419,7 +438,7 @@ def strip_counts(estimator: Any) -> list[Removed]:
                 why="not used by predictions; with the singular values it gave the row",
             )
         )
-    kept = {"KMeans": "cluster_centers_", "TruncatedSVD": "components_"}
+    kept = {"TruncatedSVD": "components_"}
     removed.append(
         Removed(
             field=kept.get(type(estimator).__name__, "mean_"),
@@ -431,12 +450,21 @@ def strip_counts(estimator: Any) -> list[Removed]:
     return removed
 
 
+def _by_svd(pca: Any) -> bool:
+    """Whether all directions were computed; other solvers draw, and stop early."""
+    solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
+    return solver in ("full", "covariance_eigh")
+
+
 _LOCATION = ("location_", "covariance_")
 READERS = {
     "StandardScaler": standard_scaler,
     "PowerTransformer": power_transformer,
     "PCA": _mean_reader(
-        "mean_", count="n_samples_", second=("mean_", "explained_variance_")
+        "mean_",
+        count="n_samples_",
+        second=("mean_", "explained_variance_"),
+        closed=_by_svd,
     ),
     "IncrementalPCA": _mean_reader(
         "mean_", count="n_samples_seen_", second=("mean_", "var_")
@@ -446,12 +474,13 @@ READERS = {
     "SparsePCA": _mean_reader("mean_", count=None, second=()),
     "TruncatedSVD": truncated_svd,
     "VarianceThreshold": variance_threshold,
-    "KMeans": kmeans,
     **dict.fromkeys(
         ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance
     ),
-    "GraphicalLasso": _mean_reader("location_", count=None, second=_LOCATION),
+    "GraphicalLasso": _mean_reader(
+        "location_", count=None, second=_LOCATION, closed=_never
+    ),
 }
 STRIPPERS = dict.fromkeys(
-    ("StandardScaler", "PCA", "IncrementalPCA", "TruncatedSVD", "KMeans"), strip_counts
+    ("StandardScaler", "PCA", "IncrementalPCA", "TruncatedSVD"), strip_counts
 )

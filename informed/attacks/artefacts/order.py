@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import EPS, Finding, Leaf, Removed, spread
+from informed.attacks.artefacts.findings import (
+    EPS,
+    EPS32,
+    Finding,
+    Leaf,
+    Removed,
+    kept,
+    single_precision,
+    spread,
+)
 from informed.attacks.artefacts.moments import check_count, from_mean
 
+_LOOSE = 1e-6  # of the size of a column
 Interval = tuple[float, float]
 Statistic = Callable[[float], float]
 
@@ -109,20 +119,41 @@ class Told:
     def __init__(self, leaf: Leaf) -> None:
         self.known = np.asarray(leaf.known, np.float64)
         self.scale = spread(self.known)
+        self.eps = EPS32 if single_precision(leaf.known) else EPS
         features = self.known.shape[1]
         self.left: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
+        # The same with room for single precision, and for places of quantiles between
+        # values that are far apart: what leaves nothing here is refuted.
+        self.loose: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
         self.columns = [np.sort(column[np.isfinite(column)]) for column in self.known.T]
         self.holes = ~np.isfinite(self.known).all(axis=0)
 
-    def add(self, j: int, f: Statistic, bends: Sequence[float], stored: float) -> None:
-        """Feature j takes this value of f."""
+    def add(
+        self,
+        j: int,
+        f: Statistic,
+        bends: Sequence[float],
+        stored: float,
+        alone: float | None = None,
+    ) -> None:
+        """Feature j takes this value of f; `alone`: f of the known values alone."""
         size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
-        slack = (16 + len(self.columns[j])) * EPS * size  # places of quantiles round
-        found = preimage(f, bends, stored, slack)
-        self.left[j] = both(self.left[j], found)
+        slack = (
+            (16 + len(self.columns[j])) * self.eps * size
+        )  # places of quantiles round
+        self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
+        loose = preimage(f, bends, stored, max(slack, _LOOSE * size))
+        if alone is not None and abs(alone - stored) <= slack:  # x may be missing
+            loose = [(-np.inf, np.inf)]
+        self.loose[j] = both(self.loose[j], loose)
 
     def finding(self, field: str, tells: str, *, needed: bool = True) -> Finding:
         """All of it; features whose x may be missing are left open."""
+        for j, parts in enumerate(self.left):
+            if (
+                not parts and self.loose[j]
+            ):  # rounding, or x is missing: nothing is told
+                self.left[j] = [(-np.inf, np.inf)]
         empty = [j for j, parts in enumerate(self.left) if not parts]
         if empty:
             return Finding(
@@ -174,6 +205,10 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
             told.left[j] = both(
                 parts, preimage(*_largest(column), high[j], loose * size)
             )
+            wide = preimage(*_smallest(column), low[j], _LOOSE * size)
+            told.loose[j] = both(
+                wide, preimage(*_largest(column), high[j], _LOOSE * size)
+            )
             if column[0] == column[-1]:  # scale_ may be that of a constant
                 told.left[j] = [(-np.inf, np.inf)]
         return [told.finding("scale_, min_", _EXTREMES)]
@@ -204,7 +239,8 @@ def robust_scaler(leaf: Leaf) -> list[Finding]:
     scaler, told = leaf.estimator, Told(leaf)
     for j, column in enumerate(told.columns):
         if scaler.center_ is not None:
-            told.add(j, *percentile(column, 0.5), float(scaler.center_[j]))
+            alone = float(np.median(column))
+            told.add(j, *percentile(column, 0.5), float(scaler.center_[j]), alone)
         if scaler.scale_ is None or scaler.unit_variance:
             continue
         low, high = (percentile(column, q / 100) for q in scaler.quantile_range)
@@ -214,7 +250,9 @@ def robust_scaler(leaf: Leaf) -> list[Finding]:
 
         stored = float(scaler.scale_[j])
         if stored != 1.0:  # 1 stands for a constant column as well
-            told.add(j, width, [*low[1], *high[1]], stored)
+            ends = np.quantile(column, np.asarray(scaler.quantile_range) / 100)
+            alone = float(ends[1] - ends[0])
+            told.add(j, width, [*low[1], *high[1]], stored, alone)
     return [
         told.finding("center_, scale_", "an interval, and the value next to the median")
     ]
@@ -229,7 +267,8 @@ def quantile_transformer(leaf: Leaf) -> list[Finding]:
         stored = transformer.quantiles_[:, j]
         for i in _near(column, transformer.references_, stored):
             q = float(transformer.references_[i])
-            told.add(j, *percentile(column, q), float(stored[i]))
+            alone = float(np.quantile(column, q))
+            told.add(j, *percentile(column, q), float(stored[i]), alone)
     return [
         told.finding(
             "quantiles_", "every quantile that lies next to x bounds it or gives it"
@@ -332,6 +371,24 @@ def strip(estimator: Any) -> list[Removed]:
     return removed
 
 
+def strip_quantiles(estimator: Any) -> list[Removed]:
+    """Nothing can go: transform looks between the stored values."""
+    field, why = _VALUES[type(estimator).__name__]
+    return [kept(field, why)]
+
+
+_VALUES = {
+    "QuantileTransformer": (
+        "quantiles_",
+        "values of training rows, or between two of them: all, if there are as many",
+    ),
+    "KBinsDiscretizer": ("bin_edges_", "the outer ones are the extreme values"),
+    "RobustScaler": ("center_, scale_", "values of training rows, or between two"),
+    "SimpleImputer": (
+        "statistics_",
+        "a mean gives the missing row, a median bounds it",
+    ),
+}
 READERS = {
     "MinMaxScaler": min_max_scaler,
     "MaxAbsScaler": max_abs_scaler,
@@ -340,4 +397,7 @@ READERS = {
     "KBinsDiscretizer": bins,
     "SimpleImputer": simple_imputer,
 }
-STRIPPERS = dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip)
+STRIPPERS = {
+    **dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip),
+    **dict.fromkeys(_VALUES, strip_quantiles),
+}

@@ -14,14 +14,16 @@ from informed.attacks.artefacts.findings import Removed
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --bad: #b3261e;
-  --good: #1b6e3c; }
-@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --good: #7bd89f; } }
+  --good: #1b6e3c; --open: #a06a00; }
+@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --good: #7bd89f;
+  --open: #ffcf66; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .verdict { padding: .8rem 1rem; border-left: .4rem solid var(--bad);
   background: var(--soft); }
 .verdict.mild { border-color: var(--good); }
+.verdict.unclear { border-color: var(--open); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem;
@@ -48,7 +50,7 @@ def page(
       after_error: why the attack on the copy gives nothing.
     Returns: a whole HTML document.
     """
-    mood = "verdict" if _bad(answer) else "verdict mild"
+    mood = f"verdict {_mood(answer)}".strip()
     parts = [
         f"<h1>{_text(title)}: what it tells of one training row</h1>",
         f'<p class="{mood}">{_text(verdict(answer))}</p>',
@@ -71,6 +73,7 @@ def page(
         parts += [
             "<h2>After stripping</h2>",
             f"<p>{_text(told)}</p>",
+            _still_there(removed),
             _table(
                 ("field", "done", "helps?", "why"),
                 [
@@ -90,12 +93,20 @@ def page(
     )
 
 
+def _still_there(removed: Sequence[Removed]) -> str:
+    """Fields that had to stay, by name."""
+    kept = [each.field for each in removed if each.action.startswith("kept")]
+    if not kept:
+        return "<p>Nothing that tells of training rows had to stay.</p>"
+    return f"<p>Still in it, and why, below: {_text(', '.join(kept))}.</p>"
+
+
 def verdict(answer: Answer) -> str:
-    """One or two sentences on what is told."""
-    if answer.refuted:
+    """A few sentences on what is told, and on what wasn't read."""
+    if answer.refuted and not answer.certified:
         return (
             "No row explains what is stored: the known rows are not all the others."
-            " Nothing is determined."
+            " Nothing is determined, and nothing follows from that."
         )
     count, total = int(answer.determined.sum()), len(answer.determined)
     bounded = int(np.isfinite(answer.upper - answer.lower).sum()) - count
@@ -106,18 +117,45 @@ def verdict(answer: Answer) -> str:
     elif count:
         first = f"{count} of {total} features of the missing row are determined."
     else:
-        first = "No feature of the missing row is determined."
+        first = _none_determined(answer)
     if bounded > 0 and not answer.exact:
         first += f" {bounded} more lie in an interval."
     if answer.y is not None:
         first += f" Its label is {answer.y}."
-    if answer.certified:
+    if count and not answer.exact:
+        first += _unread(answer)
+    if answer.refuted:
+        first += f" No row explains {', '.join(answer.refuted)}, though."
+    if answer.certified and (count or answer.words):
         return f"{first} The artefact itself confirms it."
     if count or answer.words:
         return (
             f"{first} Nothing in the artefact confirms that the known rows are right."
         )
     return first
+
+
+def _none_determined(answer: Answer) -> str:
+    """What to say where no feature is: never that a stored row is safe."""
+    if answer.stored:
+        return (
+            f"Training rows lie in it as they are ({', '.join(answer.stored)}): whoever"
+            " has it has these rows. Which of them is the missing one was not found."
+            + _unread(answer)
+        )
+    if answer.unread:
+        return (
+            "No feature of the missing row is determined by what was read."
+            + _unread(answer)
+        )
+    return "No feature of the missing row is determined."
+
+
+def _unread(answer: Answer) -> str:
+    """The parts that no reader told anything of."""
+    if not answer.unread:
+        return ""
+    return f" Not read: {', '.join(answer.unread)}; nothing is known of these."
 
 
 def how_exact(line: Line) -> str:
@@ -174,8 +212,15 @@ def _row_table(answer: Answer) -> str:
     return _table(("feature", "value", "interval", "", "field"), rows, numbers=(1, 2))
 
 
-def _bad(answer: Answer) -> bool:
-    return bool(answer.determined.any() or answer.words) and not answer.refuted
+def _mood(answer: Answer) -> str:
+    """The verdict's colour: green only where nothing at all was found or left out."""
+    if answer.determined.any() or answer.words or answer.stored:
+        return ""
+    bounded = np.isfinite(answer.lower) | np.isfinite(answer.upper)
+    doubtful = answer.refuted or answer.unread or answer.contradictions
+    if doubtful or bounded.any() or answer.y is not None:
+        return "unclear"
+    return "mild"
 
 
 def _some(value: Any) -> bool:

@@ -10,7 +10,6 @@ right ones, the artefact tells where it stores more than is unknown: `certified`
 """
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -19,16 +18,11 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import validation
 
-from informed.attacks.artefacts import registry, vocabularies, walk
+from informed.attacks.artefacts import contents, reading, registry, walk
 from informed.attacks.artefacts.answer import Answer, Line, merge
 from informed.attacks.artefacts.findings import (
-    PRECISION,
-    Finding,
     Leaf,
-    OtherRowsError,
-    grain,
 )
-from informed.attacks.artefacts.walk import Place
 from informed.attacks.glm import estimators
 from informed.attacks.glm.closed_form import (
     GlmReconstruction,
@@ -97,34 +91,44 @@ def reconstruct(
     )
     features = len(names)
     closed, candidates, reason = _closed_form(leaf, target_label)
-    lines, notes, failures = _read_all(walk.root(leaf, features), numeric)
+    read = reading.everything(walk.root(leaf, features), numeric)
+    lines = tuple(read.lines)
+    refuted = tuple(line.field for line in lines if line.finding.certified is False)
+    confirmed = any(line.finding.certified for line in lines)
+    if read.others is not None and not confirmed:
+        raise read.others
+    held: tuple[str, ...] = ()
+    if numeric is not None:
+        held = tuple(each.path for each in contents.holdings(estimator, known))
     if not lines and not candidates and closed is None:
-        raise reason or _nothing_told(estimator, failures)
-    merged = merge(lines, numeric, features)
+        raise reason or _nothing_told(estimator, read.failures, held)
+    # What one leaf confirms stands, whatever another one makes of the known rows.
+    standing = lines
+    if refuted:
+        standing = tuple(line for line in lines if line.finding.certified)
+    merged = merge(standing, numeric, features)
     value = merged["value"]
     if closed is not None and not merged["determined"].any():
         merged["value"] = np.asarray(closed.x)
     elif value.dtype != object:
         merged["value"] = _with_estimates(value, lines, features)
-    refuted = tuple(line.field for line in lines if line.finding.certified is False)
-    confirmed = any(line.finding.certified for line in lines)
-    y, label_clash = _one_label(lines)
+    y, label_clash = _one_label(standing)
     contradictions = (*merged.pop("contradictions"), *label_clash)
     answer = {
         **merged,
         "names": names,
         "y": target_label if y is None else y,
-        "words": _words(lines),
-        "certified": confirmed and not refuted and not contradictions,
+        "words": _words(standing),
+        "certified": confirmed and not contradictions,
         "refuted": refuted,
         "contradictions": contradictions,
         "lines": lines,
         "closed_form": closed,
         "candidates": candidates,
+        "stored": held,
+        "unread": tuple(dict.fromkeys(read.unread)),
     }
-    if refuted:
-        answer["determined"] = np.zeros(features, bool)
-    notes = (*notes, *_judgement(answer, failures))
+    notes = (*dict.fromkeys(read.notes), *_judgement(answer))
     return Answer(**answer, notes=notes, seconds=time.monotonic() - started)
 
 
@@ -242,247 +246,6 @@ def _closed_form(
     return found, (), None
 
 
-def _read_all(
-    whole: Place, numeric: np.ndarray | None
-) -> tuple[tuple[Line, ...], tuple[str, ...], list[ReconstructionImpossibleError]]:
-    """Every leaf's lines; what could not be read; what was refused."""
-    lines: list[Line] = []
-    notes: list[str] = []
-    failures: list[ReconstructionImpossibleError] = []
-    groups: dict[str, dict[int, list[Place]]] = {}
-    for place in walk.leaves(whole):
-        if not isinstance(place, Place):
-            notes.append(f"{place.path or 'it'}: {place.why}.")
-        elif place.group:
-            groups.setdefault(place.group, {}).setdefault(place.hypothesis, []).append(
-                place
-            )
-        else:
-            lines += _read(_with_candidate(place, lines, numeric), notes, failures)
-    for group, hypotheses in groups.items():
-        lines += _best(group, hypotheses, notes, failures)
-    return tuple(lines), tuple(dict.fromkeys(notes)), failures
-
-
-def _with_candidate(
-    place: Place, lines: list[Line], numeric: np.ndarray | None
-) -> Place:
-    """With the row that steps before the model have determined, if they have."""
-    early = tuple(line for line in lines if line.before_model)
-    if not early or place.before_model or not place.features:
-        return place
-    told = merge(early, numeric, place.features)
-    row, lower, upper = told["value"], told["lower"], told["upper"]
-    if told["contradictions"] or not np.all(told["determined"]):
-        return place
-    numbers = all(isinstance(each, (int, float, np.number)) for each in row)
-    if numbers and np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
-        return place
-    try:
-        made = np.asarray(place.forward(row[None]), np.float64)[0]
-    except (ValueError, TypeError, KeyError):  # what a step takes isn't all told
-        return place
-    return dataclasses.replace(
-        place, leaf=dataclasses.replace(place.leaf, candidate=made)
-    )
-
-
-def _best(
-    group: str,
-    hypotheses: dict[int, list[Place]],
-    notes: list[str],
-    failures: list[ReconstructionImpossibleError],
-) -> list[Line]:
-    """The lines of the one hypothesis that nothing refutes; of several their hull."""
-    kept: list[tuple[list[Line], list[str]]] = []
-    sure: list[tuple[list[Line], list[str]]] = []
-    for places in hypotheses.values():
-        own_notes: list[str] = []
-        own_failures: list[ReconstructionImpossibleError] = []
-        lines: list[Line] = []
-        for place in places:
-            lines += _read(place, own_notes, own_failures)
-            if any(line.finding.certified is False for line in lines):
-                break
-        else:
-            kept.append((lines, own_notes))
-            known = _as_numbers(places[0].leaf).known
-            if any(_whole(line.finding, known) for line in lines):
-                sure.append(kept[-1])
-            failures += own_failures
-    # Moments that fit to the last digit fit one row; that a path does says little.
-    kept = sure if len(sure) == 1 else kept
-    if len(kept) == 1:
-        notes += kept[0][1]
-        return kept[0][0]
-    told = "no" if not kept else f"{len(kept)}"
-    notes.append(
-        f"{group}: {told} cases of the missing row's place and label fit what its parts"
-        " store; tell position and target_label to narrow them."
-    )
-    if len(kept) > 1:
-        return _common(kept)
-    return []
-
-
-def _whole(finding: Finding, known: np.ndarray) -> bool:
-    """Whether a certified finding leaves no feature open."""
-    if not finding.certified or finding.lower is None or finding.upper is None:
-        return False
-    scale = grain(np.asarray(known, np.float64))
-    return bool(np.all(finding.upper - finding.lower <= PRECISION * scale))
-
-
-def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
-    """What all remaining cases agree on: their hull, line by line is too much."""
-    hulls = []
-    for lines, _ in kept:
-        told = [line for line in lines if line.lower is not None]
-        if not told:
-            return []
-        lower = np.max([np.asarray(line.lower) for line in told], axis=0)
-        upper = np.min([np.asarray(line.upper) for line in told], axis=0)
-        hulls.append((lower, upper, told[0]))
-    first = hulls[0][2]
-    lower = np.min([hull[0] for hull in hulls], axis=0)
-    upper = np.max([hull[1] for hull in hulls], axis=0)
-    labels = {str(hull[2].label) for hull in hulls}
-    return [
-        Line(
-            path=first.path,
-            estimator=first.estimator,
-            # Of the cases only the hull is certain.
-            finding=dataclasses.replace(
-                first.finding,
-                lower=lower,
-                upper=upper,
-                estimate=None,
-                values=None,
-                determined=None,
-                words=None,
-                label=None,
-                certified=all(hull[2].finding.certified for hull in hulls) or None,
-            ),
-            lower=lower,
-            upper=upper,
-            label=first.label if len(labels) == 1 else None,
-            before_model=first.before_model,
-        )
-    ]
-
-
-def _read(
-    place: Place,
-    notes: list[str],
-    failures: list[ReconstructionImpossibleError],
-) -> list[Line]:
-    """One leaf's lines, in the units of the whole."""
-    leaf = place.leaf
-    name = type(leaf.estimator).__name__
-    reader = registry.reader_of(name)
-    findings: list[Finding] = []
-    if reader is None:
-        notes.append(f"{leaf.path or name}: there is no reader for {name}.")
-    else:
-        try:
-            findings = reader(_as_numbers(leaf))
-        except OtherRowsError as error:
-            if not place.group:
-                raise
-            findings = [Finding(field="counts", tells=str(error), certified=False)]
-        except ReconstructionImpossibleError as error:
-            failures.append(error)
-            prefix = (
-                ""
-                if str(error).startswith(leaf.path or name)
-                else f"{leaf.path or name}: "
-            )
-            notes.append(f"{prefix}{error}")
-        for finding in findings:
-            notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
-    if name not in ("LabelEncoder", "LabelBinarizer"):
-        findings = [
-            *findings,
-            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
-        ]
-    if place.through:
-        notes.append(
-            f"{leaf.path}: what it tells cannot be carried back through"
-            f" {' and '.join(place.through)}."
-        )
-    return [_line(place, finding) for finding in findings]
-
-
-def _flat(labels: np.ndarray | None) -> np.ndarray | None:
-    return labels if labels is not None and labels.ndim == 1 else None
-
-
-def _as_numbers(leaf: Leaf) -> Leaf:
-    """Rows as float64 where they are numbers, else as objects."""
-    if isinstance(leaf.known, list):
-        return leaf
-    rows = walk.dense(leaf.known)
-    try:
-        known = np.asarray(rows, np.float64)
-    except (ValueError, TypeError):
-        known = np.asarray(rows, object)
-    return dataclasses.replace(leaf, known=known)
-
-
-def _line(place: Place, finding: Finding) -> Line:
-    """A finding carried back."""
-    lower, upper = finding.lower, finding.upper
-    if lower is not None and upper is not None:
-        lower, upper = _back(place, lower, upper)
-    guess = finding.estimate
-    if guess is not None:
-        # A point whose ends come back apart wasn't carried.
-        low, high = _back(place, guess, guess)
-        guess = None if low is None or high is None else _middle(low, high)
-    columns, values = place.columns, finding.values
-    sure = finding.determined
-    if columns is None:
-        values = sure = None
-    elif values is not None or sure is not None:
-        total = place.features
-        values = None if values is None else _spread_out(values, columns, total, None)
-        sure = None if sure is None else _spread_out(sure, columns, total, False)
-    return Line(
-        path=place.leaf.path,
-        estimator=type(place.leaf.estimator).__name__,
-        finding=dataclasses.replace(
-            finding, values=values, determined=sure, estimate=guess
-        ),
-        lower=lower,
-        upper=upper,
-        label=None if finding.label is None else place.label_back(finding.label),
-        before_model=place.before_model,
-    )
-
-
-def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Between two bounds; NaN where one is open."""
-    finite = np.isfinite(lower) & np.isfinite(upper)
-    return np.where(finite, (np.where(finite, lower, 0) + upper) / 2, np.nan)
-
-
-def _back(
-    place: Place, lower: np.ndarray, upper: np.ndarray
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Bounds in the units of the whole; None: nothing comes back."""
-    found = None if place.through else place.back((lower, upper))
-    return (None, None) if found is None else found
-
-
-def _spread_out(
-    values: np.ndarray, columns: np.ndarray, total: int, empty: Any
-) -> np.ndarray:
-    """A leaf's features at the whole's columns."""
-    out = np.full(total, empty, dtype=values.dtype)
-    out[columns] = values
-    return out
-
-
 def _with_estimates(
     value: np.ndarray, lines: Iterable[Line], features: int
 ) -> np.ndarray:
@@ -526,15 +289,22 @@ def _words(lines: Iterable[Line]) -> frozenset[str] | None:
     return frozenset().union(*told) if told else None
 
 
-def _judgement(
-    answer: dict[str, Any], failures: list[ReconstructionImpossibleError]
-) -> list[str]:
+def _judgement(answer: dict[str, Any]) -> list[str]:
     """What is to be said of the whole."""
     notes = []
     if answer["refuted"]:
+        fields = ", ".join(answer["refuted"])
+        if answer["certified"]:
+            told = [line.field for line in answer["lines"] if line.finding.certified]
+            notes.append(
+                f"{fields}: no row explains what is stored there together with these"
+                f" known rows; {', '.join(told)} confirm the row all the same. Was a"
+                " part fitted to other rows?"
+            )
+            return notes
         notes.append(
-            f"{', '.join(answer['refuted'])}: no row explains what is stored. The known"
-            " rows are not all the others; nothing is called determined."
+            f"{fields}: no row explains what is stored. The known rows are not all the"
+            " others; nothing is called determined."
         )
         return notes
     early = {
@@ -567,9 +337,18 @@ def _judgement(
 
 
 def _nothing_told(
-    estimator: Any, failures: list[ReconstructionImpossibleError]
+    estimator: Any,
+    failures: list[ReconstructionImpossibleError],
+    stored: tuple[str, ...],
 ) -> Exception:
     """Why there is no answer."""
+    if stored:
+        name = type(estimator).__name__
+        return ReconstructionImpossibleError(
+            f"{name} stores training rows as they are ({', '.join(stored)}), but which"
+            " of them isn't known can't be said: the known rows are not all the others,"
+            " or not all are stored."
+        )
     if failures:
         return failures[0]
     name = type(estimator).__name__

@@ -3,8 +3,14 @@
 Two differences are set against each other, field by field: of the refit with the
 candidate, and of a refit with another row in its place. The first must be rounding
 where the second is not. That needs no tolerance in the units of a field.
+
+A refit that differs says that the known rows are other ones only where nothing else can
+explain it: not where a solver stops when it is near enough, and not where rows in
+another order, in single precision, or a candidate moved by its own rounding, change as
+much.
 """
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,9 +19,15 @@ import numpy as np
 from scipy import optimize
 from sklearn import base
 
-from informed.attacks.artefacts.findings import Leaf, spread
+from informed.attacks.artefacts.findings import Leaf, single_precision, spread
 
 AGREES = 1e-5  # of what another row would change
+# Of what another row would change: below it a difference refutes nothing. A known row
+# that is another one changes a moment as much as the missing row does, so about 1.
+_REFUTES = 0.02
+# A difference that is less than this many times the rounding that was measured may be
+# rounding: two orders of summation are few samples of it.
+_ROUNDING = 100.0
 _NEAR = 0.5  # spreads: from farther away, slopes lead nowhere
 _CHAOS = 100.0  # times that the closed form of a refit moves more than the row
 _MOVE = 1e-6  # of the spread, for slopes
@@ -24,14 +36,16 @@ _MOST_SLOPES = 40
 _FLOOR = 1e-9  # of the spread: a row at another place rounds otherwise
 
 
-def refit(leaf: Leaf, row: np.ndarray, label: Any = None) -> Any:
+def refit(
+    leaf: Leaf, row: np.ndarray, label: Any = None, *, dtype: Any = np.float64
+) -> Any:
     """A clone of the leaf, fitted on the known rows and `row`.
 
     The row goes to the told position, else to the end. Warnings are dropped: they were
     the developer's to see.
     """
     at = len(leaf.known) if leaf.position is None else leaf.position
-    rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0)
+    rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0).astype(dtype)
     arguments: dict[str, Any] = {}
     if leaf.labels is not None:
         own = leaf.labels[0] if label is None else label  # a fit that ignores it
@@ -62,22 +76,27 @@ def difference(
         return None
     again = refit(leaf, row, label)
     moved = refit(leaf, _elsewhere(leaf, row), label)
+    return _apart(leaf.estimator, again, moved, fields)
+
+
+def _apart(stored: Any, new: Any, moved: Any, fields: Iterable[str]) -> float | None:
+    """How far two models are apart, over how far a third one is from the first."""
     worst = None
     for field in fields:
-        stored = flat(getattr(leaf.estimator, field, None))
-        new = flat(getattr(again, field, None))
-        changed = flat(getattr(moved, field, None))
-        if stored is None or new is None:
+        first, second, third = (
+            flat(getattr(model, field, None)) for model in (stored, new, moved)
+        )
+        if first is None or second is None:
             continue
-        if new.shape != stored.shape:
+        if second.shape != first.shape:
             return np.inf
-        if changed is None or changed.shape != stored.shape:
-            changed = stored
-        size = np.maximum(np.abs(stored), np.abs(changed))
-        scale = np.maximum(np.abs(changed - stored), 1e-7 * size)
+        if third is None or third.shape != first.shape:
+            third = first
+        size = np.maximum(np.abs(first), np.abs(third))
+        scale = np.maximum(np.abs(third - first), 1e-7 * size)
         scale = np.maximum(scale, 1e-12 * size.max(initial=0.0))
         scale[scale == 0] = 1.0
-        off = float(np.max(np.abs(new - stored) / scale, initial=0.0))
+        off = float(np.max(np.abs(second - first) / scale, initial=0.0))
         worst = off if worst is None else max(worst, off)
     return worst
 
@@ -90,11 +109,74 @@ def _elsewhere(leaf: Leaf, row: np.ndarray) -> np.ndarray:
 
 
 def certificate(
-    leaf: Leaf, fields: Iterable[str], row: np.ndarray, label: Any = None
+    leaf: Leaf,
+    fields: Iterable[str],
+    row: np.ndarray,
+    label: Any = None,
+    *,
+    error: np.ndarray | float,
+    closed: bool,
 ) -> bool | None:
-    """Whether what is stored comes out again; None: nothing to compare."""
+    """Whether what is stored comes out again with a row put back.
+
+    Args:
+      leaf: what is stored, and the known rows.
+      fields: of the estimator.
+      row: (features,), the candidate.
+      label: its label, where the leaf has labels.
+      error: (features,), how far the candidate may be off by rounding.
+      closed: whether training is a closed form; else it may have stopped early.
+    Returns: True: it does. False: it doesn't, and neither convergence nor rounding
+      explains the difference. None: nothing to compare, or it can't be told.
+    """
+    fields = list(fields)
     off = difference(leaf, fields, row, label)
-    return None if off is None else off <= AGREES
+    if off is None:
+        return None
+    if off <= AGREES:
+        return True
+    if not closed or off <= _REFUTES:
+        return None
+    noise = rounding(leaf, fields, row, label, error=error)
+    return False if off > _ROUNDING * noise else None
+
+
+def rounding(
+    leaf: Leaf,
+    fields: Iterable[str],
+    row: np.ndarray,
+    label: Any = None,
+    *,
+    error: np.ndarray | float = 0.0,
+) -> float:
+    """How far refits are apart that differ in rounding alone, as `difference` counts.
+
+    Rows in the opposite order; the candidate moved by its error; and single precision,
+    where the known rows are numbers of single precision, so that training may have been
+    in it.
+    """
+    fields = list(fields)
+    again = refit(leaf, row, label)
+    moved = refit(leaf, _elsewhere(leaf, row), label)
+    others = [
+        refit(backwards(leaf), row, label),
+        refit(leaf, row + error, label),
+    ]
+    if single_precision(leaf.known):
+        others.append(refit(leaf, row, label, dtype=np.float32))
+    told = [_apart(again, other, moved, fields) for other in others]
+    return max((each for each in told if each is not None), default=np.inf)
+
+
+def backwards(leaf: Leaf) -> Leaf:
+    """The known rows in the opposite order, the missing one at the end."""
+    return dataclasses.replace(
+        leaf,
+        known=np.asarray(leaf.known)[::-1],
+        labels=None if leaf.labels is None else leaf.labels[::-1],
+        weights=None if leaf.weights is None else leaf.weights[::-1],
+        position=None,
+    )
 
 
 def _real(labels: np.ndarray, label: Any) -> np.ndarray:

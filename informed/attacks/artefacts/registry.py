@@ -18,6 +18,7 @@ Stripper = Callable[[Any], list[Removed]]
 
 FAMILIES = (
     "moments",
+    "centres",
     "class_means",
     "order",
     "counts",

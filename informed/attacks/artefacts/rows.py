@@ -16,6 +16,7 @@ from informed.attacks.artefacts.findings import Finding, Leaf, Removed, around, 
 from informed.attacks.artefacts.moments import check_count
 
 _SAME = 1e-9  # of a column's spread: transformed in another order
+_ROUNDED = 1e-6  # likewise, where a step before it loses digits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ def read(leaf: Leaf) -> list[Finding]:
     if rows is None:
         return []
     shape = getattr(leaf.estimator, "shape_fit_", (0,))
-    if shape[0]:
+    if shape and shape[0]:
         check_count(leaf, shape[0], field="shape_fit_")
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
@@ -51,7 +52,7 @@ def read(leaf: Leaf) -> list[Finding]:
     known = np.asarray(leaf.known, np.float64)
     if rows.ndim != 2 or rows.shape[1] != known.shape[1]:
         return []
-    extra = unmatched(rows, known)
+    extra = _extra(rows, known)
     if len(extra) == 0 and not store.all:
         return [
             Finding(
@@ -69,17 +70,59 @@ def read(leaf: Leaf) -> list[Finding]:
             )
         ]
     at = int(extra[0])
+    if not store.all and not _in_place(leaf, rows, known, at):
+        return [
+            Finding(
+                field=f"{store.field}, support_",
+                tells="nothing: the row that isn't known does not stand between the"
+                " known ones as they are given, so they are other rows or in another"
+                " order",
+            )
+        ]
     row = rows[at]
     return [
         Finding(
             field=store.field,
             tells="the stored row that is not among the known ones, as it is",
             label=_label_of(rows, labels, at, known, leaf.labels),
-            # Of some rows only, another missing one may not have been kept.
-            certified=True if store.all or shape[0] else None,
+            # A known row that isn't stored may be any other one: nothing tells.
+            certified=True if len(rows) == leaf.count else None,
             **around(row, 4 * np.finfo(np.float64).eps * np.abs(row)),
         )
     ]
+
+
+def _extra(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Stored rows without a known one; of several tolerances the first that leaves one.
+
+    Rows behind a step are known up to the rounding of that step, which may be large
+    beside their spread.
+    """
+    for tolerance in (_SAME, _ROUNDED):
+        extra = unmatched(rows, known, tolerance=tolerance)
+        if len(extra) <= 1:
+            break
+    return extra
+
+
+def _in_place(leaf: Leaf, rows: np.ndarray, known: np.ndarray, at: int) -> bool:
+    """Whether `support_` puts the stored rows where the known ones stand.
+
+    Known rows before the missing one keep their place, those after it are one later.
+    """
+    support = np.asarray(getattr(leaf.estimator, "support_", np.zeros(0)), np.int64)
+    if len(support) != len(rows) or len(np.unique(support)) != len(support):
+        return True  # stripped, or another kind of store
+    place = int(support[at])
+    if leaf.position is not None and place != leaf.position:
+        return False
+    others = np.delete(np.arange(len(rows)), at)
+    own = support[others]
+    own = own - (own > place)
+    if own.max(initial=0) >= len(known):
+        return False
+    off = np.abs(rows[others] - known[own]) / spread(known)
+    return bool(np.all(off <= _ROUNDED))
 
 
 def _label_of(
@@ -103,12 +146,15 @@ def _label_of(
     return left[0] if len(left) == 1 else None
 
 
-def unmatched(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+def unmatched(
+    rows: np.ndarray, known: np.ndarray, *, tolerance: float = _SAME
+) -> np.ndarray:
     """Indices of rows that have no known row of their own.
 
     Args:
       rows: (rows, features), stored.
       known: (known, features).
+      tolerance: of a column's spread: what counts as equal.
     Returns: indices; of equal stored rows the last are those too many.
     """
     if not len(known):
@@ -116,9 +162,11 @@ def unmatched(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
     scale = spread(known)
     filled = [np.nan_to_num(each / scale, nan=1e30) for each in (rows, known)]
     tree = cKDTree(filled[1])
-    near = tree.query(filled[0], distance_upper_bound=_SAME * np.sqrt(rows.shape[1]))[1]
+    near = tree.query(
+        filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1])
+    )[1]
     # Equal known rows share a name, and are used up one by one.
-    first = tree.query(filled[1])[1]
+    first = tree.query(filled[1])[1]  # at distance 0: of equal ones always the same
     left = np.bincount(first, minlength=len(known))
     extra = []
     for index, match in enumerate(near):
@@ -293,7 +341,7 @@ _STORES = {
 READERS = dict.fromkeys(_STORES, read)
 STRIPPERS = {
     "GaussianProcessRegressor": strip_process,
-    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR"), strip_support),
+    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip_support),
     **dict.fromkeys(
         (
             "KNeighborsClassifier",

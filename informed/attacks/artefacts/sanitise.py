@@ -6,11 +6,14 @@ scaler; that changes predictions by rounding, so it has to be asked for (`fold=T
 
 What this does not do: hide the row from somebody who knows all others. A mean that
 predictions need gives the row with the count, and the count is theirs to know. The
-copy says so in every line that is "kept". What does help: not shipping the rows or the
+copy says so in every line that is "kept". After stripping, all that is left is looked
+through once more for arrays a training set long and for training values; what can go
+goes, and the rest is named. What does help: not shipping the rows or the
 means at all (another kind of model), folding (the scaler's mean and the coefficients
 become one set of numbers), or noise (differential privacy).
 """
 
+import contextlib
 import copy
 import dataclasses
 import warnings
@@ -22,7 +25,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from informed.attacks.artefacts import registry
+from informed.attacks.artefacts import contents, registry
 from informed.attacks.artefacts.findings import Removed
 from shadow import checks
 
@@ -47,7 +50,10 @@ _PROBES = (
     "predict",
     "transform",
     "score_samples",
+    "kneighbors",
 )
+_RESULT = "kept: it is the result, and nothing else of it can be used"
+_NEEDED = "kept: predictions need it"
 _FOLDED = (
     "LogisticRegression",
     "LinearRegression",
@@ -75,16 +81,29 @@ class Sanitised:
       removed: what was removed, zeroed or folded, and what had to stay.
       equal: whether predictions on the probe are equal bit for bit.
       largest_change: of them, absolute; 0 where equal.
+      compared: whether known rows were there to compare what is left with; if not,
+        arrays were only looked through for numbers of rows.
     """
 
     estimator: Any
     removed: tuple[Removed, ...]
     equal: bool
     largest_change: float
+    compared: bool = False
+
+    @property
+    def kept(self) -> tuple[Removed, ...]:
+        """What had to stay, although it tells of the training rows, and why."""
+        return tuple(each for each in self.removed if each.action.startswith("kept"))
 
 
 def sanitise(
-    estimator: Any, probe: Any = None, *, fold: bool = False, seed: int = 0
+    estimator: Any,
+    probe: Any = None,
+    *,
+    known: Any = None,
+    fold: bool = False,
+    seed: int = 0,
 ) -> Sanitised:
     """Copy an estimator without what its predictions don't need.
 
@@ -93,6 +112,9 @@ def sanitise(
       probe: rows on which predictions have to stay equal; None: drawn at random, as
         normal numbers of the estimator's width (give real rows for categories, counts
         and texts).
+      known: training rows as they were given to `fit`, all or all but one: what is left
+        is then compared with them, as each step got them; None: it is looked through
+        for arrays with as many entries as there were rows.
       fold: make one linear model of a scaler and a linear model; predictions then
         change by rounding.
       seed: of the drawn probe.
@@ -115,6 +137,7 @@ def sanitise(
     for path, part in _parts(made, ""):
         if _is_fitted(part):  # templates of ensembles aren't
             removed += _stripped(made, part, path, rows)
+    removed += leftovers(made, rows, removed, estimator, known)
     after = _predictions(made, rows)
     change = _largest_change(before, after)
     if change is None:
@@ -124,7 +147,127 @@ def sanitise(
         removed=tuple(removed),
         equal=change == 0.0,
         largest_change=change,
+        compared=known is not None,
     )
+
+
+def leftovers(
+    made: Any, rows: Any, done: list[Removed], original: Any, known: Any
+) -> list[Removed]:
+    """What is left of the training set after stripping: removed, or named as kept.
+
+    Args:
+      made: the stripped copy; changed in place.
+      rows: the probe.
+      done: what was named already.
+      original: the estimator before, with its counts of rows.
+      known: as `sanitise`.
+    """
+    compared = contents.training(original, known, counts=_row_counts(original))
+    named = {
+        word.strip().partition(" ")[0]
+        for each in done
+        for word in each.field.split(",")
+        if each.action.startswith("kept")
+    }
+    found: list[Removed] = []
+    for path, part in _parts(made, ""):
+        prefix = f"{path}." if path else ""
+        settings = part.get_params(deep=False) if hasattr(part, "get_params") else {}
+        plain = compared.values.size == 0 and not compared.counts
+        for name in list(vars(part)):
+            if name == "feature_names_in_":
+                continue
+            own = part if plain else None
+            told = _told(vars(part)[name], name, compared, own, name in settings)
+            already = f"{prefix}{name}" in named or (not path and name in named)
+            if told is not None and not already:
+                empty = name in settings  # a setting stays, with nothing in it
+                found.append(_left(made, part, name, prefix, told, rows, empty))
+    return found
+
+
+def _told(value: Any, name: str, compared: Any, part: Any, setting: bool) -> str | None:
+    """What an attribute holds of the training set; other estimators in it apart.
+
+    A setting is as long as somebody chose; it counts if rows or values are in it.
+    """
+    reasons = []
+    for path, array in contents.arrays(value, name, inside=False):
+        held = compared.held(array, path)
+        if setting and (held is None or not (held.rows or held.values)):
+            continue
+        if held is not None:
+            reasons.append(held.why)
+        elif part is not None and _unexplained(array, part):
+            reasons.append("as many entries as there may have been rows")
+    if isinstance(value, BaseEstimator):
+        return None
+    return max(reasons, key=len) if reasons else None
+
+
+def _left(
+    whole: Any, part: Any, name: str, prefix: str, told: str, rows: Any, empty: bool
+) -> Removed:
+    """Take an attribute off, or keep it where something needs it."""
+    reference = _predictions(whole, rows)
+    value = vars(part)[name]
+    if not reference and not name.startswith("_"):
+        return Removed(
+            field=f"{prefix}{name}", action=_RESULT, helps=None, why=f"it holds {told}"
+        )
+    if empty:
+        setattr(part, name, None)
+    else:
+        delattr(part, name)
+    if _unchanged(whole, rows, reference) and _is_fitted(part):
+        return Removed(
+            field=f"{prefix}{name}",
+            action="removed",
+            helps=None,
+            why=f"predictions don't use it; it held {told}",
+        )
+    setattr(part, name, value)
+    return Removed(
+        field=f"{prefix}{name}", action=_NEEDED, helps=None, why=f"it holds {told}"
+    )
+
+
+_COUNTS = ("n_samples_seen_", "n_samples_fit_", "n_samples_", "_n_samples")
+_LONG = ("labels_", "_fit_X", "X_fit_", "X_train_", "X_")
+
+
+def _row_counts(estimator: Any) -> set[int]:
+    """Numbers of rows that an estimator stores, or shows by the length of a field."""
+    counts: set[int] = set()
+    for _, part in _parts(estimator, ""):
+        for name in _COUNTS:
+            stored = getattr(part, name, None)
+            if stored is not None and np.ndim(stored) == 0:
+                counts.add(int(stored))
+        for name in _LONG:
+            stored = vars(part).get(name)
+            if getattr(stored, "shape", None):
+                counts.add(int(stored.shape[0]))
+        shape = vars(part).get("shape_fit_")
+        if shape and shape[0]:
+            counts.add(int(shape[0]))
+        if hasattr(part, "tree_") and hasattr(part.tree_, "n_node_samples"):
+            counts.add(int(part.tree_.n_node_samples[0]))
+    return counts
+
+
+def _unexplained(array: np.ndarray, part: Any) -> bool:
+    """Whether an array is as long as nothing else that the estimator counts."""
+    explained = {0, 1, 2}
+    for name, value in vars(part).items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        for each in values:
+            if isinstance(each, (int, np.integer)) and not isinstance(each, bool):
+                explained |= {int(each), int(each) + 1}
+        if name == "classes_" and hasattr(value, "__len__"):
+            explained |= {len(value), len(value) * (len(value) - 1) // 2}
+    return any(length not in explained for length in array.shape)
 
 
 def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
@@ -189,24 +332,31 @@ def _is_fitted(part: Any) -> bool:
     return True
 
 
-def _parts(estimator: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The estimator and all estimators that it holds."""
+def _parts(
+    estimator: Any, path: str, seen: dict[int, Any] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The estimator and all estimators that it holds, each once."""
+    seen = {} if seen is None else seen
+    seen[id(estimator)] = estimator
     yield path, estimator
-    seen = {id(estimator)}
     for name, value in list(vars(estimator).items()):
         for where, inner in _estimators(value, name):
-            if id(inner) in seen:
-                continue
-            seen.add(id(inner))
-            yield from _parts(inner, f"{path}.{where}" if path else where)
+            if id(inner) not in seen:
+                yield from _parts(inner, f"{path}.{where}" if path else where, seen)
 
 
 def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Estimators in a field: itself, in lists, in tuples with their names."""
+    """Estimators in a field: itself, in lists, dicts, in tuples with their names."""
     if isinstance(value, BaseEstimator):
         yield name, value
     elif type(value).__name__ == "_CalibratedClassifier":
         yield f"{name}.estimator", value.estimator
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _estimators(each, f"{name}[{key!r}]")
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        for at, each in enumerate(value.ravel()):
+            yield from _estimators(each, f"{name}[{at}]")
     elif isinstance(value, (list, tuple)):
         named = (
             len(value) >= 2
@@ -217,11 +367,7 @@ def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
             yield value[0], value[1]
             return
         for at, each in enumerate(value):
-            inner = each
-            if isinstance(inner, (list, tuple)):
-                yield from _estimators(inner, f"{name}[{at}]")
-            else:
-                yield from _estimators(inner, f"{name}[{at}]")
+            yield from _estimators(each, f"{name}[{at}]")
 
 
 def _probe(estimator: Any, probe: Any, seed: int) -> Any:
@@ -250,8 +396,19 @@ def _probe(estimator: Any, probe: Any, seed: int) -> Any:
     return rows
 
 
+@contextlib.contextmanager
+def _fixed_draws() -> Iterator[None]:
+    """numpy's own state, which an estimator without `random_state` draws from."""
+    state = np.random.get_state()  # noqa: NPY002 (scikit-learn draws from it)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
 def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
-    """All outputs on the probe.
+    """All outputs on the probe; those that are drawn at random, from one fixed state.
 
     Raises: whatever the estimator raises, where none of its outputs works.
     """
@@ -260,17 +417,19 @@ def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
     for name in _PROBES:
         if not hasattr(estimator, name):
             continue
-        if name == "transform" and "predict" in made:
+        if (name == "transform" and "predict" in made) or (
+            name == "kneighbors" and made
+        ):
             continue  # a model; where it is a step, the whole's predictions tell
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _fixed_draws():
                 warnings.simplefilter("ignore")
                 out = getattr(estimator, name)(rows)
         except AttributeError as error:
             failure = error
             continue
         out = out.toarray() if hasattr(out, "toarray") else out
-        if isinstance(out, list):
+        if isinstance(out, (list, tuple)):
             out = np.hstack([np.asarray(each) for each in out])
         made[name] = np.asarray(out)
     if not made and failure is not None:

@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts.findings import Finding, Leaf, nothing
+from informed.attacks.artefacts.findings import (
+    Finding,
+    Leaf,
+    Removed,
+    kept,
+    nothing,
+)
 
 
 def encoder(leaf: Leaf) -> list[Finding]:
@@ -26,6 +32,8 @@ def encoder(leaf: Leaf) -> list[Finding]:
         new = [
             each for each in np.asarray(categories).tolist() if not _among(each, seen)
         ]
+        if len(new) > 1 and _rounded(new, seen):
+            continue
         if len(new) > 1:
             return [
                 Finding(
@@ -51,6 +59,16 @@ def encoder(leaf: Leaf) -> list[Finding]:
             values=values,
         )
     ]
+
+
+def _rounded(new: list[Any], seen: set) -> bool:
+    """Whether all but one are a known value that was stored in single precision."""
+    numbers = [each for each in seen if isinstance(each, (int, float))]
+    if not numbers or not all(isinstance(each, (int, float)) for each in new):
+        return False
+    known = np.sort(np.asarray(numbers, np.float64).astype(np.float32))
+    stored = np.asarray(new, np.float64).astype(np.float32)
+    return int(np.sum(~np.isin(stored, known))) <= 1
 
 
 def _among(value: Any, seen: set) -> bool:
@@ -138,7 +156,8 @@ def _presence(
     df = n / np.exp(np.asarray(idf, np.float64) - 1) - smooth
     extra = df - counts
     told = np.round(extra)
-    if np.any(np.abs(extra - told) > 1e-6 * n) or np.any((told != 0) & (told != 1)):
+    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4  # single precision
+    if np.any(np.abs(extra - told) > room * n) or np.any((told != 0) & (told != 1)):
         return None
     return told == 1
 
@@ -167,6 +186,20 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
     ]
 
 
+def strip(estimator: Any) -> list[Removed]:
+    """Nothing can go: what occurred in training is what transform looks up."""
+    field, why = _LEARNED[type(estimator).__name__]
+    return [kept(field, why)]
+
+
+_CATEGORIES = ("categories_", "values that occur in training rows, also what one has")
+_WORDS = ("vocabulary_, idf_", "words of training texts, and in how many they are")
+_LEARNED = {
+    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), _CATEGORIES),
+    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer"), _WORDS),
+    "TfidfTransformer": ("idf_", "in how many training texts each word is"),
+}
+STRIPPERS = dict.fromkeys(_LEARNED, strip)
 READERS = {
     "OneHotEncoder": encoder,
     "OrdinalEncoder": encoder,

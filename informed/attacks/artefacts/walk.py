@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils import _safe_indexing
 
 from informed.attacks.artefacts import inverse
@@ -44,6 +45,8 @@ class Place:
       through: transformers on the way that carry nothing back.
       features: of the whole.
       forward: rows of the whole -> rows of the leaf.
+      repeats: whether the known rows as the leaf got them can be computed: every step
+        before it transforms as it did while it was fitted.
     """
 
     leaf: Leaf
@@ -56,6 +59,7 @@ class Place:
     through: tuple[str, ...] = ()
     features: int = 0
     forward: Forward = lambda rows: rows
+    repeats: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -214,6 +218,7 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
             here,
             leaf=dataclasses.replace(here.leaf, path=path),
             through=(*here.through, type(step).__name__) if lost else here.through,
+            repeats=here.repeats and repeats(step),
         )
 
 
@@ -237,6 +242,45 @@ def _carries(step: Any) -> bool:
     """Whether anything comes back through a transformer at all."""
     name = type(step).__name__
     return name in inverse._INVERSES or hasattr(step, "get_support")
+
+
+def repeats(step: Any) -> bool:
+    """Whether `fit_transform` gave what `transform` gives of the same rows.
+
+    It does by construction where it is the one that scikit-learn's transformers share.
+    Isomap, NMF, randomised decompositions and target encoders give something else.
+    """
+    name = type(step).__name__
+    if name == "PCA":
+        solver = getattr(step, "_fit_svd_solver", step.svd_solver)
+        return solver in ("full", "covariance_eigh")
+    if name == "Pipeline":
+        return all(repeats(each) for _, each in step.steps if hasattr(each, "fit"))
+    if name == "ColumnTransformer":
+        return all(repeats(e) for _, e, _ in step.transformers_ if hasattr(e, "fit"))
+    if name == "FeatureUnion":
+        return all(repeats(e) for _, e in step.transformer_list if hasattr(e, "fit"))
+    own = getattr(type(step), "fit_transform", None)
+    return name in _REPEAT or own is TransformerMixin.fit_transform
+
+
+_REPEAT = (  # a `fit_transform` of their own that saves work and gives the same
+    "PowerTransformer",
+    "KMeans",
+    "CountVectorizer",
+    "TfidfVectorizer",
+    "HashingVectorizer",
+    "DictVectorizer",
+    "OneHotEncoder",
+    "OrdinalEncoder",
+    "RandomTreesEmbedding",
+    "MissingIndicator",
+    "FactorAnalysis",
+    "PLSRegression",
+    "PLSCanonical",
+    "CCA",
+    "LabelEncoder",
+)
 
 
 def _columns(place: Place) -> Iterator[Place | Unread]:

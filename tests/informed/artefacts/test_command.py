@@ -68,6 +68,9 @@ def test_page_and_json(folder, capsys):
     assert told["features"][0]["field"] == "standardscaler.mean_"
     assert told["after_sanitising"]["exact"]
     assert "standardscaler.var_" in told["removed"]
+    assert "standardscaler.mean_" in [each["field"] for each in told["kept"]]
+    assert all(each["why"] for each in told["kept"])
+    assert told["unread"] == told["stored"] == told["refuted"] == []
     text = (folder / "page.html").read_text()
     elements = Elements(text)
     assert not elements.open
@@ -76,7 +79,10 @@ def test_page_and_json(folder, capsys):
     assert "&lt;script&gt;" in text
     assert "standardscaler.mean_" in text
     cli.main(arguments)
-    assert "The missing row is known: all 13 features" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "The missing row is known: all 13 features" in out
+    assert re.search(r"kept: standardscaler\.mean_ +the missing row follows", out)
+    assert "Still in it, and why, below: standardscaler.mean_" in text
 
 
 @pytest.mark.parametrize(
@@ -144,11 +150,13 @@ def test_tables_of_numbers_texts_and_holes(folder):
     assert labels.tolist() == ["red", "blue"]
 
 
-def test_a_verdict_on_other_rows():
+def test_finding_1_a_refuted_artefact_is_not_green():
     x, _ = table("wine")
     model = preprocessing.StandardScaler().fit(x)
     known = x[1:].copy()
     known[4] = known[5]
     text = page.page("scaler", reconstruct(model, known))
     assert "known rows are not all the others" in text
-    assert 'class="verdict mild"' in text
+    assert "nothing follows from that" in text
+    assert 'class="verdict unclear"' in text
+    assert 'class="verdict mild"' not in text

@@ -165,15 +165,18 @@ def test_the_grain_of_a_column_is_not_widened_by_an_outlier():
     np.testing.assert_allclose(findings.grain(column), plain, rtol=0.2)
 
 
-def test_a_column_of_texts_leaves_the_grain_of_others():
+@pytest.mark.parametrize("exact", [True, False], ids=["scaler", "bins"])
+def test_a_column_of_texts_leaves_the_grain_of_others(exact):
+    """Finding 34: one that must be determined, one that mustn't."""
     rng = np.random.default_rng(0)
     sizes = 1e-6 * rng.normal(size=60)
     rows = pandas.DataFrame({"size": sizes, "colour": rng.choice(["r", "g"], 60)})
     labels = rng.normal(size=60)
+    low = preprocessing.KBinsDiscretizer(2, encode="ordinal")
     trained = make_pipeline(
         ColumnTransformer(
             [
-                ("low", preprocessing.KBinsDiscretizer(2, encode="ordinal"), ["size"]),
+                ("low", preprocessing.StandardScaler() if exact else low, ["size"]),
                 ("one", preprocessing.OneHotEncoder(), ["colour"]),
             ]
         ),
@@ -182,5 +185,6 @@ def test_a_column_of_texts_leaves_the_grain_of_others():
     told = informed.reconstruct_sklearn(
         trained, rows.drop(index=11), np.delete(labels, 11)
     )
-    if told.determined[0]:
-        assert told.upper[0] - told.lower[0] < 1e-6 * sizes.std()
+    assert told.determined[0] == exact
+    assert told.lower[0] <= sizes[11] <= told.upper[0]
+    assert (told.upper[0] - told.lower[0] < 1e-6 * sizes.std()) == exact

@@ -17,7 +17,16 @@ Attainable = Sequence[np.ndarray | None] | str | None
 
 
 class ContradictionError(Exception):
-    """No row can fulfil this: the hypothesis (a position, a label) is wrong."""
+    """No row can fulfil this: the hypothesis (a position, a label) is wrong.
+
+    Attributes:
+      feature: the one that has no value left; None: it isn't about a value. A missing
+        value can explain the first, never the second.
+    """
+
+    def __init__(self, why: str, feature: int | None = None) -> None:
+        super().__init__(why)
+        self.feature = feature
 
 
 @dataclasses.dataclass(eq=False)
@@ -28,32 +37,40 @@ class Bounds:
       lower: (features,) float64.
       upper: (features,) float64.
       dtype: of the numbers that are compared.
+      absent: features without a value, by hypothesis: they stay open.
     """
 
     lower: Float[np.ndarray, " features"]
     upper: Float[np.ndarray, " features"]
     dtype: Any = np.float32
+    absent: frozenset[int] = frozenset()
 
     @classmethod
-    def open(cls, features: int, dtype: Any = np.float32) -> "Bounds":
+    def open(
+        cls,
+        features: int,
+        dtype: Any = np.float32,
+        absent: frozenset[int] = frozenset(),
+    ) -> "Bounds":
         """Nothing is known."""
-        return cls(np.full(features, -np.inf), np.full(features, np.inf), dtype)
+        lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
+        return cls(lower, upper, dtype, absent)
 
     def at_most(self, feature: int, bound: float) -> None:
         """x <= bound."""
-        if bound < self.upper[feature]:
+        if feature not in self.absent and bound < self.upper[feature]:
             self.upper[feature] = _down(bound, self.dtype)
             self._check(feature)
 
     def above(self, feature: int, bound: float) -> None:
         """x > bound."""
-        if bound >= self.lower[feature]:
+        if feature not in self.absent and bound >= self.lower[feature]:
             self.lower[feature] = _up(bound, self.dtype)
             self._check(feature)
 
     def at_least(self, feature: int, bound: float) -> None:
         """x >= bound, a number of this dtype."""
-        if bound > self.lower[feature]:
+        if feature not in self.absent and bound > self.lower[feature]:
             self.lower[feature] = bound
             self._check(feature)
 
@@ -80,7 +97,7 @@ class Bounds:
 
     def _check(self, feature: int) -> None:
         if self.lower[feature] > self.upper[feature]:
-            raise ContradictionError(f"feature {feature}: no value is left")
+            raise ContradictionError(f"feature {feature}: no value is left", feature)
 
 
 def hull(parts: Sequence[Bounds]) -> Bounds:
@@ -89,6 +106,7 @@ def hull(parts: Sequence[Bounds]) -> Bounds:
         np.min([part.lower for part in parts], axis=0),
         np.max([part.upper for part in parts], axis=0),
         parts[0].dtype,
+        frozenset().union(*(part.absent for part in parts)),
     )
 
 

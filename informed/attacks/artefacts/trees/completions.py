@@ -168,6 +168,8 @@ def _options(
     bounds: Bounds, feature: int, allowed: np.ndarray | None
 ) -> np.ndarray | None:
     """The values that a feature can still have; None: infinitely many, or too many."""
+    if feature in bounds.absent:
+        return np.array([np.nan])
     if bounds.single[feature]:
         return bounds.lower[feature : feature + 1]
     return None if allowed is None else within(bounds, feature, allowed)
@@ -189,7 +191,9 @@ def _points(
     points: list[np.ndarray] = []
     for point in (middle, *ends):
         for feature, allowed in enumerate(options):
-            if allowed is not None:
+            if feature in bounds.absent:
+                point[feature] = np.nan
+            elif allowed is not None:
                 point[feature] = allowed[np.argmin(np.abs(allowed - point[feature]))]
         for group in one_hot:
             columns = np.asarray(group)
@@ -198,7 +202,7 @@ def _points(
                 point[free] = 0.0
                 if point[columns].sum() == 0:
                     point[free[0]] = 1.0
-        if not any(np.array_equal(point, other) for other in points):
+        if not any(np.array_equal(point, each, equal_nan=True) for each in points):
             points.append(point)
     return points
 

@@ -28,7 +28,8 @@ class Determined:
         rows aren't those of this estimator, or in another order.
       certified: True: every tree, fitted again with the row put back (some point of the
         interval where only that is known), is the stored one. False: no missing row
-        explains the counts and thresholds. None: not checked, or can't be told.
+        explains the counts and thresholds, with all its values or without some. None:
+        not checked, or can't be told.
       seeds: whether the answer used the trees' seeds, or needed none; False: stripped.
       notes: what limits the answer, one line each.
     """
@@ -49,7 +50,9 @@ class Determined:
         return len(self.positions) > 0
 
 
-def nothing(features: int, note: str, *, seeds: bool = True) -> Determined:
+def nothing(
+    features: int, note: str, *, seeds: bool = True, certified: bool | None = False
+) -> Determined:
     """No position replays; says why."""
     return Determined(
         lower=np.full(features, -np.inf),
@@ -57,7 +60,7 @@ def nothing(features: int, note: str, *, seeds: bool = True) -> Determined:
         determined=np.zeros(features, bool),
         value=np.full(features, np.nan),
         positions=np.zeros(0, np.int64),
-        certified=False,
+        certified=certified,
         seeds=seeds,
         notes=(note,),
     )

@@ -56,19 +56,20 @@ def read(
     _check(estimator, len(rows))
     trees = _predictors(estimator, rows.shape[1])
     whole = _has_edges(estimator)
-    try:
-        if whole:
-            bounds, values, exact = _edges(estimator, rows, values)
-        else:
-            bounds, exact = _thresholds(estimator, trees, rows)
-        for tree in trees:
-            if tree.count is not None:
-                _sides(tree, rows, bounds)
-        confine(bounds, values, one_hot)
-        if label is None:
-            label = _label(estimator, labels, weights, target_weight)
-    except ContradictionError:
-        return None
+    absent: frozenset[int] = frozenset()
+    while True:
+        try:
+            bounds, left, exact = _bounds(estimator, trees, rows, values, absent)
+            confine(bounds, left, one_hot)
+            if label is None:
+                label = _label(estimator, labels, weights, target_weight)
+            break
+        except ContradictionError as error:
+            feature = error.feature
+            if feature is None or feature in absent or values[feature] is not None:
+                return None
+            absent |= {feature}  # without a value there, perhaps
+    values = left
     certified = None
     if certify and whole and label is not None:
         check = _checker(estimator, trees, rows, labels, label, weights, target_weight)
@@ -76,9 +77,9 @@ def read(
         tried = completions.attempt(
             point, rows, values, one_hot, check, min(tries, 8), 1
         )
+        # Gradients are summed in single precision, in the order of the rows, so that
+        # trees that don't come out again refute nothing.
         certified = True if completions.narrowed(point, tried) else None
-        if not exact and tried.exhaustive and not len(tried.rows):
-            return None
     determined = bounds.single.copy()
     lower, upper, value = originals(bounds, values)
     for feature, number in exact.items():
@@ -93,6 +94,42 @@ def read(
         positions=np.zeros(0, np.int64),
         certified=certified,
     )
+
+
+def _bounds(
+    estimator: Any,
+    trees: list[Grown],
+    rows: Float[np.ndarray, "known features"],
+    values: list[np.ndarray | None],
+    absent: frozenset[int],
+) -> tuple[Bounds, list[np.ndarray | None], dict[int, float]]:
+    """(bounds, values left, values that are new) by edges and by sides.
+
+    Args:
+      absent: features without a value in the missing row.
+    Raises: ContradictionError: no row gives these edges and counts.
+    """
+    if _has_edges(estimator):
+        bounds, values, exact = _edges(estimator, rows, values, absent)
+    else:
+        bounds, exact = _thresholds(estimator, trees, rows, absent)
+    for tree in trees:
+        if tree.count is not None:
+            _sides(tree, rows, bounds)
+    return bounds, values, exact
+
+
+def _unmoved(edges: np.ndarray, known: np.ndarray, max_bins: int) -> bool:
+    """Whether the known values alone give these edges."""
+    there = known[~np.isnan(known)]
+    distinct = np.unique(there)
+    if len(distinct) <= max_bins:
+        own = histograms.midpoints(distinct)
+    else:
+        places = np.linspace(0, 100, num=max_bins + 1)[1:-1]
+        own = np.percentile(there, places, method="averaged_inverted_cdf")
+        own = np.unique(own)
+    return len(own) == len(edges) and np.allclose(own, edges, rtol=1e-12, atol=0)
 
 
 def _check(estimator: Any, known: int) -> None:
@@ -122,14 +159,21 @@ def _edges(
     estimator: Any,
     rows: Float[np.ndarray, "known features"],
     values: list[np.ndarray | None],
+    absent: frozenset[int],
 ) -> tuple[Bounds, list[np.ndarray | None], dict[int, float]]:
     """(bounds, values left, values that are new) by the edges of every column."""
-    bounds = Bounds.open(rows.shape[1], np.float64)
+    bounds = Bounds.open(rows.shape[1], np.float64, absent)
     left, exact = list(values), {}
     for feature, edges in enumerate(estimator._bin_mapper.bin_thresholds_):
-        told = histograms.column(
-            np.asarray(edges, np.float64), rows[:, feature], estimator.max_bins
-        )
+        edges = np.asarray(edges, np.float64)
+        if feature in absent:
+            if not _unmoved(edges, rows[:, feature], estimator.max_bins):
+                raise ContradictionError("edges of other rows")
+            continue
+        try:
+            told = histograms.column(edges, rows[:, feature], estimator.max_bins)
+        except ContradictionError as error:
+            raise ContradictionError(str(error), feature) from None
         bounds.at_least(feature, told.lower)
         bounds.at_most(feature, told.upper)
         if told.value is not None:
@@ -149,13 +193,16 @@ def _has_edges(estimator: Any) -> bool:
 
 
 def _thresholds(
-    estimator: Any, trees: list[Grown], rows: Float[np.ndarray, "known features"]
+    estimator: Any,
+    trees: list[Grown],
+    rows: Float[np.ndarray, "known features"],
+    absent: frozenset[int],
 ) -> tuple[Bounds, dict[int, float]]:
     """What nodes still tell of the edges: (bounds, values that are new).
 
     Raises: ContradictionError: two values of one column.
     """
-    bounds, exact = Bounds.open(rows.shape[1], np.float64), {}
+    bounds, exact = Bounds.open(rows.shape[1], np.float64, absent), {}
     for feature in range(rows.shape[1]):
         used = np.unique(
             np.concatenate([tree.threshold[tree.feature == feature] for tree in trees])
@@ -226,7 +273,7 @@ def _at(bounds: Bounds, exact: dict[int, float]) -> Bounds:
     lower, upper = bounds.lower.copy(), bounds.upper.copy()
     for feature, number in exact.items():
         lower[feature] = upper[feature] = number
-    return Bounds(lower, upper, bounds.dtype)
+    return Bounds(lower, upper, bounds.dtype, bounds.absent)
 
 
 def _checker(

@@ -74,6 +74,7 @@ def explain(
     drawn: Int[np.ndarray, "trees rows"],
     leaves: Sequence[Int[np.ndarray, " known"]],
     positions: Int[np.ndarray, " missing"],
+    absent: frozenset[int] = frozenset(),
 ) -> Hypothesis:
     """What all trees say of rows at these positions.
 
@@ -83,6 +84,7 @@ def explain(
       drawn: how often each row of the training set was drawn for each tree.
       leaves: of the known rows, for each tree.
       positions: of the missing rows.
+      absent: features that have no value in the missing rows.
     Raises: ContradictionError: they aren't there.
     """
     others = np.setdiff1d(np.arange(drawn.shape[1]), positions)
@@ -95,7 +97,8 @@ def explain(
         placed.append(
             paths.places(tree, at, bag[others], bag[positions], multiplicities=plain)
         )
-    bounds = [Bounds.open(known.rows.shape[1]) for _ in positions]
+    features = known.rows.shape[1]
+    bounds = [Bounds.open(features, absent=absent) for _ in positions]
     for _ in range(1 if len(positions) == 1 else 3):
         for tree, bag, each in zip(fitted.trees, counted, placed, strict=True):
             paths.follow(tree, known.rows, bag[others], each, bounds)

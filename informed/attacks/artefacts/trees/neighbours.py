@@ -39,21 +39,24 @@ def narrow(
     other = smallest_right if on_left else largest_left
     same = largest_left if on_left else smallest_right
     if not np.isfinite(other):
-        raise ContradictionError(f"feature {feature}: a child without rows")
+        raise ContradictionError(f"feature {feature}: a child without rows", feature)
     if np.isfinite(same) and same / 2 + other / 2 == threshold:
         if on_left:
             bounds.at_most(feature, same)
         else:
             bounds.at_least(feature, same)
         return
-    value = partner(threshold, other)
+    try:
+        value = partner(threshold, other)
+    except ContradictionError as error:
+        raise ContradictionError(str(error), feature) from None
     if value is None:  # rounded: the side is all that is certain
         bounds.side(feature, threshold, on_left)
         return
     outside = value > threshold if on_left else value <= threshold
     hidden = value <= same if on_left else value >= same
     if outside or (np.isfinite(same) and hidden):
-        raise ContradictionError(f"feature {feature}: not the neighbour")
+        raise ContradictionError(f"feature {feature}: not the neighbour", feature)
     bounds.exactly(feature, value)
 
 

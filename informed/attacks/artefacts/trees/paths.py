@@ -135,9 +135,12 @@ def follow(
             alone = not any(
                 node in others for i, others in enumerate(through) if i != row
             )
-            if np.isinf(threshold):  # splits off rows without a value; this row has one
+            if feature in bounds[row].absent:
+                if on_left != bool(tree.missing_left[node]):
+                    raise ContradictionError("rows without a value go elsewhere")
+            elif np.isinf(threshold):  # splits off rows without a value
                 if not on_left:
-                    raise ContradictionError("no missing value is assumed")
+                    raise ContradictionError("no missing value is assumed", feature)
             elif tree.midpoints and alone:
                 narrow(
                     bounds[row],

@@ -50,6 +50,10 @@ _NOT_AGAIN = (
     "Counts and thresholds fit, but trees fitted again with the row put back differ:"
     " another version of scikit-learn, sparse input, or a known row that isn't right."
 )
+_ABSENT = (
+    "No row with all its values explains these trees; one without a value of columns"
+    " {} does. It has no value there, or the known rows are other ones."
+)
 _STRIPPED = (
     "The trees' seeds are gone, so their bootstraps aren't known: only what holds"
     " whatever was drawn is told."
@@ -73,7 +77,8 @@ def replay(
     """What a fitted estimator tells of the one training row that isn't known.
 
     Assumed: all other rows are known, in their order; the missing one has no missing
-    values. Everything told is then certain; see `Determined`.
+    values, unless only these explain the trees. Everything told is then certain; see
+    `Determined`.
 
     Args:
       estimator: fitted, of one of the `SUPPORTED` types.
@@ -155,13 +160,16 @@ def _trees(
             places = places[paths.surviving(tree, at, bag, places, live)]
     few = len(places) <= _CERTIFIED
     outcomes: list[tuple[Hypothesis, bool | None]] = []
-    for place in places:
-        try:
-            guess = explain(fitted, known, drawn, leaves, np.array([place]))
-        except ContradictionError:
-            continue
-        sure = _certify(fitted, known, drawn, guess, options) if few else None
-        outcomes.append((guess, sure))
+    for search in (explain, _with_holes):  # with all its values; without some
+        for place in places:
+            try:
+                guess = search(fitted, known, drawn, leaves, np.array([place]))
+            except ContradictionError:
+                continue
+            sure = _certify(fitted, known, drawn, guess, options) if few else None
+            outcomes.append((guess, sure))
+        if outcomes:
+            break
     if not outcomes:
         return nothing(rows.shape[1], _NOWHERE)
     refuted = [guess for guess, sure in outcomes if sure is False]
@@ -172,6 +180,8 @@ def _trees(
     kept = tried if same_everywhere else np.array([g.positions[0] for g in found])
     sure = True if all(each is True for _, each in outcomes) else None
     notes = []
+    if bounds.absent:
+        notes.append(_ABSENT.format(", ".join(map(str, sorted(bounds.absent)))))
     if len(refuted) == len(found):
         notes.append(_NOT_AGAIN)
     if not any(guess.met for guess in found):
@@ -182,6 +192,30 @@ def _trees(
     return _answer(
         bounds, known, found[0].labels[0] if len(told) == 1 else None, kept, sure, notes
     )
+
+
+def _with_holes(
+    fitted: Fitted,
+    known: Known,
+    drawn: np.ndarray,
+    leaves: Sequence[np.ndarray],
+    positions: np.ndarray,
+) -> Hypothesis:
+    """What all trees say, if the row has no value where no value explains them.
+
+    Raises: ContradictionError: a row without these values doesn't either.
+    """
+    absent: frozenset[int] = frozenset()
+    while True:
+        try:
+            return explain(fitted, known, drawn, leaves, positions, absent)
+        except ContradictionError as error:
+            feature = error.feature
+            if feature is None or feature in absent:
+                raise
+            if known.values[feature] is not None:  # the caller says what it can be
+                raise
+            absent |= {feature}
 
 
 def _certify(
@@ -229,8 +263,11 @@ def _without(
         )
         confine(remains.bounds, known.values, known.one_hot)
         label = prior_label(fitted, known) if fitted.boosting else options.label
-    except ContradictionError:
-        return nothing(known.rows.shape[1], _NOWHERE, seeds=False)
+    except ContradictionError as error:
+        # Bounds that leave no value are explained by a missing one.
+        sure = False if error.feature is None else None
+        features = known.rows.shape[1]
+        return nothing(features, _NOWHERE, seeds=False, certified=sure)
     if len(remains.classes) == 1 and label is None:
         assert fitted.classes is not None
         label = as_given(fitted.classes[remains.classes.pop()])
