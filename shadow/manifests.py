@@ -18,6 +18,7 @@ from shadow.data import Split
 from shadow.places import Place
 from shadow.records import NotMadeError, Record
 from shadow.training.algorithm import Algorithm
+from shadow.victims import networks
 from shadow.zarr_files import ArraySpec
 
 FORMAT = 3
@@ -75,6 +76,7 @@ def of(
         },
         data=data.REVISION,
         training=training.REVISION,
+        **networks.revisions(configuration),
     )
     whole = {
         "fixed_images": split.fixed.images,

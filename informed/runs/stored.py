@@ -17,6 +17,7 @@ from shadow.factory import Factory
 from shadow.records import Record
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
+from shadow.victims import networks
 from shadow.views import Layers, View
 
 REVISION = 1  # of what is compared and how; see `shadow.records`
@@ -38,6 +39,7 @@ def shadow_record(experiment: Experiment) -> Record:
         experiment.model_configuration | {"shadow": shadow, "files": hashes},
         data=data.REVISION,
         training=training.REVISION,
+        **networks.revisions(experiment.model_configuration),
     )
 
 
@@ -56,7 +58,12 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowSto
             "block_size": experiment.shadow.block_size,
         }
         store.require(
-            Record.of(configuration, data=data.REVISION, training=training.REVISION)
+            Record.of(
+                configuration,
+                data=data.REVISION,
+                training=training.REVISION,
+                **networks.revisions(configuration),
+            )
         )
     return found["shadow"], found["released"]
 

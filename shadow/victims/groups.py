@@ -51,15 +51,21 @@ class Groups:
     apply: Callable[[Any, Array], Array]
 
 
-def cnn(image_shape: tuple[int, ...], activation: Callable[[Array], Array]) -> Groups:
-    """Two convolutions of 4 x 4, the first with stride 2, and a dense layer.
+def cnn(
+    image_shape: tuple[int, ...],
+    activation: Callable[[Array], Array],
+    layers: tuple[str, ...],
+) -> Groups:
+    """Two convolutions of 4 x 4, the first with stride 2, and dense layers.
 
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.
-      activation: after each convolution.
+      activation: after each layer but the last.
+      layers: names of the dense layers, in their order.
     Returns: a form that takes the parameters of `networks.build`: conv_0, conv_1 and
-      output, each with w and b.
+      the dense layers, each with w and b.
     """
+    first_dense, *others = layers
     height, width, channels = image_shape
     outputs = [(side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in (height, width)]
     tiles, windows = -(-outputs[0] // _ROWS), -(-outputs[1] // _COLUMNS)
@@ -83,8 +89,8 @@ def cnn(image_shape: tuple[int, ...], activation: Callable[[Array], Array]) -> G
             -1, rows + 1, columns + 1, 4 * channels
         )
 
-    def convert(params: Params) -> dict[str, Array]:
-        first, second, output = (params[n] for n in ("conv_0", "conv_1", "output"))
+    def convert(params: Params) -> dict[str, Any]:
+        first, second, output = (params[n] for n in ("conv_0", "conv_1", first_dense))
         units = second["w"].shape[-1]
         # (2 rows, 2 of a block, 2 columns, 2 of a block, in, out)
         blocked = first["w"].reshape(2, 2, 2, 2, channels, -1).swapaxes(1, 2)
@@ -113,11 +119,12 @@ def cnn(image_shape: tuple[int, ...], activation: Callable[[Array], Array]) -> G
             "first_shift": first["b"],
             "second": window.reshape(len(g), -1, _COLUMNS * units),
             "second_shift": second["b"],
-            "output": dense.transpose(1, 3, 0, 2).reshape(_ROWS, classes, -1),
-            "output_shift": output["b"],
+            "dense": dense.transpose(1, 3, 0, 2).reshape(_ROWS, classes, -1),
+            "dense_shift": output["b"],
+            "others": [(params[name]["w"], params[name]["b"]) for name in others],
         }
 
-    def apply(weights: dict[str, Array], blocked: Array) -> Array:
+    def apply(weights: dict[str, Any], blocked: Array) -> Array:
         count, depth = len(blocked), len(weights["first_shift"])
         patches = jnp.concatenate(
             [blocked[:, i : i + rows, j : j + columns] for i in (0, 1) for j in (0, 1)],
@@ -139,13 +146,15 @@ def cnn(image_shape: tuple[int, ...], activation: Callable[[Array], Array]) -> G
             axis=3,
         )
         products = wide.reshape(len(b), -1, _WINDOW * depth) @ weights["second"]
-        logits = weights["output_shift"][None]
+        logits = weights["dense_shift"][None]
         for dense, each in zip(
-            _apart(weights["output"]), _mixed(a, _apart(products)), strict=True
+            _apart(weights["dense"]), _mixed(a, _apart(products)), strict=True
         ):
             values = each.reshape(-1, len(weights["second_shift"]))
             values = activation(values + weights["second_shift"][None])
             logits = logits + values.reshape(count, -1) @ dense.T
+        for w, b_of in weights["others"]:
+            logits = activation(logits) @ w + b_of[None]
         return logits
 
     return Groups(size=_EXAMPLES, prepare=prepare, convert=convert, apply=apply)

@@ -13,9 +13,9 @@ from shadow.training import groups as grouped
 from shadow.victims import toom_cook
 
 
-def build(shape, activation="elu"):
+def build(shape, activation="elu", widths=(10,)):
     return victims.build(
-        victims.VictimConfig(architecture="cnn", activation=activation),
+        victims.VictimConfig(architecture="cnn", activation=activation, widths=widths),
         image_shape=shape,
         num_classes=10,
     )
@@ -36,10 +36,11 @@ def by_convolution(params, images):
             dimension_numbers=("NHWC", "HWIO", "NHWC"),
         )
         images = jax.nn.elu(images + params[name]["b"][None, None, None])
-    return (
-        images.reshape(len(images), -1) @ params["output"]["w"]
-        + params["output"]["b"][None]
-    )
+    values = images.reshape(len(images), -1)
+    for name in [n for n in params if n.startswith("hidden")]:
+        values = values @ params[name]["w"] + params[name]["b"][None]
+        values = jax.nn.elu(values)
+    return values @ params["output"]["w"] + params["output"]["b"][None]
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 3])

@@ -34,6 +34,7 @@ def concatenated(split):
 def plain_loop(victim, config, split, init, key):
     """The same algorithm, written the usual way: one model, one data set, a loop."""
     images, labels = concatenated(split)
+    images = images.astype(jax.tree.leaves(init)[0].dtype)
     if config.optimiser == "sgd":
         optimiser = optax.sgd(config.learning_rate, momentum=config.momentum)
     else:
@@ -87,18 +88,29 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
     )
     split = enlarged(split)
     config = training.TrainingConfig(epochs=8, **fields)
-    init = victim.init(key)
-    train = jax.jit(training.algorithm(victim, config))
-    target = (split.test.images[0], split.test.labels[0])
-    fixed = (split.fixed.images, split.fixed.labels)
-    found = train(init, fixed, target, key)
-    with jax.default_matmul_precision("highest"):
-        expected = plain_loop(victim, config, split, init, key)
-    moved = np.abs(victim.flatten(expected) - victim.flatten(init)).max()
+    found, expected, moved = both_ways(victim, config, split, key, np.float32)
     assert moved > 0.01
-    np.testing.assert_allclose(
-        victim.flatten(found), victim.flatten(expected), atol=2e-5 * max(1, moved)
-    )
+    # Adam divides by gradients near zero, so that rounding of the CNN's dense layers
+    # moves single weights by 3e-5; in float64 nothing of that is left.
+    if architecture != "cnn" or fields.get("optimiser") != "adam":
+        np.testing.assert_allclose(found, expected, atol=2e-5 * max(1, moved))
+    with jax.enable_x64():
+        found, expected, moved = both_ways(victim, config, split, key, np.float64)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, atol=1e-9 * max(1, moved))
+
+
+def both_ways(victim, config, split, key, dtype):
+    """Theta by the toolkit's A and by a plain loop, and how far a weight moved."""
+    init = jax.tree.map(lambda leaf: leaf.astype(dtype), victim.init(key))
+    train = jax.jit(training.algorithm(victim, config))
+    target = (split.test.images[0].astype(dtype), split.test.labels[0])
+    fixed = (split.fixed.images.astype(dtype), split.fixed.labels)
+    found = np.asarray(victim.flatten(train(init, fixed, target, key)))
+    with jax.default_matmul_precision("highest"):
+        expected = victim.flatten(plain_loop(victim, config, split, init, key))
+    expected = np.asarray(expected)
+    return found, expected, np.abs(expected - victim.flatten(init)).max()
 
 
 @pytest.mark.parametrize("architecture", ["mlp", "affine"])

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from shadow import victims
+from shadow import records, victims
+from shadow.victims import networks
 from shadow.victims.activations import ACTIVATIONS
 
 
@@ -17,7 +18,11 @@ def build(**config):
 
 def test_table_v_counts_of_parameters():
     assert build().num_params == 7_960
-    assert build(architecture="cnn", image_shape=(32, 32, 3)).num_params == 55_098
+    cnn = {"architecture": "cnn", "image_shape": (32, 32, 3)}
+    assert build(**cnn).num_params == 55_208  # Table VI: a hidden layer of 10 units
+    assert build(**cnn, widths=(20,)).num_params == 101_398  # "100K" of Table II
+    convolutions = [part for part in build(**cnn).layout if "conv" in part.name]
+    assert sum(part.stop - part.start for part in convolutions) == 9_008
     assert build(architecture="affine").num_params == 784 * 10 + 10
 
 
@@ -29,7 +34,8 @@ def haiku_mlp(images):
 def haiku_cnn(images):
     for channels, stride in ((16, 2), (32, 1)):
         images = jax.nn.elu(hk.Conv2D(channels, 4, stride, padding="VALID")(images))
-    return hk.Linear(10)(images.reshape(len(images), -1))
+    hidden = jax.nn.elu(hk.Linear(10)(images.reshape(len(images), -1)))
+    return hk.Linear(10)(hidden)
 
 
 @pytest.mark.slow
@@ -201,3 +207,13 @@ def test_victims_from_other_libraries(digits, key):
         victims.from_flax(Normalised(), **shapes)
     with pytest.raises(ValueError, match=r"logits of shape \(examples, 10\)"):
         victims.from_functions(lambda key: {}, lambda p, x: x[:, 0, 0], **shapes)
+
+
+def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
+    """Revision 1 had 55,098 parameters, one dense layer (second audit, Table VI)."""
+    configuration = {"victim": {"architecture": "cnn"}}
+    wanted = records.Record.of(configuration, **networks.revisions(configuration))
+    with pytest.raises(records.VersionMismatchError, match="revision of cnn"):
+        records.require_same(records.Record.of(configuration), wanted, "The store")
+    for other in ({"victim": {"architecture": "mlp"}}, {"victim": "own"}, {}):
+        assert networks.revisions(other) == {}
