@@ -9,7 +9,7 @@ see. Candidates with next to no multiplier are dropped, and of those closer than
 only one is kept, as in the paper. recovered: points with a candidate within 0.05.
 model_inversion_recovered: the same of points of extreme output.
 
-Source: Haim et al. 2022, Section 5.1 and Figure 2.
+Source: Haim et al. 2022, Section 4 and Figure 2.
 """
 
 import argparse

@@ -7,9 +7,9 @@ Hardware:  two CPU cores: one to three minutes
 Expected:  see docs/kkt.md
 
 A network of two hidden layers whose first layer starts small, on 20 images, trained
-until it is near the conditions that the attack rests on. The published settings:
-
-    informed.attacks.kkt.KktConfig.published(), KktConfig.public_code()
+until it is near the conditions that the attack rests on. The published settings are
+`informed.attacks.kkt.KktConfig.published()` and `KktConfig.public_code()`, from Python
+alone: the command line has no name for them yet.
 """
 
 from ml_collections import config_dict

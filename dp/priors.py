@@ -14,7 +14,7 @@ may seem to violate a bound that holds.
 Every number has to be finite: a record that is NaN is near to nothing, so it would make
 kappa too small. Formulas are in log space, so that nothing underflows to kappa = 0.
 
-Sources: Balle, Cherubin and Hayes 2022, Section VII and Appendix E; confidence bounds
+Sources: Balle, Cherubin and Hayes 2022, Section VII; confidence bounds
 derived.
 """
 

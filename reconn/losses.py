@@ -3,7 +3,7 @@
 MNIST: mean absolute plus mean squared error. CIFAR-10: LPIPS and a discriminator's
 judgement besides (least-squares GAN, Mao et al. 2017). Weights of the terms are ours,
 the paper names none.
-Source: Balle et al. 2022, Section IV-B c), Table V.
+Source: Balle et al. 2022, Section V-A c), Table V.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Figures 5c and 5d: error against the number of shadow models.
+"""Figure 5c: error against the number of shadow models.
 
 Command:   informed sweep --config=configs/sweeps/attack_size.py --workdir=DIR
 Sizes:     :cpu is the default, :paper has the paper's, :smoke is for tests

@@ -7,7 +7,7 @@ name the one whose model is nearer. `ReconstructionMembership`: reconstruct the 
 without looking at the candidates, and name the one that is nearer to it; so whoever can
 reconstruct can tell membership.
 
-Source: Balle et al. 2022, Section II-C.
+Source: Balle et al. 2022, Section II-D.
 """
 
 import dataclasses

@@ -6,7 +6,7 @@ THREAT: uninformed, as `kkt`.
 takes for most typical of a class, which need not be a training point. `first_layer`
 shows the units' weights as images.
 
-Source: Haim et al. 2022, Section 5.3 and Appendix (model inversion after Fredrikson et
+Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
 Checked: tests/informed/test_model_inversion.py (a linear network, whose extremes are
 the corners of the box).

@@ -50,7 +50,7 @@ class HomogeneousConfig:
       outputs: 1 for two classes or regression, else the number of classes.
       biases: "none"; "first", in the first layer; "hidden", in all but the last.
       first_scale: standard deviation of the first layer's weights and biases; None: as
-        the others, which makes the attack much harder.
+        the others.
       initialiser: of the other layers; "torch", uniform within 1 / sqrt(inputs), or
         "he_normal".
     """

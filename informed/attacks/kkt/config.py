@@ -105,7 +105,7 @@ class KktConfig:
 
     @classmethod
     def published(cls, **changes: Any) -> "KktConfig":
-        """Section 4 and Appendix B of Haim et al. 2022; pixels in [0, 1].
+        """Sections 3.2 and 5.2 and Appendix B of Haim et al. 2022; pixels in [0, 1].
 
         The dual term with lambda_min inside the hinge, as is meant: what is printed is
         flat.
