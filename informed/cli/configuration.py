@@ -1,11 +1,12 @@
 """`--config=FILE --config.field=value`, read: this is where a ConfigDict ends."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from informed.cli import shipped
 from informed.runs.experiment import Experiment
@@ -47,20 +48,10 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
             file = shipped.resolve(name)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
-    found = flags.FlagValues()
-    config_flags.DEFINE_config_file("config", flag_values=found, sys_argv=argv)
-    try:
-        left = found(argv)[1:]
-    except AttributeError as error:  # what ml_collections raises for unknown fields
-        hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
-        raise ValueError(f"Unknown configuration field: {hint}") from error
-    except (flags.Error, OSError) as error:
-        raise ValueError(str(error).strip().splitlines()[-1].strip()) from error
-    except Exception as error:  # anything that the user's file may raise
-        raise ValueError(
-            f"{file} could not be read as a configuration:"
-            f" {type(error).__name__}: {error}"
-        ) from error
+    if file is not None:
+        whole = [argument for argument in argv if argument.startswith("--config=")]
+        _check(_parsed(["informed", *whole], file)[0].config, argv[1:])
+    found, left = _parsed(argv, file)
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if found.config is None or file is None:
@@ -69,3 +60,88 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
             " one that is shipped, such as --config=digits."
         )
     return found.config.to_dict(), file
+
+
+def _parsed(
+    argv: Sequence[str], file: Path | None
+) -> tuple[flags.FlagValues, list[str]]:
+    """Flags with the configuration, and arguments that aren't flags.
+
+    Raises: ValueError: see `values`.
+    """
+    found = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", flag_values=found, sys_argv=list(argv))
+    try:
+        return found, found(argv)[1:]
+    except AttributeError as error:  # what ml_collections raises for unknown fields
+        hint = str(error).strip("'\"").replace("\\n", " ").replace("\n", " ")
+        raise ValueError(f"Unknown configuration field: {hint}") from error
+    except Exception as error:  # anything that the user's file may raise
+        raise ValueError(_one_line(error, file)) from error
+
+
+def _one_line(error: Exception, file: Path | None) -> str:
+    """Why a configuration can't be read."""
+    group = re.search(r"Could not override field '(\w+)'", str(error))
+    if group:
+        return (
+            f"{file} sets config.{group[1]}, a group of fields, to a single value; set"
+            f" one of its fields{_example(group[1])}."
+        )
+    if isinstance(error, flags.Error | OSError):
+        return str(error).strip().splitlines()[-1].strip()
+    first = str(error).strip().splitlines()[0] if str(error) else ""
+    return (
+        f"{file} could not be read as a configuration: {type(error).__name__}: {first}"
+    )
+
+
+def _check(config: Any, arguments: Sequence[str]) -> None:
+    """Refuse overrides of what isn't there, or isn't what they take it for.
+
+    Args:
+      config: as its file has it.
+      arguments: `--config.field=value`, others are passed over.
+    """
+    for argument in arguments:
+        path, equals, value = argument.removeprefix("--config.").partition("=")
+        # An element of a tuple, x[0], is left to ml_collections.
+        if not argument.startswith("--config.") or not equals or "[" in path:
+            continue
+        node, seen = config, "config"
+        for name in path.split("."):
+            if not isinstance(node, ConfigDict):
+                raise ValueError(
+                    f"--config.{path}: {seen} is {node!r} and has no fields."
+                    f"{_of_sweep(config, seen, path, value)}"
+                )
+            if name not in node:
+                raise ValueError(
+                    f"Unknown configuration field: {seen} has no {name!r}."
+                    f"{checks.nearest(name, list(node))}"
+                    f"{_of_sweep(config, 'config.base', path, value)}"
+                )
+            node, seen = node[name], f"{seen}.{name}"
+        else:
+            if isinstance(node, ConfigDict) and len(node):
+                raise ValueError(
+                    f"--config.{path}={value}: {seen} is a group of fields; set one of"
+                    f" them{_example(path)}, of {', '.join(node)}."
+                )
+
+
+def _example(group: str) -> str:
+    """For a group that people mistake for its name."""
+    return ", such as config.data.name" if group == "data" else ""
+
+
+def _of_sweep(config: Any, seen: str, path: str, value: str) -> str:
+    """How a field of the experiment behind a sweep is set."""
+    if seen != "config.base" or "points" not in config:
+        return ""
+    field = path.removeprefix("base.")
+    return (
+        " Fields of the experiments are set for all points by"
+        f" --config.overrides='(\"{field}={value}\",)'; of the sweep itself"
+        f" {', '.join(config)} can be set."
+    )

@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from informed.cli import main
 from tests.informed.commands import SMALL, refused
 
 
@@ -89,3 +90,36 @@ def test_no_configuration_is_one_clear_line(tmp_path, capsys):
         capsys, "run", "--config=configs/nope.py", f"--workdir={tmp_path}"
     )
     assert "nope.py" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "--config={own}"], ("own.py sets config.data", "config.data.name")),
+        (
+            ["run", "--config=digits", "--config.data=x.npz"],
+            ("config.data is a group", "config.data.name"),
+        ),
+        (
+            ["sweep", "--config=sweeps/table_2_mnist", "--config.base.seed=1"],
+            ("config.base is '../mnist.py:cpu'", "--config.overrides", "series"),
+        ),
+        (
+            ["sweep", "--config=sweeps/table_2_mnist", "--config.data.name=x"],
+            ("config has no 'data'", "--config.overrides"),
+        ),
+    ],
+)
+def test_32_a_group_that_is_set_to_a_value_is_named(arguments, words, tmp_path, capsys):
+    own = tmp_path / "own.py"
+    own.write_text(
+        "import informed\n\n\ndef get_config():\n"
+        "    config = informed.defaults(informed.Experiment)\n"
+        '    config.data = "x.npz"\n    return config\n'
+    )
+    with pytest.raises(SystemExit):
+        main([*(each.format(own=own) for each in arguments), f"--workdir={tmp_path}"])
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    for word in words:
+        assert word in error
