@@ -19,8 +19,9 @@ from jaxtyping import Array, Bool, Float, Float32, Int
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
+from shadow.parallel import Runs
 from shadow.release import Release, publish
-from shadow.training import Algorithm, GradientDescent, SeedFamily
+from shadow.training import Algorithm, Draw, GradientDescent, SeedFamily
 from shadow.victims import Victim
 from shadow.views import EVERYTHING, View
 
@@ -107,6 +108,79 @@ class Knowledge:
             public=public,
             seeds=seeds,
         )
+
+
+Numbered = Callable[[Any], Any]
+
+
+def own_runs(
+    knowledge: Knowledge,
+    key: Array | Numbered,
+    *,
+    width: int,
+    starts: Numbered | None = None,
+    own_keys: Numbered | None = None,
+    algorithm: Algorithm | None = None,
+    dtype: Any = np.float32,
+) -> Runs:
+    """A as the adversary runs it: with what is told of its randomness, the rest drawn.
+
+    Args:
+      knowledge: fixed and algorithm are needed. An initialisation for each release is
+        that of the releases, and of no other run: it is used by way of `starts` alone.
+      key: of all that isn't told, noise included; or the number of a run -> its key.
+      width: rows at once on one device, or processes.
+      starts: number of a run -> theta_0; None: the one that is told, or drawn.
+      own_keys: number of a run -> what A draws its own randomness from, as A takes it;
+        None: the key that is told, or drawn.
+      algorithm: to run in the place of the one that is told, such as that without its
+        noise.
+      dtype: of images, and of theta_0 where it is drawn.
+    Raises: FieldError: a fact that it needs is None.
+    """
+    require_told(knowledge, "fixed", "algorithm")
+    assert knowledge.fixed is not None
+    algorithm = knowledge.algorithm if algorithm is None else algorithm
+    assert algorithm is not None
+    draw = own_draws(knowledge, key, starts=starts, own_keys=own_keys, dtype=dtype)
+    data = knowledge.fixed.images, knowledge.fixed.labels
+    return Runs(algorithm, data, draw, width=width, dtype=dtype)
+
+
+def own_draws(
+    knowledge: Knowledge,
+    key: Array | Numbered,
+    *,
+    starts: Numbered | None = None,
+    own_keys: Numbered | None = None,
+    dtype: Any = np.float32,
+) -> Callable[[Any], Draw]:
+    """Number of a run of the adversary's own -> its randomness; see `own_runs`."""
+    algorithm, told = knowledge.algorithm, knowledge.training_key
+    start = knowledge.initialisation
+    assert algorithm is not None
+    if starts is None and start is not None and np.ndim(start) == 1:
+        starts = _always(np.asarray(start, dtype))
+    if own_keys is None and told is not None:
+        own_keys = _always(told)
+
+    def draw(number: Any) -> Draw:
+        own = key(number) if callable(key) else jax.random.fold_in(key, number)
+        start_key, own_key, noise_key = jax.random.split(own, 3)
+        begin = algorithm.initialise(start_key) if starts is None else starts(number)
+        if starts is None and begin is not None:
+            begin = begin.astype(dtype)
+        return Draw(
+            start=begin,
+            key=algorithm.own_key(own_key) if own_keys is None else own_keys(number),
+            noise_key=noise_key,
+        )
+
+    return draw
+
+
+def _always(value: Any) -> Numbered:
+    return lambda number: value
 
 
 def require_told(facts: "Knowledge | Architecture", *needed: str) -> None:

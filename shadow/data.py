@@ -12,17 +12,21 @@ targets that they have never seen.
 import dataclasses
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Int
 
-from shadow import checks
+from shadow import checks, copies
 
 Images = Float32[np.ndarray, "examples height width channels"]
 Labels = Int[np.ndarray, " examples"]
-REVISION = 1  # of splits; see `shadow.records`
+REVISION = 2  # of splits; see `shadow.records`
+# Of the numbers of a type: six bits kept in eight, such as digits' levels 0 .. 16, use
+# less than this; photographs and scans use more.
+_LEAST_USED = 0.25
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,8 +34,9 @@ class Examples:
     """Labelled images, checked when made.
 
     Attributes:
-      images: (examples, height, width, channels), float32, pixels in [0, 1]; bytes
-        (uint8) are divided by 255.
+      images: (examples, height, width, channels), float32, pixels in [0, 1]; whole
+        numbers of 8 and 16 bits without sign are divided by the largest of their type
+        (255, 65535), and bits (bool) are 0 and 1.
       labels: (examples,), int32, in 0 .. num_classes - 1.
       num_classes: number of classes of the labels.
       name: where they come from; used in messages and manifests.
@@ -51,12 +56,11 @@ class Examples:
                 f"Expected {self.name}.images of shape (examples, height, width,"
                 f" channels), got {images.shape}."
             )
-        if images.dtype == np.uint8:
-            images = images.astype(np.float32) / np.float32(255)
+        images = _scaled(images, self.name)
         if not np.issubdtype(images.dtype, np.floating):
             raise ValueError(
-                f"Expected {self.name}.images as floats in [0, 1] or as bytes (uint8),"
-                f" got {images.dtype}."
+                f"Expected {self.name}.images as floats in [0, 1] or as bytes (uint8;"
+                f" uint16 and bool are taken too), got {images.dtype}."
             )
         if labels.shape != images.shape[:1]:
             raise ValueError(
@@ -85,7 +89,10 @@ class Examples:
                     f"Expected {self.name}.labels in 0 .. {self.num_classes - 1}, found"
                     f" values from {labels.min()} to {labels.max()}."
                 )
-        object.__setattr__(self, "images", np.ascontiguousarray(images, np.float32))
+        images = np.ascontiguousarray(images, np.float32)
+        if np.signbit(images).any():  # -0.0, which is 0.0 with other bytes
+            images = images + np.float32(0)
+        object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels.astype(np.int32))
 
     def __len__(self) -> int:
@@ -103,6 +110,29 @@ class Examples:
         )
 
 
+def _scaled(images: np.ndarray, name: str) -> np.ndarray:
+    """Whole numbers as floats in [0, 1], by their type; anything else as it is.
+
+    Warns where the largest value uses less than a quarter of the type: bits, or levels
+    0 .. 16, kept as bytes would all lie next to black.
+    """
+    if images.dtype == bool:
+        return images.astype(np.float32)
+    if images.dtype not in (np.uint8, np.uint16):
+        return images
+    most = np.iinfo(images.dtype).max
+    largest = int(images.max()) if images.size else most
+    if 0 < largest < _LEAST_USED * most:
+        warnings.warn(
+            f"{name}.images are whole numbers of {images.dtype} from 0 to {largest},"
+            f" and are divided by {most}: every pixel is below {largest / most:.2g}."
+            f" If {largest} stands for white, divide by it yourself and hand in floats"
+            " in [0, 1].",
+            stacklevel=4,
+        )
+    return images.astype(np.float32) / np.float32(most)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Split:
     """Fixed set, shadow targets and test targets, pairwise disjoint.
@@ -111,6 +141,8 @@ class Split:
       fixed, shadow, test: the three parts.
       fixed_indices, shadow_indices, test_indices: their positions in the pool that
         they were drawn from; shadow targets may have a pool of their own.
+      dropped: images of the pools that `split` left out because they are equal, as
+        numbers, to others that it kept.
     """
 
     fixed: Examples
@@ -119,6 +151,7 @@ class Split:
     fixed_indices: np.ndarray
     shadow_indices: np.ndarray
     test_indices: np.ndarray
+    dropped: int = 0
 
 
 def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
@@ -222,9 +255,8 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
             f"Expected the data set {name!r} to hold images of one shape, found"
             f" {len(shapes)} shapes, such as {sorted(shapes)[:2]}."
         )
-    pixels = np.stack(images).astype(np.float32) / np.float32(255)
     return Examples(
-        images=pixels,
+        images=np.stack(images),
         labels=np.asarray(labels),
         num_classes=builder.info.features["label"].num_classes,
         name=name,
@@ -277,7 +309,9 @@ def split(
 ) -> Split:
     """Draw the three parts at random, without replacement.
 
-    An image that the pool holds twice is drawn once, so no target is known by chance.
+    An image that the pool holds twice is drawn once, so no target is known by chance;
+    images are compared as numbers, and `Split.dropped` says how many were left out.
+    Near copies aren't left out: they are counted where attacks are judged.
     Test targets are drawn first, the fixed set next, shadow targets last, so that the
     first k shadow targets of a longer draw are those of a shorter one.
 
@@ -300,20 +334,27 @@ def split(
     rng = np.random.default_rng(seed)
     if shadow_pool is None:
         parts = [num_test, num_fixed, num_shadow]
-        test, fixed, shadow = _draw(pool, parts, rng, balanced=balanced)
-        return split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
-    test, fixed = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
-    fresh = _unlike(shadow_pool, pool.take(np.concatenate([test, fixed])))
-    (shadow,) = _draw(shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced)
+        (test, fixed, shadow), dropped = _draw(pool, parts, rng, balanced=balanced)
+        found = split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
+        return dataclasses.replace(found, dropped=dropped)
+    _require_one_shape(pool, shadow_pool)
+    (test, fixed), dropped = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
+    taken = pool.images[np.concatenate([test, fixed])]
+    fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
+    (shadow,), repeated = _draw(
+        shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
+    )
+    dropped += len(shadow_pool) - len(fresh) + repeated
     shadow = fresh[shadow]
     if shadow_pool.num_classes != pool.num_classes:
         labels = rng.integers(0, pool.num_classes, len(shadow_pool))
         shadow_pool = dataclasses.replace(
             shadow_pool, labels=labels, num_classes=pool.num_classes
         )
-    return split_by_indices(
+    found = split_by_indices(
         pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
     )
+    return dataclasses.replace(found, dropped=dropped)
 
 
 def split_by_indices(
@@ -330,11 +371,7 @@ def split_by_indices(
       or images of the two pools that differ in shape.
     """
     other = pool if shadow_pool is None else shadow_pool
-    if other.image_shape != pool.image_shape:
-        raise ValueError(
-            f"Expected shadow images of the shape {pool.image_shape} of {pool.name},"
-            f" got {other.image_shape} of {other.name}."
-        )
+    _require_one_shape(pool, other)
     parts = {"fixed": fixed, "shadow": shadow, "test": test}
     sizes = {"fixed": len(pool), "shadow": len(other), "test": len(pool)}
     for name, indices in parts.items():
@@ -366,27 +403,21 @@ def split_by_indices(
     )
 
 
-def _unlike(pool: Examples, others: Examples) -> np.ndarray:
-    """Positions of the images of `pool` that are not among `others`."""
-    seen = {image.tobytes() for image in others.images}
-    return np.array(
-        [i for i, image in enumerate(pool.images) if image.tobytes() not in seen],
-        np.int64,
-    )
-
-
-def _first_occurrences(images: np.ndarray) -> np.ndarray:
-    """Positions of images that don't occur before."""
-    seen = {image.tobytes(): i for i, image in reversed(list(enumerate(images)))}
-    return np.array(sorted(seen.values()), np.int64)
+def _require_one_shape(pool: Examples, other: Examples) -> None:
+    if other.image_shape != pool.image_shape:
+        raise ValueError(
+            f"Expected shadow images of the shape {pool.image_shape} of {pool.name},"
+            f" got {other.image_shape} of {other.name}."
+        )
 
 
 def _draw(
     pool: Examples, sizes: list[int], rng: np.random.Generator, *, balanced: bool
-) -> list[np.ndarray]:
-    """Disjoint random positions of different images, one array a size."""
+) -> tuple[list[np.ndarray], int]:
+    """Disjoint random positions of different images, one array a size; copies."""
     order = rng.permutation(len(pool))
-    order = order[_first_occurrences(pool.images[order])]
+    order = order[copies.first_occurrences(pool.images[order])]
+    dropped = len(pool) - len(order)
     if sum(sizes) > len(order):
         raise ValueError(
             f"Asked {pool.name} for {' + '.join(map(str, sizes))} = {sum(sizes)}"
@@ -394,7 +425,7 @@ def _draw(
             " fixed points or shadow models."
         )
     if not balanced:
-        return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1])
+        return np.split(order[: sum(sizes)], np.cumsum(sizes)[:-1]), dropped
     # Rounds of one example per class; a part starts at a round of its own, so it is
     # balanced to within one and a longer draw begins with the shorter one.
     by_class = [order[pool.labels[order] == c] for c in range(pool.num_classes)]
@@ -414,4 +445,4 @@ def _draw(
         stop = first + -(-size // pool.num_classes)
         parts.append(table[first:stop].reshape(-1)[:size])
         first = stop
-    return parts
+    return parts, dropped

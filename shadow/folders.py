@@ -9,6 +9,7 @@ all grey or all in colour.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,13 @@ def load_folder(path: str | os.PathLike) -> Examples:
             if file.suffix.lower() not in SUFFIXES:
                 continue
             with Image.open(file) as picture:
-                grey = picture.mode in ("1", "L", "I;16", "I", "F")
-                array = np.asarray(picture.convert("L" if grey else "RGB"))
+                array = _pixels(picture, file)
             array = array if array.ndim == 3 else array[..., None]
+            if pixels and array.dtype != pixels[0].dtype:
+                raise ValueError(
+                    f"Expected pictures of one depth below {root}, found"
+                    f" {pixels[0].dtype} in {first} and {array.dtype} in {file}."
+                )
             if pixels and array.shape != pixels[0].shape:
                 raise ValueError(
                     f"Expected pictures of one shape below {root}, found"
@@ -57,6 +62,25 @@ def load_folder(path: str | os.PathLike) -> Examples:
         num_classes=len(names),
         name=root.name,
     )
+
+
+def _pixels(picture: Any, file: Path) -> np.ndarray:
+    """A picture as whole numbers: bytes, or of 16 bits where it has them.
+
+    Raises: ValueError: it holds numbers of other kinds, whose white isn't known.
+    """
+    if picture.mode.startswith("I"):
+        array = np.asarray(picture)
+        # Converting to bytes would cut everything off above 255.
+        if array.min() >= 0 and array.max() <= np.iinfo(np.uint16).max:
+            return array.astype(np.uint16)
+    if picture.mode in ("I", "F"):
+        raise ValueError(
+            f"Expected pictures of 8 or 16 bits, found numbers of the kind"
+            f" {picture.mode!r} in {file}. Hand them in as an .npz file of floats in"
+            " [0, 1]."
+        )
+    return np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
 
 
 def classes(path: str | os.PathLike) -> tuple[str, ...]:

@@ -101,6 +101,7 @@ def of(
         "block_size": block_size,
         "layout": [dataclasses.asdict(entry) for entry in layout],
         "models_per_batch": models_per_batch,
+        "dropped": split.dropped,  # copies that the division left out
         "sha256": {name: digest(values) for name, values in whole.items()},
     }
     manifest["arrays"] = _metadata(manifest, whole)

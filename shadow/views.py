@@ -107,6 +107,19 @@ class ViewConfig:
         """How many public images decide the queries, at most."""
         return _LEARNT_FROM if self.queries == "components" else self.probes
 
+    def what(self, victim: Victim) -> str:
+        """What is published of this victim, in words.
+
+        Raises: FieldError: a layer that the victim hasn't.
+        """
+        if self.kind == "logits":
+            inputs = "public images"
+            if self.queries == "components":
+                inputs = "inputs along principal components"
+            return f"logits on {self.probes} {inputs}"
+        seen = Layers.of(victim.layout, self.layers, precision=self.precision).what
+        return f"{seen} ({', '.join(self.layers)})" if self.layers else seen
+
     def require(self, victim: Victim, *, public: int) -> None:
         """Whether there is such a view of this victim, with so many public images.
 
@@ -234,8 +247,11 @@ class Layers:
 
     @property
     def what(self) -> str:
-        """In words."""
-        return "all weights" if self.whole else "some layers"
+        """In words, with how many there are and in which precision."""
+        kept = "all weights"
+        if self.columns is not None:
+            kept = f"{len(self.columns)} of {self.params} weights"
+        return kept if self.precision == "float32" else f"{kept} in {self.precision}"
 
     def __call__(self, weights: Weights) -> Features:
         """The chosen weights, rounded where they are published in fewer bits.

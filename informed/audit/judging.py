@@ -4,23 +4,30 @@ Baselines that no adversary can beat without the release: the public record that
 nearest to the target, chosen with knowledge of the target; for tables also each column
 guessed from all the other columns of the target itself. An attack succeeds at a target
 where its guess is nearer than all of these, or exact.
+
+Exact is what differs from the target by a thousandth of the spread of the records, and
+is nearer than what anybody could have guessed: see `exact`.
 """
 
 import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from skimage.metrics import structural_similarity
 
 from informed import metrics
 from informed.audit.subject import Subject
 from informed.audit.trials import Trial
 from reconn import perceptual
+from shadow import copies
 from shadow.data import Examples
 
-EXACT = 1e-6  # MSE of values in [0, 1]
+EXACT = 1e-6  # MSE in units of the spread of the records: a thousandth of it
+# Records are kept in float32: a few of its units in the last place are no error.
+_ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 FALSE_POSITIVES = 0.01
+NEAREST, IMPUTED = "nearest public record", "imputed"
 _SMALLEST_WINDOW = 3
 _OTHERS = 500
 
@@ -56,6 +63,7 @@ def baselines(
     """
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
     mean = np.broadcast_to(pool.images.mean(axis=0), targets.images.shape)
+    median = np.broadcast_to(np.median(pool.images, axis=0), targets.images.shape)
     of_label = mean.copy()
     for i, label in enumerate(targets.labels):
         members = pool.labels == label
@@ -64,10 +72,12 @@ def baselines(
     nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
     found = [
         ("mean record", "no release; public records", mean, False),
+        ("median record", "no release; public records", median, False),
         ("mean of the label", "no release; the label", of_label, False),
         (
-            "nearest public record",
-            "no release; chosen with knowledge of the target",
+            NEAREST,
+            "no release; chosen with knowledge of the target"
+            + _copied(copies.find(targets.images, pool.images)),
             nearest,
             True,
         ),
@@ -76,7 +86,7 @@ def baselines(
         guess = _imputed(flat, targets.images.reshape(len(targets), -1), groups)
         found.append(
             (
-                "imputed",
+                IMPUTED,
                 "no release; each column from all other columns of the target",
                 guess.reshape(targets.images.shape),
                 True,
@@ -92,6 +102,19 @@ def baselines(
         )
         for name, about, images, oracle in found
     ]
+
+
+def _copied(found: copies.Copies) -> str:
+    """How many targets everyone has a copy of, in words; empty where there is none."""
+    parts = [
+        f"{count} of {len(found.exact)} targets {what}"
+        for what, count in (
+            ("are public already", int(found.exact.sum())),
+            ("have a near copy among the public records", int(found.near.sum())),
+        )
+        if count
+    ]
+    return "".join(f"; {part}" for part in parts)
 
 
 def known_to_all(subject: Subject) -> Examples:
@@ -148,6 +171,70 @@ def errors(trial: Trial, truth: Examples) -> Float[np.ndarray, " attempted"]:
     return np.where(np.isfinite(found), found, np.inf)
 
 
+def spread(
+    pool: Examples, targets: np.ndarray
+) -> Float[np.ndarray, "targets features"]:
+    """In what unit the error of each feature of each target is counted.
+
+    The range that uniform values of the same spread would have. Pictures: of the same
+    variance, mean over pixels, which is about 1 for ordinary pictures. Tables: of the
+    same median distance from the median, among the values that differ from it, column
+    by column. A target further than that from its column's median counts in units of
+    that distance: whoever gives a thousandth of it knows the value, though the others
+    lie close together.
+
+    Args:
+      pool: all that is known to everyone.
+      targets: (targets, height, width, channels).
+    """
+    flat = pool.images.reshape(len(pool), -1).astype(np.float64)
+    asked = targets.reshape(len(targets), -1).astype(np.float64)
+    if _pictured(targets):
+        width = min(1.0, np.sqrt(12 * flat.var(axis=0).mean()))
+        return np.full(asked.shape, width if width > 0 else 1.0)
+    median = np.median(flat, axis=0)
+    apart = np.abs(flat - median)
+    # Outliers say nothing of the others, nor does a value that most records share.
+    away = np.ma.median(np.ma.masked_equal(apart, 0), axis=0).filled(1.0)
+    widths = np.maximum(np.minimum(4 * away, 1.0), np.abs(asked - median))
+    return np.maximum(widths, _ROUNDING * np.abs(asked))
+
+
+def right(
+    trial: Trial, truth: Examples, pool: Examples
+) -> Bool[np.ndarray, " attempted"]:
+    """Which guesses are the target, to `EXACT` of the spread of the records."""
+    if trial.images is None:
+        return np.zeros(0, bool)
+    count = len(trial.images)
+    units = spread(pool, truth.images[:count])
+    guesses = np.clip(trial.images.reshape(count, -1).astype(np.float64), 0, 1)
+    apart = (guesses - truth.images[:count].reshape(count, -1)) / units
+    return np.mean(apart**2, axis=1) <= EXACT  # False where the guess isn't finite
+
+
+def guessed(found: list[Baseline]) -> Float[np.ndarray, " targets"]:
+    """MSE that is reached without the release, by a guess or a near copy of the target.
+
+    An exact copy doesn't count: it is the target, and so is an attack's exact answer.
+    What is imputed doesn't either: nobody without the target could.
+    """
+    each = [
+        np.where(b.mse > 0, b.mse, np.inf) if b.name == NEAREST else b.mse
+        for b in found
+        if b.name != IMPUTED
+    ]
+    return np.min(each, axis=0)
+
+
+def exact(
+    trial: Trial, truth: Examples, pool: Examples, found: list[Baseline]
+) -> Bool[np.ndarray, " attempted"]:
+    """Which guesses are the target, and nearer than any guess without the release."""
+    each = errors(trial, truth)
+    return right(trial, truth, pool) & (each < guessed(found)[: len(each)])
+
+
 def judge(
     trial: Trial, targets: Examples, pool: Examples, found: list[Baseline]
 ) -> dict[str, Any]:
@@ -185,8 +272,10 @@ def judge(
     done = trial.finished & np.isfinite(each)
     labels = trial.labels
     certified = trial.certified
-    # What is exact was found, however near a guess without the release comes.
-    succeeded = done & ((each < thresholds(found)[:count]) | (each <= EXACT))
+    is_right = right(trial, truth, pool)
+    is_exact = done & exact(trial, truth, pool, found)
+    # What is exact was found, however near an imputed column comes.
+    succeeded = done & ((each < thresholds(found)[:count]) | is_exact)
     return about | {
         "targets": count,
         "finished": int(done.sum()),
@@ -199,11 +288,11 @@ def judge(
         if labels is None
         else int((labels == truth.labels[:count]).sum()),
         "success": _rate(succeeded, done),
-        "exact": _rate(done & (each <= EXACT), done),
+        "exact": _rate(is_exact, done),
         "certified": None if certified is None else int(certified.sum()),
         "certified_wrong": None
         if certified is None
-        else int((certified & ~(each <= EXACT)).sum()),
+        else int((certified & ~is_right).sum()),
         "tpr": recognised(trial, truth, pool),
     }
 

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Float32, Int
 
 from dp import rates
 from reconn import perceptual
+from shadow import copies
 
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
@@ -67,10 +68,12 @@ def refuse_leaks(
     targets: Float32[np.ndarray, "targets height width channels"],
     known: Float32[np.ndarray, "known height width channels"],
 ) -> None:
-    """Raise ValueError where a target is among the images that an attack trained on."""
-    seen = {image.tobytes() for image in known}
-    leaked = [i for i, image in enumerate(targets) if image.tobytes() in seen]
-    if leaked:
+    """Raise ValueError where a target is among the images that an attack trained on.
+
+    Images are compared as numbers; near copies are counted by `copies.find`.
+    """
+    leaked = np.flatnonzero(copies.among(targets, known))
+    if len(leaked):
         raise ValueError(
             f"{len(leaked)} of {len(targets)} test targets are among the fixed set and"
             f" the shadow targets, such as target {leaked[0]}: no metric of this attack"

@@ -157,11 +157,25 @@ def table(results: Mapping[str, Any]) -> str:
     lines += [
         f"closer than the oracle      {100 * better['rate']:.1f} % of targets"
         f" (95 %: {100 * better['low']:.1f} to {100 * better['high']:.1f})",
+        *_copied(results),
         f"shadow models               {results['shadow_models']}",
         f"released models' accuracy   {100 * results['released_accuracy']:.1f} %",
         f"wall time                   {results['wall_s']:.0f} s",
     ]
     return "\n".join(lines)
+
+
+def _copied(results: Mapping[str, Any]) -> list[str]:
+    """Targets that are known without any attack, if there are some."""
+    found = results["copies"]
+    return [
+        f"{what:<28}{found[part]['exact']} exact, {found[part]['near']} near"
+        for part, what in (
+            ("fixed", "targets with copies in D_-"),
+            ("shadow", "  among shadow targets"),
+        )
+        if found[part]["exact"] or found[part]["near"]
+    ]
 
 
 def _small(error: float) -> str:

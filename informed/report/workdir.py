@@ -34,6 +34,8 @@ from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import NotMadeError
 from shadow.store import ShadowStore
+from shadow.victims import Victim
+from shadow.views import ViewConfig
 
 Progress = Callable[[str], None]
 _SIGMAS = (1.0, 4.0, 16.0, 64.0)
@@ -80,9 +82,9 @@ def document(
         images=np.concatenate([fixed.images, public.images]),
         labels=np.concatenate([fixed.labels, public.labels]),
     )
-    trials = _trials(experiment, results, paths)
-    baselines = judging.baselines(targets, pool)
     developer = stored.factory_of(experiment, released, role="released")
+    trials = _trials(experiment, results, paths, developer.descent.victim)
+    baselines = judging.baselines(targets, pool)
     indicators = records.geometry(targets, pool, len(fixed))
     own = difficulty.target_losses(developer.descent.victim, truth.weights, targets)
     indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
@@ -136,7 +138,7 @@ def _results(workdir: Path) -> dict[str, Any]:
 
 
 def _trials(
-    experiment: Experiment, results: dict[str, Any], paths: Paths
+    experiment: Experiment, results: dict[str, Any], paths: Paths, victim: Victim
 ) -> list[Trial]:
     """Every attack of the run."""
     found = []
@@ -150,7 +152,18 @@ def _trials(
     for name, named in experiment.attacks.items():
         file = paths.workdir / "attacks" / f"{name}.npz"
         found.append((name, named.type, file, f"attack-{name}"))
-    return [_trial(*each, experiment, results, paths) for each in found]
+    return [_trial(*each, experiment, results, paths, victim) for each in found]
+
+
+def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
+    """What an attack of this run sees, as it was released.
+
+    Args:
+      sees: what attacks of its kind see; see `registry`.
+    """
+    if sees == "weights":
+        return ViewConfig(precision=experiment.view.precision).what(victim)
+    return experiment.view.what(victim) if sees == "view" else sees
 
 
 def _trial(
@@ -161,6 +174,7 @@ def _trial(
     experiment: Experiment,
     results: dict[str, Any],
     paths: Paths,
+    victim: Victim,
 ) -> Trial:
     arrays, row = files.read_arrays(file), registry.find(kind)
     learned = kind in ("reconn", "kernel")
@@ -170,12 +184,11 @@ def _trial(
     if stage == "attack":
         seconds += Stage.read(paths.workdir, "train")["wall_s"]
     trainings = arrays.get("trainings")
-    whole = row.sees == "weights" or experiment.view.kind == "weights"
     count = results["shadow_models"] if learned else 0
     return Trial(
         name=name,
         about=row.about,
-        sees="all weights" if whole else "logits on queries",
+        sees=_seen(row.sees, experiment, victim),
         knows=SEED if experiment.training.initialisation == "shared" else ALL_BUT_ONE,
         images=arrays["images"],
         labels=arrays.get("labels"),
@@ -215,6 +228,7 @@ def _about(
         "seconds_a_model": results["stage_wall_s"]["shadow"] / max(len(shadows), 1),
         "shadow_models": results["shadow_models"],
         "accuracy": results["released_accuracy"],
+        "copies": results["copies"],
     }
 
 

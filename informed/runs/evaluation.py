@@ -14,7 +14,7 @@ from informed.metrics import classifier
 from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import STAGES, Paths, Stage
-from shadow import data, files, places, records, victims
+from shadow import copies, data, files, places, records, victims
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import ShadowStore
@@ -62,6 +62,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         public, labels = stored.targets(shadows)
         pool = np.concatenate([shadows.array("fixed_images"), public])
         metrics.refuse_leaks(truth.images, pool)
+        known = _copies(truth.images, shadows.array("fixed_images"), public)
         others = other_metrics(experiment, paths, released, truth.images, guesses)
         accuracy = None
         if "KL" in others:
@@ -115,6 +116,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             for name in ("LPIPS", "KL")
         },
         "classifier_accuracy": accuracy,
+        "copies": known | {"dropped": released.manifest.get("dropped")},
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
@@ -144,6 +146,16 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     }
     files.write_json(file, results)
     return results
+
+
+def _copies(
+    targets: np.ndarray, fixed: np.ndarray, public: np.ndarray
+) -> dict[str, dict[str, int]]:
+    """How many targets have exact and near copies in D_- and among shadow targets."""
+    return {
+        "fixed": copies.find(targets, fixed).counts,
+        "shadow": copies.find(targets, public).counts,
+    }
 
 
 def _inversion_results(

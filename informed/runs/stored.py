@@ -20,7 +20,7 @@ from shadow.training import GradientDescent
 from shadow.victims import networks
 from shadow.views import Layers, View
 
-REVISION = 1  # of what is compared and how; see `shadow.records`
+REVISION = 2  # of what is compared and how; see `shadow.records`
 
 
 def shadow_record(experiment: Experiment) -> Record:
@@ -95,11 +95,14 @@ def invert_record(
     """What decides the inversions."""
     configuration = {
         "seed": experiment.seed,
+        "view": dataclasses.asdict(experiment.view),
         "inversion": dataclasses.asdict(experiment.inversion),
         "shadow_fingerprint": shadows.fingerprint(),
         "released_fingerprint": released.fingerprint(),
     }
-    return Record.of(configuration, inversion=inversion_config.REVISION)
+    return Record.of(
+        configuration, inversion=inversion_config.REVISION, view=views.REVISION
+    )
 
 
 def named_record(
@@ -115,7 +118,7 @@ def named_record(
         "released_fingerprint": released.fingerprint(),
     }
     row = registry.find(named.type)
-    return Record.of(configuration, views=views.REVISION, **{row.name: row.revision})
+    return Record.of(configuration, view=views.REVISION, **{row.name: row.revision})
 
 
 def evaluate_record(

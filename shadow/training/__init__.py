@@ -2,6 +2,7 @@
 
 algorithm         the protocol of an A, and its capabilities
 foreign           functions of the user's as an A
+versions          of such functions: what decides what they do
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise

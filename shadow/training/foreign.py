@@ -6,16 +6,14 @@
 toolkit's own. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it is run model by model in processes, and gets an integer as its key.
 
-Its version is part of every record: by default a hash of the source of its module and
-of the plain values that it captures, so that nothing made by one version is passed off
-as made by another; or a string of the user's choice.
+Its version is part of every record: by default a hash of the source of its module, and
+of the values that it captures and of the globals that it reads (`versions`), so that
+nothing made by one version is passed off as made by another; or a string of the user's
+choice.
 """
 
 import dataclasses
 import functools
-import hashlib
-import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -24,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from shadow import checks
 from shadow.data import Examples
 from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
+from shadow.training.versions import source_hash
 from shadow.victims import Slice
 
 Train = Callable[[Any, Any, Any], Any]
@@ -198,68 +196,6 @@ def layout_of(trained: Any) -> tuple[Slice, ...]:
     if not start:
         raise ValueError("Expected the training function to return arrays, got none.")
     return tuple(layout)
-
-
-def source_hash(function: Any) -> str:
-    """A hash of a function: the source of its module, and the values it captures.
-
-    Raises: ValueError: it has no source, or captures a value whose content can't be
-      told; says to name a version instead.
-    """
-    digest = hashlib.sha256()
-    for part in _parts(function):
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()
-
-
-def _parts(function: Any) -> list[str]:
-    if isinstance(function, functools.partial):
-        values = [*function.args, *sorted(function.keywords.items())]
-        return [*_parts(function.func), *map(_content, values)]
-    if not isinstance(function, types.FunctionType | types.MethodType):
-        raise _unknown(f"an object of type {type(function).__name__}")
-    try:
-        source = inspect.getsource(function)
-        module = inspect.getsource(inspect.getmodule(function) or function)
-    except (OSError, TypeError) as error:
-        raise _unknown("a function whose source isn't there") from error
-    plain: Any = getattr(function, "__func__", function)
-    captured = [cell.cell_contents for cell in plain.__closure__ or ()]
-    captured += [*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).items()]
-    if isinstance(function, types.MethodType):
-        captured.append(function.__self__)
-    return [source, module, *map(_content, captured)]
-
-
-def _content(value: Any) -> str:
-    """A text that is the same for equal values alone."""
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return repr(value)
-    if isinstance(value, tuple | list):
-        return f"({', '.join(map(_content, value))})"
-    if isinstance(value, dict):
-        return _content(sorted(value.items()))
-    if isinstance(value, np.ndarray | jax.Array):
-        array = np.asarray(value)
-        return (
-            f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
-        )
-    if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
-        return source_hash(value)
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
-        return repr(value)
-    if dataclasses.is_dataclass(value):
-        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return f"{type(value).__qualname__}{_content(fields)}"
-    raise _unknown(f"a function that captures a value of type {type(value).__name__}")
-
-
-def _unknown(what: str) -> ValueError:
-    return checks.FieldError(
-        "version",
-        f"{{}} can't be taken from the source of {what}. Name one, and change it"
-        " whenever the training changes: version='1'.",
-    )
 
 
 def _array(leaf: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ do: `derivatives` where it is a function of JAX, `repeats` where it can only be 
 
 import copy
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from informed.attacks.inversion.regression import Local
-from informed.threat import Knowledge, require_told
+from informed.threat import Knowledge, own_draws, own_runs, require_told
 from shadow.factory import models_per_batch
 from shadow.parallel import Runs
 from shadow.training import GradientDescent
@@ -82,7 +83,7 @@ class Retraining:
         # One theta_0 for all releases, or a row for each.
         self.starts = None if start is None else np.atleast_2d(start).astype(self.dtype)
         self.release = 0
-        self._told_key = knowledge.training_key
+        self._knowledge = knowledge
         self._width = width
         self._crowd = models_per_batch(self.algorithm, len(self.fixed))
         total = max(draws, noise_draws) if self.random else 1
@@ -108,25 +109,26 @@ class Retraining:
         """Theta_0, where it is known."""
         return None if self.starts is None else self.starts[self.release]
 
-    def draw(self, number: Any) -> Draw:
-        """The randomness of a run, as `draw_numbers` counts them."""
-        draws = len(self._draw_keys)
-        key = self._draw_keys[number % draws]
-        start_key, own_key, noise_key = jax.random.split(key, 3)
-        start: Any
+    @functools.cached_property
+    def draw(self) -> Callable[[Any], Draw]:
+        """The randomness of a run, by its number as `draw_numbers` counts them."""
+        return own_draws(self._knowledge, self._key_of, **self._randomness)
+
+    @property
+    def _randomness(self) -> dict[str, Any]:
+        """Where each release has a theta_0, each has draws of its own."""
         if self.starts is None:
-            start = self.algorithm.initialise(start_key)
-            start = None if start is None else start.astype(self.dtype)
-        elif len(self.starts) == 1:
-            start = self.starts[0]
-        else:
-            start = jnp.asarray(self.starts)[number // draws]
-        key = self._told_key
-        return Draw(
-            start=start,
-            key=self.algorithm.own_key(own_key) if key is None else key,
-            noise_key=noise_key,
-        )
+            return {"dtype": self.dtype}
+        draws, several = len(self._draw_keys), len(self.starts) > 1
+        rows = jnp.asarray(self.starts) if several else self.starts
+
+        def start(number: Any) -> Any:
+            return rows[number // draws if several else 0]
+
+        return {"starts": start, "dtype": self.dtype}
+
+    def _key_of(self, number: Any) -> Array:
+        return self._draw_keys[number % len(self._draw_keys)]
 
     @property
     def draw_numbers(self) -> np.ndarray:
@@ -144,8 +146,13 @@ class Retraining:
             width = self._width
             if algorithm.capabilities.batched:
                 width = -(-width // jax.local_device_count())
-        data = self.fixed.images, self.fixed.labels
-        return Runs(algorithm, data, self.draw, width=width, dtype=self.dtype)
+        return own_runs(
+            self._knowledge,
+            self._key_of,
+            width=width,
+            algorithm=algorithm,
+            **self._randomness,
+        )
 
     @functools.cached_property
     def _quiet(self) -> Runs:

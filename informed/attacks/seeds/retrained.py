@@ -5,19 +5,15 @@ influence of the release; from a wrong one as far away as two models trained fro
 different initialisations are.
 """
 
-from typing import Any
-
-import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from informed.threat import Knowledge
+from informed.threat import Knowledge, own_runs
 from shadow import bars
-from shadow.parallel import Runs
-from shadow.training.algorithm import Draw
 from shadow.training.seeds import SeedFamily
 
 _CHUNK = 256
+_WIDTH = 16  # seeds at once on a device
 _CLOSER = 0.5  # times as far as the next seed, at most
 NOT_FOUND = -1
 
@@ -38,18 +34,15 @@ def search(
     if not makes_its_own and family.generator != "threefry":
         return np.full(len(thetas), NOT_FOUND)  # theta_0 can't be drawn in the program
 
-    def draw(number: Any) -> Draw:
-        own_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-        if makes_its_own:
-            return Draw(key=family.own_key(number), noise_key=noise_key)
-        told = knowledge.training_key
-        return Draw(
-            start=family.traced(number.astype(np.uint32)),
-            key=algorithm.own_key(own_key) if told is None else told,
-            noise_key=noise_key,
+    if makes_its_own:
+        runs = own_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
+    else:
+        runs = own_runs(
+            knowledge,
+            key,
+            width=_WIDTH,
+            starts=lambda number: family.traced(number.astype(np.uint32)),
         )
-
-    runs = Runs(algorithm, (fixed.images, fixed.labels), draw, width=16)
     order = np.full((len(thetas), 2), np.inf)  # the two least distances
     found = np.full(len(thetas), NOT_FOUND)
     with bars.bar(

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from informed import threat
 from informed.threat import Knowledge
 from shadow.parallel import Runs
-from shadow.training.algorithm import Draw
 from shadow.training.seeds import SeedFamily
 
 _STARTS = 3  # initialisations of the adversary's own
@@ -55,30 +55,22 @@ def own_runs(
 
     What else is random and not told is drawn by `key`, noise included.
     """
-    algorithm, fixed = knowledge.algorithm, knowledge.fixed
+    algorithm = knowledge.algorithm
     assert algorithm is not None
-    assert fixed is not None
-    makes_its_own = algorithm.initialise(key) is None
-    table: Any = seeds.astype(np.uint32)
-    if algorithm.capabilities.batched:
-        table = jnp.asarray(table)
-    starts = None
-    if not makes_its_own:
-        starts = jnp.asarray(np.stack([family.theta(int(seed)) for seed in seeds]))
-
-    def draw(number: Any) -> Draw:
-        own_key, noise_key = jax.random.split(jax.random.fold_in(key, number))
-        if makes_its_own:
-            return Draw(key=family.own_key(table[number]), noise_key=noise_key)
-        told = knowledge.training_key
-        assert starts is not None
-        return Draw(
-            start=starts[number],
-            key=algorithm.own_key(own_key) if told is None else told,
-            noise_key=noise_key,
+    if algorithm.initialise(key) is None:  # it makes its own
+        table: Any = seeds.astype(np.uint32)
+        if algorithm.capabilities.batched:
+            table = jnp.asarray(table)
+        return threat.own_runs(
+            knowledge,
+            key,
+            width=len(seeds),
+            own_keys=lambda number: family.own_key(table[number]),
         )
-
-    return Runs(algorithm, (fixed.images, fixed.labels), draw, width=len(seeds))
+    starts = jnp.asarray(np.stack([family.theta(int(seed)) for seed in seeds]))
+    return threat.own_runs(
+        knowledge, key, width=len(seeds), starts=lambda number: starts[number]
+    )
 
 
 def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:

@@ -29,16 +29,15 @@ from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.stationary.config import StationaryConfig
 from informed.attacks.stationary.gradients import Gradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
-from informed.threat import Knowledge, Reconstruction
+from informed.threat import Knowledge, Reconstruction, own_runs
 from shadow import bars, checks
 from shadow.data import Examples
-from shadow.parallel import Runs
 from shadow.release import Release
 from shadow.training import GradientDescent
-from shadow.training.algorithm import Draw
 
 _GIVE_UP = 1.01  # a step that divides the cost by less is the last
 _REACH = 2.5  # deviations; farther from the mean there is no image of this kind
+_WIDTH = 16  # models at once on a device
 _NEAR_LEVELS = 0.15  # of a level, the errors of an answer that is moved onto levels
 
 
@@ -146,7 +145,9 @@ class StationaryAttack:
         order = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         shown = shown.take(order.permutation(len(shown))[: self.config.models])
         with jax.enable_x64(False):  # as the developer trains
-            thetas = own_models(algorithm, knowledge, shown, key)
+            runs = own_runs(knowledge, key, width=_WIDTH)
+            numbers = np.arange(len(shown))
+            thetas = runs(shown.images[:, None], shown.labels[:, None], numbers)
         curvatures, left = [], []
         for theta, image, label in zip(
             thetas.astype(np.float64), shown.images, shown.labels, strict=True
@@ -309,28 +310,3 @@ class Prior:
 def _gradients(algorithm: GradientDescent, fixed: Examples) -> Gradients:
     """Compiled once for calls with the same A and D_-."""
     return Gradients(algorithm, fixed)
-
-
-def own_models(
-    algorithm: GradientDescent, knowledge: Knowledge, targets: Examples, key: Array
-) -> np.ndarray:
-    """Theta of models that the adversary trains, one a target.
-
-    What is told of the randomness of A is used; the rest is drawn.
-    """
-    fixed, start = knowledge.fixed, knowledge.initialisation
-    assert fixed is not None
-
-    def draw(number: Array) -> Draw:
-        start_key, own_key = jax.random.split(jax.random.fold_in(key, number))
-        shared = start is not None and np.ndim(start) == 1
-        told = knowledge.training_key
-        return Draw(
-            start=start if shared else algorithm.initialise(start_key),
-            key=own_key if told is None else told,
-        )
-
-    runs = Runs(algorithm, (fixed.images, fixed.labels), draw, width=16)
-    return runs(
-        targets.images[:, None], targets.labels[:, None], np.arange(len(targets))
-    )

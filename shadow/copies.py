@@ -1,0 +1,116 @@
+"""Images that are there twice: equal as numbers, or too near to be told apart.
+
+A target that the adversary has a copy of is known without any attack, so the division
+of a data set leaves copies out, and whoever judges an attack counts what is left.
+Images are compared as numbers: 0.0 and -0.0 are one value in two patterns of bits.
+"""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int
+
+# MSE per pixel: a thousandth of the range. Chosen as the error below which an attack's
+# answer counts as exact (`informed.audit.judging`): whoever has a nearer copy needs no
+# attack. What rounding and conversions of numbers change is less.
+NEAR = 1e-6
+_ROWS, _TARGETS = 4096, 256  # at a time: memory is their product in float32
+_ROUNDING = (
+    1e-5  # of squared norms, summed in float32; what is nearer is looked at again
+)
+
+Images = Float32[np.ndarray, "images height width channels"]
+Others = Float32[np.ndarray, "others height width channels"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Copies:
+    """Which targets are among other images.
+
+    Attributes:
+      exact: (targets,), one of the others is equal in every number.
+      near: (targets,), none is equal, and one is nearer than `NEAR` (MSE per pixel).
+    """
+
+    exact: Bool[np.ndarray, " targets"]
+    near: Bool[np.ndarray, " targets"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """JSON-able."""
+        return {"exact": int(self.exact.sum()), "near": int(self.near.sum())}
+
+
+def keys(images: Images) -> list[bytes]:
+    """One an image, the same for images that are equal as numbers and for no others."""
+    # Adding zero turns -0.0 into 0.0 and leaves every other number alone.
+    return [
+        hashlib.blake2b(
+            (image + image.dtype.type(0)).tobytes(), digest_size=16
+        ).digest()
+        for image in images
+    ]
+
+
+def first_occurrences(images: Images) -> Int[np.ndarray, " distinct"]:
+    """Positions of images that don't occur before, in order."""
+    seen = {key: i for i, key in reversed(list(enumerate(keys(images))))}
+    return np.array(sorted(seen.values()), np.int64)
+
+
+def among(images: Images, others: Others) -> Bool[np.ndarray, " images"]:
+    """Which images are equal, as numbers, to one of the others."""
+    there = set(keys(others))
+    return np.array([key in there for key in keys(images)], bool)
+
+
+def find(
+    targets: Float32[np.ndarray, "targets height width channels"], others: Others
+) -> Copies:
+    """Exact and near copies of the targets among other images.
+
+    A product of matrices in float32 finds what may be near; that alone is compared
+    number by number. 1,000 targets in 60,000 images of 784 pixels take seconds.
+
+    Args:
+      targets: (targets, ...), pixels in [0, 1].
+      others: (others, ...), of the same shape.
+    """
+    exact = among(targets, others)
+    near = np.zeros(len(targets), bool)
+    if not len(targets) or not len(others):
+        return Copies(exact=exact, near=near)
+    own = np.asarray(targets, np.float32).reshape(len(targets), -1)
+    rest = np.asarray(others, np.float32).reshape(len(others), -1)
+    # Distances don't change, and smaller numbers round less.
+    mean = rest.mean(axis=0)
+    for first in range(0, len(rest), _ROWS):
+        part = rest[first : first + _ROWS]
+        centred = part - mean
+        norms = np.einsum("ij,ij->i", centred, centred)
+        for start in range(0, len(own), _TARGETS):
+            rows = np.arange(start, min(start + _TARGETS, len(own)))
+            rows = rows[~(exact | near)[rows]]
+            near[rows] |= _any_near(own[rows], mean, part, centred, norms)
+    return Copies(exact=exact, near=near)
+
+
+def _any_near(
+    own: np.ndarray,
+    mean: np.ndarray,
+    part: np.ndarray,
+    centred: np.ndarray,
+    norms: np.ndarray,
+) -> Bool[np.ndarray, " own"]:
+    """Which rows of `own` have a near one in `part`."""
+    shifted = own - mean
+    lengths = np.einsum("ij,ij->i", shifted, shifted)[:, None]
+    distances = lengths + norms[None] - 2 * shifted @ centred.T
+    limit = NEAR * own.shape[1]
+    maybe = distances < limit + _ROUNDING * (lengths + norms[None])
+    found = np.zeros(len(own), bool)
+    for i in np.flatnonzero(maybe.any(axis=1)):
+        apart = part[maybe[i]].astype(np.float64) - own[i]
+        found[i] = bool((np.einsum("ij,ij->i", apart, apart) < limit).any())
+    return found

@@ -1,0 +1,286 @@
+"""The version of a function that trains: a hash of what decides what it does.
+
+It covers the source of the function's module, the values that the function captures,
+and the values, when it is asked for, of the globals that it reads: itself, and by way
+of the functions and classes of the user's own files that it calls. A learning rate that
+comes from the environment is in no source. What a library does is not covered: the
+versions of the ones that matter are in every record.
+
+What a global holds can be something that has no content to hash, such as an open file
+or a model of another library. It is left out of the hash, and named in a warning.
+"""
+
+import argparse
+import contextvars
+import dataclasses
+import enum
+import functools
+import hashlib
+import inspect
+import os
+import sysconfig
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from shadow import checks
+
+_PLAIN = (bool, int, float, complex, str, bytes, os.PathLike, np.dtype, enum.Enum)
+_OURS = ("dp", "shadow", "reconn", "informed")  # their revisions are in every record
+_LIBRARIES = tuple(
+    os.path.realpath(path)
+    for name, path in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+_begun: contextvars.ContextVar[frozenset[int]] = contextvars.ContextVar(
+    "functions whose content is being told", default=frozenset()
+)
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def source_hash(function: Any) -> str:
+    """A hash of a function; see the module.
+
+    Warns: a global that it reads can't be hashed; names it.
+    Raises: ValueError: it has no source, or captures a value whose content can't be
+      told; says to name a version instead.
+    """
+    found = _Reader()
+    found.function(function)
+    if found.unhashed:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        warnings.warn(
+            f"The version of {name} doesn't cover what it reads from"
+            f" {', '.join(sorted(found.unhashed))}. Name a version, and change it"
+            " whenever these change: version='1'.",
+            stacklevel=2,
+        )
+    return found.digest.hexdigest()
+
+
+class _Reader:
+    """Goes through functions and what they read, each once.
+
+    Attributes:
+      digest: of all of it.
+      unhashed: globals that aren't in it, in words.
+    """
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+        self.unhashed: set[str] = set()
+        self._seen: set[int] = set()
+
+    def function(self, function: Any) -> None:
+        """Put in a function: its source, what it captures, the globals it reads."""
+        if isinstance(function, functools.partial):
+            self.function(function.func)
+            self._put(_content([*function.args, *sorted(function.keywords.items())]))
+            return
+        function = _plain(function)
+        if not isinstance(function, types.FunctionType | types.MethodType):
+            raise _unknown(f"an object of type {type(function).__name__}")
+        try:
+            self._put(inspect.getsource(function))
+            self._put(inspect.getsource(inspect.getmodule(function) or function))
+        except (OSError, TypeError) as error:
+            raise _unknown("a function whose source isn't there") from error
+        captured = _captured(function)
+        if isinstance(function, types.MethodType):
+            captured.append(function.__self__)
+        self._put(_content(captured))
+        self._read(function)
+
+    def _put(self, text: str) -> None:
+        self.digest.update(text.encode() + b"\0")
+
+    def _read(self, function: Any) -> None:
+        """Put in the globals that a function reads."""
+        plain: Any = getattr(function, "__func__", function)
+        if id(plain) in self._seen:
+            return
+        self._seen.add(id(plain))
+        for each in [*_captured(plain), getattr(function, "__self__", None)]:
+            self._follow(each)
+        names = _names(plain.__code__)
+        if {"environ", "getenv"} & names:
+            self.unhashed.add("os.environ")
+        for name in sorted(names & plain.__globals__.keys()):
+            self._global(name, plain.__globals__[name], names)
+
+    def _global(self, name: str, value: Any, names: set[str]) -> None:
+        """Put in one global; of a user's module the attributes read."""
+        value = _plain(value)
+        if isinstance(value, types.ModuleType):
+            if _of_user(value.__name__, getattr(value, "__file__", None)):
+                for inner in sorted(names & vars(value).keys()):
+                    self._global(f"{name}.{inner}", vars(value)[inner], names)
+        elif isinstance(value, type | types.FunctionType | types.MethodType):
+            self._put(f"{name} is {value.__module__}.{value.__qualname__}")
+            self._follow(value)
+        elif callable(value) and not hasattr(value, "__dict__"):
+            self._put(f"{name} is {getattr(value, '__qualname__', repr(type(value)))}")
+        else:
+            self._value(name, value)
+            self._follow(value)
+
+    def _value(self, name: str, value: Any) -> None:
+        """Put in a value, or note that it can't be."""
+        try:
+            self._put(f"{name} = {_content(value)}")
+        except ValueError:
+            self.unhashed.add(f"{name} ({type(value).__name__})")
+
+    def _follow(self, value: Any) -> None:
+        """Read on in code of the user's."""
+        value = _plain(value)
+        if isinstance(value, functools.partial):
+            self._follow(value.func)
+            return
+        if not isinstance(value, type | types.FunctionType | types.MethodType):
+            kind = type(value)
+            if _of_user(kind.__module__, _file(kind)):
+                self._follow(kind)
+            return
+        if id(value) in self._seen or not _of_user(value.__module__, _file(value)):
+            return
+        if not isinstance(value, type):
+            self._put(_source(value))
+            for each in _captured(value):
+                self._value(f"what {value.__qualname__} captures", each)
+            self._read(value)
+            return
+        self._seen.add(id(value))
+        self._put(_source(value))
+        for base in value.__bases__:
+            self._follow(base)
+        for name, inner in sorted(vars(value).items()):
+            inner = getattr(inner, "__func__", inner)
+            inner = inner.fget if isinstance(inner, property) else inner
+            if isinstance(inner, types.FunctionType):
+                self._read(inner)
+            elif not name.startswith(("__", "_abc")) and not isinstance(inner, _SLOTS):
+                self._global(f"{value.__qualname__}.{name}", inner, set())
+
+
+def _captured(function: Any) -> list[Any]:
+    plain: Any = getattr(function, "__func__", function)
+    found = []
+    for cell in plain.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # a name that was never given a value
+            found.append(None)
+    return [*found, *(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).items()]
+
+
+def _plain(value: Any) -> Any:
+    """The function below decorators such as `jax.jit`."""
+    while hasattr(value, "__wrapped__") and not isinstance(value, type):
+        value = value.__wrapped__
+    return value
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Every name that code reads, functions within it included."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _file(value: Any) -> str | None:
+    try:
+        return inspect.getsourcefile(value)
+    except (TypeError, OSError):
+        return None
+
+
+def _of_user(module: str | None, file: str | None) -> bool:
+    """Whether this is a file of the user's, rather than of a library."""
+    if file is None or (module or "").split(".")[0] in _OURS:
+        return False
+    path = os.path.realpath(file)
+    return not any(path.startswith(folder + os.sep) for folder in _LIBRARIES)
+
+
+def _source(value: Any) -> str:
+    try:
+        return inspect.getsource(inspect.getmodule(value) or value)
+    except (OSError, TypeError):
+        return ""
+
+
+def _content(value: Any) -> str:
+    """A text that is the same for equal values alone.
+
+    Raises: ValueError: there is no telling.
+    """
+    if value is None or isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_content, value))})"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(_content, value)))}}}"
+    if isinstance(value, dict | types.MappingProxyType):
+        return f"{{{', '.join(sorted(map(_content, value.items())))}}}"
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _of_array(value)
+    if type(value).__module__.startswith("torch") and hasattr(value, "detach"):
+        return _of_array(value.detach().cpu().numpy())
+    if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+        return _of_function(value)
+    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+        return repr(value)
+    fields = list(_fields(value))
+    return f"{type(value).__qualname__}{_content(fields)}"
+
+
+def _of_array(value: Any) -> str:
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise _unknown("a function that captures an array of objects")
+    return f"{array.dtype}{array.shape}{hashlib.sha256(array.tobytes()).hexdigest()}"
+
+
+def _of_function(value: Any) -> str:
+    if id(value) in _begun.get():  # it captures itself
+        return "itself"
+    token = _begun.set(_begun.get() | {id(value)})
+    try:
+        reader = _Reader()
+        reader.function(value)
+    finally:
+        _begun.reset(token)
+    return reader.digest.hexdigest()
+
+
+def _fields(value: Any) -> Iterator[Any]:
+    """What a plain holder of values holds.
+
+    Raises: ValueError: it is none.
+    """
+    if dataclasses.is_dataclass(value):
+        yield from (getattr(value, f.name) for f in dataclasses.fields(value))
+    elif isinstance(value, types.SimpleNamespace | argparse.Namespace):
+        yield vars(value)
+    elif hasattr(value, "to_dict"):  # ml_collections.ConfigDict
+        yield value.to_dict()
+    elif callable(value) and hasattr(value, "__self__"):
+        yield from (value.__qualname__, type(value.__self__))
+    else:
+        raise _unknown(f"a function that captures a value of {type(value).__name__}")
+
+
+def _unknown(what: str) -> ValueError:
+    return checks.FieldError(
+        "version",
+        f"{{}} can't be taken from the source of {what}. Name one, and change it"
+        " whenever the training changes: version='1'.",
+    )

@@ -1,0 +1,129 @@
+"""A run's view: in the record of every attack, and in the words of its page."""
+
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from informed.report import workdir
+from informed.runs import stored
+from informed.runs.experiment import Experiment
+from informed.runs.stages import Paths
+from shadow import ShadowStore
+from shadow.views import ViewConfig
+from tests.informed.commands import SMALL, refused, run
+
+FEW = [
+    *SMALL,
+    "--config.reconn.kind=kernel",
+    "--config.shadow.count=40",
+    "--config.training.epochs=5",
+    "--config.data.num_fixed=30",
+    "--config.data.num_test=6",
+]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory, digits):
+    """Digits of which each of the first hundred has a near copy, and one an exact."""
+    rng = np.random.default_rng(0)
+    images = digits.images[:100]
+    noise = 1e-4 * rng.choice([-1, 1], images.shape)
+    near = np.clip(images + noise, 0, 1).astype(np.float32)
+    twice = np.where(images[:30] == 0, np.float32(-0.0), images[:30])
+    path = tmp_path_factory.mktemp("data") / "mine.npz"
+    labels = np.concatenate([digits.labels[:100]] * 2 + [digits.labels[:30]])
+    np.savez(path, images=np.concatenate([images, near, twice]), labels=labels)
+    return path
+
+
+def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file):
+    """Ten biases in bfloat16, of a data set with copies: as its page tells it."""
+    arguments = [
+        *FEW,
+        f"--config.data.name={file}",
+        "--config.view.layers=('output/b',)",
+        "--config.view.precision=bfloat16",
+        "--config.inversion.targets=1",
+        f"--workdir={tmp_path}",
+        "--quiet",
+    ]
+    results = json.loads(run(capsys, "run", *arguments, "--json"))
+    found = results["copies"]
+    assert found["dropped"] == 30
+    # 200 different images; each of 6 targets has its near copy among 30 of D_-, 40
+    # shadow targets, or elsewhere.
+    experiment = Experiment.from_mapping(results["configuration"])
+    paths = Paths(workdir=tmp_path, shadow=tmp_path)
+    released = ShadowStore(paths.store("released"))
+    ids = {
+        part: released.array(f"{part}_indices") % 100
+        for part in ("fixed", "shadow", "test")
+    }
+    for part in ("fixed", "shadow"):
+        expected = int(np.isin(ids["test"], ids[part]).sum())
+        assert found[part] == {"exact": 0, "near": expected}
+    assert found["fixed"]["near"] + found["shadow"]["near"] > 0
+    victim = stored.victim_of(experiment, released)
+    trials = workdir._trials(experiment, results, paths, victim)
+    sees = {trial.name: trial.sees for trial in trials}
+    assert re.fullmatch(r"10 of \d+ weights in bfloat16 \(output/b\)", sees["kernel"])
+    assert sees["inversion"] == "all weights in bfloat16"
+    message = refused(capsys, "invert", *arguments, "--config.view.precision=float32")
+    assert "view.precision" in message
+
+
+@pytest.mark.parametrize("kind", ["inversion", "kernel", "named"])
+def test_finding_6_every_field_of_the_view_is_in_every_record(kind):
+    """Whichever field is changed, what was made before isn't served again."""
+
+    class Store(ShadowStore):
+        def __init__(self):
+            pass
+
+        def __len__(self):
+            return 7
+
+        def fingerprint(self):
+            return "f"
+
+    named = {"guess": {"type": "inversion", "targets": 1}}
+    base = Experiment.from_mapping({"attacks": named} if kind == "named" else {})
+    of = {
+        "inversion": stored.invert_record,
+        "kernel": stored.attack_record,
+        "named": lambda e, s, r: stored.named_record(e, "guess", s, r),
+    }[kind]
+    other = {
+        "kind": "logits",
+        "layers": ("output",),
+        "precision": "int8",
+        "probes": 3,
+        "queries": "components",
+    }
+    assert set(other) == {field.name for field in dataclasses.fields(ViewConfig)}
+    for field, value in other.items():
+        view = dataclasses.replace(base.view, **{field: value})
+        changed = dataclasses.replace(base, view=view)
+        before, after = of(base, Store(), Store()), of(changed, Store(), Store())
+        assert before.fingerprint() != after.fingerprint(), field
+
+
+def test_finding_7_views_in_words(digits):
+    victim = stored.victims.build(
+        Experiment().victim, image_shape=(8, 8, 1), num_classes=10
+    )
+    total = victim.num_params
+    for view, words in (
+        (ViewConfig(), "all weights"),
+        (ViewConfig(precision="int8"), "all weights in int8"),
+        (ViewConfig(layers=("output/b",)), f"10 of {total} weights (output/b)"),
+        (ViewConfig(kind="logits", probes=7), "logits on 7 public images"),
+        (
+            ViewConfig(kind="logits", queries="components"),
+            "logits on 200 inputs along principal components",
+        ),
+    ):
+        assert view.what(victim) == words

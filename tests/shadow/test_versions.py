@@ -1,0 +1,240 @@
+"""The version of a function covers the run-time values of what it reads."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+import shadow
+from shadow.training.foreign import source_hash
+
+HEAD = """
+import argparse, dataclasses, functools, os, pathlib
+import jax, jax.numpy as jnp, numpy as np
+"""
+PROGRAMS = {
+    "plain": """
+LR = float(os.environ["X"])
+def train(images, labels, key):
+    return images.sum() * LR
+""",
+    "by way of another function": """
+LR = float(os.environ["X"])
+def step(w):
+    return w * LR
+def train(images, labels, key):
+    return [step(w) for w in images]
+""",
+    "of a function within, jitted": """
+TABLE = {"rate": [float(os.environ["X"]), 2], 3: (None, True)}
+@jax.jit
+def train(images, labels, key):
+    def step(w):
+        return w * TABLE["rate"][0]
+    return step(images)
+""",
+    "array": """
+START = np.full((3, 2), float(os.environ["X"]))
+train = functools.partial(lambda i, l, k, scale: START * scale, scale=2)
+""",
+    "array of JAX": """
+START = jnp.full((3, 2), float(os.environ["X"]))
+def train(images, labels, key):
+    return START
+""",
+    "key of JAX": """
+KEY = jax.random.key(int(float(os.environ["X"]) * 10))
+def train(images, labels, key):
+    return jax.random.normal(KEY, (3,))
+""",
+    "attribute of a class": """
+class Config:
+    rate = float(os.environ["X"])
+def train(images, labels, key):
+    return images * Config.rate
+""",
+    "method of a class": """
+RATE = float(os.environ["X"])
+class Model:
+    def step(self, w):
+        return w * RATE
+def train(images, labels, key):
+    return Model().step(images)
+""",
+    "dataclass": """
+@dataclasses.dataclass
+class Config:
+    rate: float
+CONFIG = Config(float(os.environ["X"]))
+def train(images, labels, key):
+    return images * CONFIG.rate
+""",
+    "command line": """
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", default=float(os.environ["X"]))
+ARGS = parser.parse_args([])
+def train(images, labels, key):
+    return images * ARGS.rate
+""",
+    "default of another function": """
+def step(w, rate=float(os.environ["X"])):
+    return w * rate
+def train(images, labels, key):
+    return step(images)
+""",
+    "captured by another function": """
+def made(rate):
+    return lambda w: w * rate
+step = made(float(os.environ["X"]))
+def train(images, labels, key):
+    return step(images)
+""",
+    "of a helper module": """
+import helpers
+def train(images, labels, key):
+    return images * helpers.RATE
+""",
+    "of a function of a helper module": """
+from helpers import step
+def train(images, labels, key):
+    return step(images)
+""",
+}
+HELPERS = """
+import os
+RATE = float(os.environ["X"])
+def step(w):
+    return w * RATE
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """A module of the user's, made while the environment holds a value."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def loaded(program, value="0.1"):
+        (tmp_path / "helpers.py").write_text(HELPERS)
+        (tmp_path / "mine.py").write_text(HEAD + program)
+        monkeypatch.setenv("X", value)
+        sys.modules.pop("helpers", None)
+        spec = importlib.util.spec_from_file_location("mine", tmp_path / "mine.py")
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "mine", module)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_finding_14_what_a_global_holds_is_in_the_version(load, name):
+    train = load(PROGRAMS[name]).train
+    first = source_hash(train)
+    assert source_hash(load(PROGRAMS[name]).train) == first
+    assert source_hash(load(PROGRAMS[name], "0.2").train) != first
+
+
+def test_finding_14_a_store_made_with_another_rate_is_refused(load, tmp_path, digits):
+    split = shadow.split(digits, num_fixed=3, num_shadow=4, num_test=4, seed=0)
+
+    def store(value):
+        algorithm = shadow.PythonFunction(train=load(PROGRAMS["array"], value).train)
+        return shadow.ShadowStore.create(
+            tmp_path / "store",
+            configuration={},
+            algorithm=algorithm,
+            split=split,
+            role="shadow",
+            block_size=4,
+            initialisation=None,
+        )
+
+    made = store("0.1")
+    found = made.record.configuration["algorithm"]["version"]
+    assert store("0.1").record.configuration["algorithm"]["version"] == found
+    # An empty store is replaced; its version isn't that of the other rate.
+    assert store("0.2").record.configuration["algorithm"]["version"] != found
+
+
+def test_finding_14_what_cannot_be_hashed_is_named(load):
+    program = """
+NOTES = open(os.devnull)
+THING = object()
+def step(w):
+    NOTES.read()
+    return w * float(os.environ["X"])
+def train(images, labels, key):
+    return step(images), THING
+"""
+    with pytest.warns(
+        UserWarning,
+        match=r"train doesn.t cover .*NOTES \(Text.*THING \(object\), os\.environ",
+    ):
+        first = source_hash(load(program).train)
+    shadow.PythonFunction(train=load(program).train, version="1")
+    with pytest.warns(UserWarning, match="Name a version"):
+        assert source_hash(load(program).train) == first
+
+
+def test_globals_that_are_not_read_are_not_in_the_version(load):
+    program = """
+OTHER, LR = float(os.environ["X"]), 1.0
+def other():
+    return OTHER
+def train(images, labels, key):
+    return images * LR
+"""
+    found = {source_hash(load(program, value).train) for value in ("1", "2")}
+    assert len(found) == 1
+
+
+def test_functions_that_refer_to_each_other_come_to_an_end(load):
+    program = """
+def made():
+    def again(n):
+        return n and again(n - 1)
+    return again
+again = made()
+def even(n):
+    return n == 0 or odd(n - 1)
+def odd(n):
+    return n != 0 and even(n - 1)
+def train(images, labels, key):
+    return even(3), again(3)
+"""
+    assert source_hash(load(program).train) == source_hash(load(program).train)
+
+
+def test_the_version_is_the_same_in_another_process(load, tmp_path):
+    """No addresses, and no order of a set."""
+    program = """
+import optax
+NAMES = {"a", "b", "c", "d"}
+OPTIMISER = optax.adam
+def train(images, labels, key):
+    return np.linalg.norm(images), np.add(1, jnp.sin(2)), NAMES, OPTIMISER(0.1), len
+"""
+    here = source_hash(load(program).train)
+    script = (
+        "import mine\nfrom shadow.training.foreign import source_hash\n"
+        "print(source_hash(mine.train))"
+    )
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}", "X": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.strip() == here
+
+
+def test_a_trained_model_of_another_library_is_told_by_its_arrays():
+    torch = pytest.importorskip("torch")
+    tensors = [torch.zeros(3), torch.zeros(3), torch.ones(3)]
+    functions = [lambda images, labels, key, t=tensor: t for tensor in tensors]
+    first, again, other = map(source_hash, functions)
+    assert first == again != other
