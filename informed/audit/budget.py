@@ -24,7 +24,7 @@ SHARES: Mapping[str, float] = {
     "noise": 0.3,
     "defences": 0.12,
 }
-_RELEASED = 0.1
+RELEASED = 0.1  # at most, of the time, for released models
 # An inversion that finishes a record in it may have so much of the time.
 _MOST_INVERSION = 0.75
 # Its estimate may be too short by so much.
@@ -85,11 +85,11 @@ def plan(
     """
     checks.positive("minutes", minutes)
     seconds, why = 60 * minutes, []
-    affordable = int(_RELEASED * seconds / seconds_a_model)
+    affordable = int(RELEASED * seconds / seconds_a_model)
     if affordable < 1:
         raise checks.FieldError(
             "minutes",
-            f"Expected {{}} >= {seconds_a_model / 60 / _RELEASED:.3g}: a model takes"
+            f"Expected {{}} >= {seconds_a_model / 60 / RELEASED:.3g}: a model takes"
             f" {seconds_a_model:.3g} s; got {minutes:g}.",
         )
     if affordable < targets:

@@ -8,7 +8,8 @@ import numpy as np
 
 from informed.audit import budget, rows
 from informed.audit.document import finite
-from informed.audit.preflight import Preflight
+from informed.audit.findings import Preflight
+from shadow import checks
 
 
 def plan(
@@ -23,8 +24,15 @@ def plan(
     Raises: FieldError: the time isn't enough for one target.
     """
     about = checked.subject
+    least = (passed + checked.seconds_a_model / budget.RELEASED) / 60
+    if passed and minutes < least:
+        raise checks.FieldError(
+            "minutes",
+            f"Expected {{}} >= {least:.2g}: the pre-flight took {passed:.0f} s, and a"
+            f" model takes {checked.seconds_a_model:.3g} s; got {minutes:g}.",
+        )
     return budget.plan(
-        minutes=max(minutes - passed / 60, 1e-3),
+        minutes=minutes - passed / 60,
         seconds_a_model=checked.seconds_a_model,
         targets=targets,
         public=len(about.split.shadow),

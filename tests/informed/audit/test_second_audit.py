@@ -26,6 +26,7 @@ from informed.audit import (
     causes,
     contract,
     fitted,
+    forecast,
     limits,
     probe,
     released,
@@ -268,6 +269,13 @@ def sleeps(limit, then=0.0):
     time.sleep(then)
 
 
+def test_20_a_preflight_that_took_the_time_is_said(digits):
+    found = dataclasses.replace(check(linear), seconds_a_model=0.5)
+    with pytest.raises(checks.FieldError, match=r"pre-flight took 70 s.*takes 0.5 s"):
+        forecast.plan(found, minutes=1.0, targets=2, passed=70.0)
+    assert forecast.plan(found, minutes=2.0, targets=2, passed=70.0).targets == 2
+
+
 def test_20_limits_are_nested_and_the_outer_one_goes_on():
     with pytest.raises(limits.OutOfTimeError), limits.seconds(0.3):
         sleeps(0.05, then=5.0)
@@ -321,8 +329,6 @@ def _ridge(images, labels):
 
 
 def _plan(checked):
-    from informed.audit import forecast
-
     return forecast.plan(checked, minutes=10.0, targets=2)
 
 
