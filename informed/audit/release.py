@@ -24,8 +24,14 @@ from informed.audit.subject import Subject
 from informed.threat import Knowledge, Reconstruction
 from shadow import checks, data
 from shadow.release import publish
+from shadow.training.foreign import precision_in_force
 
-_SAME = 1e-4  # of the released weights' length
+# Unit roundoff of the products of a training, by the numbers that they are rounded to.
+ROUNDOFF = {"float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
+# Of the released weights' length: what a training again on the same kind of device was
+# seen to differ by, and more. Where products are coarser, so many roundoffs, by
+# reasoning alone: no release from such a device has been looked at.
+_SAME, _ROUNDOFFS = 1e-4, 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,12 +40,16 @@ class Found:
 
     Attributes:
       apart: distance between the release and the training run again, over its length.
+      products: what the release's products are taken to be rounded to.
+      tolerance: how far `apart` could be for that.
       guess: the reconstruction.
       mse: of the guess.
       without_release_mse: of the nearest other record.
     """
 
     apart: float
+    products: str
+    tolerance: float
     guess: Reconstruction
     mse: float
     without_release_mse: float
@@ -55,6 +65,7 @@ def invert(
     label: str | None = None,
     data_dir: str | None = None,
     version: str | None = None,
+    products: str | None = None,
 ) -> Found:
     """Invert the training of a released model for one of its records.
 
@@ -64,8 +75,13 @@ def invert(
       release: a file of weights; see `weights.read`.
       record: the position of the record that the adversary isn't told.
       seed: of training; a JAX key `jax.random.key(seed)`, or the seed itself.
+      products: what the matrix products of the shipped training were rounded to, of
+        `ROUNDOFF`; None: what JAX's default is on this device.
     Raises: ValueError: the release isn't what training gives.
     """
+    products = default_products() if products is None else products
+    checks.choice("products", products, ROUNDOFF)
+    tolerance = max(_SAME, _ROUNDOFFS * ROUNDOFF[products])
     contract = load_contract(train, version=version)
     examples, table = load(source, label=label, data_dir=data_dir)
     checks.within("record", record, 0, len(examples))
@@ -96,11 +112,13 @@ def invert(
     theta = _matched(released.parts(result), weights.read(release))
     again = np.concatenate([np.ravel(p.array) for p in released.parts(result)])
     apart = float(np.linalg.norm(again - theta) / np.linalg.norm(theta))
-    if not apart <= _SAME:
+    if not apart <= tolerance:
         raise ValueError(
             f"Training on this data with this seed gives weights that are {apart:.3g}"
-            " of their length away from the release. Is it the same data, order, seed,"
-            " code and version of the libraries?"
+            f" of their length away from the release; {tolerance:.3g} is allowed for"
+            f" products in {products}. Is it the same data, order, seed, code and"
+            " version of the libraries? If it was trained with coarser products, as"
+            " JAX's default on a GPU: --products tf32."
         )
     # An int can't be traced as itself.
     engine = "processes" if contract.takes == "seed" else engine_of(subject)[0]
@@ -120,10 +138,25 @@ def invert(
     )
     return Found(
         apart=apart,
+        products=products,
+        tolerance=tolerance,
         guess=guess,
         mse=float(np.mean((image - split.test.images) ** 2)),
         without_release_mse=float(nearest.min()),
     )
+
+
+def default_products() -> str:
+    """What the products of a training here are rounded to, unless somebody says else.
+
+    JAX's default precision is TF32 on a GPU, bfloat16 on a TPU and float32 on a CPU.
+    """
+    named = precision_in_force()
+    if named in ("highest", "float32"):
+        return "float32"
+    if named in ("bfloat16", "tensorfloat32"):
+        return "bfloat16" if named == "bfloat16" else "tf32"
+    return {"gpu": "tf32", "tpu": "bfloat16"}.get(jax.default_backend(), "float32")
 
 
 def _matched(parts: list[released.Part], found: dict[str, np.ndarray]) -> np.ndarray:

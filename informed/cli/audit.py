@@ -107,6 +107,12 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     shipped.add_argument(
         "--train_seed", type=int, default=0, help="the seed, or the key, of training"
     )
+    shipped.add_argument(
+        "--products",
+        choices=tuple(release.ROUNDOFF),
+        help="what its matrix products were rounded to (default: as here; JAX's default"
+        " on a GPU is tf32)",
+    )
     parser.add_argument(
         "--out",
         action="append",
@@ -229,6 +235,7 @@ def _shipped(arguments: argparse.Namespace) -> None:
             arguments.release,
             record=arguments.record,
             seed=arguments.train_seed,
+            products=arguments.products,
             label=arguments.label,
             data_dir=arguments.data_dir,
         )
@@ -237,6 +244,8 @@ def _shipped(arguments: argparse.Namespace) -> None:
         values = {
             "record": arguments.record,
             "apart": found.apart,
+            "products": found.products,
+            "tolerance": found.tolerance,
             "mse": found.mse,
             "certified": certified,
             "without_release_mse": found.without_release_mse,
@@ -245,7 +254,8 @@ def _shipped(arguments: argparse.Namespace) -> None:
         return
     known = "knows" if certified else "does not know"
     print(
-        f"Training again gives the release, to {found.apart:.1e} of its length.\n"
+        f"Training again gives the release, to {found.apart:.1e} of its length"
+        f" ({found.tolerance:.1e} is allowed: products in {found.products}).\n"
         f"Record {arguments.record} is read out of it with an MSE of {found.mse:.2g};"
         f" the nearest other record is at {found.without_release_mse:.2g}.\n"
         f"Who reads it out {known} that this is the record (certificate)."

@@ -85,8 +85,33 @@ class JaxFunction(_Function):
       key_is_public: whether all models share a key that everyone is told, the
         initialisation by way of it; otherwise each model has its own, told to nobody.
       version: names this version of `train`; None: a hash of its source.
+      precision: of its matrix products, as `jax.default_matmul_precision` takes it;
+        None: what is in force when this is made, which is how the user trains. It is
+        part of A: on a GPU, JAX's default rounds products to ten bits (TF32).
     Raises: ValueError: there is no version, and the source can't be hashed.
     """
+
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.precision is None:
+            object.__setattr__(self, "precision", precision_in_force())
+        try:
+            with jax.default_matmul_precision(self.precision):
+                pass
+        except ValueError as error:
+            raise checks.FieldError(
+                "precision",
+                "Expected {} as jax.default_matmul_precision takes it, such as"
+                f" 'highest' or 'default', got {self.precision!r}.",
+            ) from error
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The function's name and version, who knows its key, and the precision."""
+        about = super().configuration["algorithm"]
+        return {"algorithm": {**about, "matmul_precision": self.precision}}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -114,7 +139,7 @@ class JaxFunction(_Function):
         draw: Draw,
     ) -> Array:
         """See `Algorithm`."""
-        with jax.default_matmul_precision("highest"):
+        with jax.default_matmul_precision(self.precision):
             trained = self.train(*joined(fixed, images, labels, jnp), draw.key)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
 
@@ -178,6 +203,11 @@ class PythonFunction(_Function):
             ) from error
         leaves = [np.ravel(_array(leaf)) for leaf in jax.tree.leaves(trained)]
         return np.concatenate(leaves)
+
+
+def precision_in_force() -> str:
+    """Of matrix products, where nobody says otherwise: "default", "highest", ..."""
+    return jax.config.jax_default_matmul_precision or "default"  # type: ignore[attr-defined]
 
 
 def layout_of(trained: Any) -> tuple[Slice, ...]:

@@ -76,7 +76,8 @@ class Span:
         self._lead = directions.T[::-1][:rank]
         thin = jnp.asarray(self._flat @ self._lead.T, flat.dtype)
         # The Gram matrix where it is less work than two products with the data.
-        square = flat @ flat.T if gram.pays(*flat.shape) else None
+        with jax.default_matmul_precision("highest"):
+            square = flat @ flat.T if gram.pays(*flat.shape) else None
         optimise = optimiser(training)
 
         def trained(
