@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from shadow import checks
 from shadow.data import Examples
 from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
 from shadow.training.versions import source_hash
