@@ -12,7 +12,7 @@ from informed.runs.sweep import SweepConfig
 POINTS = (
     ("default", "paper=0.0049"),
     ("convolutions", 'view.layers=["conv_0", "conv_1"]', "paper=0.0257"),
-    ("hidden layer of 20", "victim.widths=[20]", ""),
+    ("hidden layer of 20", "victim.widths=[20]"),
     ("200 epochs", "training.epochs=200", "paper=0.0094"),
     ("ReLU", "victim.activation=relu", "paper=0.0324"),
     ("learning rate 0.001", "training.learning_rate=0.001", "paper=0.0055"),
