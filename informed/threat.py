@@ -203,6 +203,9 @@ class Reconstruction:
       residuals: (releases,), what the guess fails to explain of theta, squared, where
         the attack knows.
       certified: (releases,) bool, whether the attack itself takes the guess for exact.
+      exact_if_levels: (releases,) bool, whether the guess is exact if the target's
+        pixels are among the levels of the images that the adversary knows, and theta
+        alone doesn't say that they are.
       expected_mse: (releases,), the error that the attack expects; where the guess
         leaves more of theta unexplained than noise does, that counts as noise.
       label_margins: (releases,), how much worse the second label explains theta than
@@ -215,6 +218,7 @@ class Reconstruction:
     labels: Int[np.ndarray, " releases"] | None = None
     residuals: Float[np.ndarray, " releases"] | None = None
     certified: Bool[np.ndarray, " releases"] | None = None
+    exact_if_levels: Bool[np.ndarray, " releases"] | None = None
     expected_mse: Float[np.ndarray, " releases"] | None = None
     label_margins: Float[np.ndarray, " releases"] | None = None
     trainings: Int[np.ndarray, " releases"] | None = None

@@ -250,7 +250,7 @@ class Layers:
         """In words, with how many there are and in which precision."""
         kept = "all weights"
         if self.columns is not None:
-            kept = f"{len(self.columns)} of {self.params} weights"
+            kept = f"some layers, {len(self.columns)} of {self.params} weights"
         return kept if self.precision == "float32" else f"{kept} in {self.precision}"
 
     def __call__(self, weights: Weights) -> Features:

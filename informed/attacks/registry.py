@@ -201,6 +201,7 @@ for _row in (
             "labels",
             "residuals",
             "certified",
+            "exact_if_levels",
             "expected_mse",
             "label_margins",
             "trainings",

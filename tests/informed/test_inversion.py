@@ -284,6 +284,38 @@ def test_an_order_of_batches_that_is_not_told(unordered):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("off", [0.0, 0.06])
+def test_finding_10_levels_certify_nothing_where_the_order_is_not_told(off, parts):
+    """A target 0.06 of a level beside the grid looks like one on it.
+
+    Small steps hide little, so that theta tells pixels to a sixth of a level.
+    """
+    one = parts.shadow.take(slice(0, 1))
+    parts = dataclasses.replace(parts, shadow=parts.shadow.take(slice(4, None)))
+    factory = make(
+        parts,
+        epochs=40,
+        batch_size=51,
+        learning_rate=0.001,
+        momentum=0.0,
+        widths=(32,),
+        shuffling="unknown",
+    )
+    beside = np.where(one.images < 1, one.images + np.float32(off / 16), one.images)
+    one = dataclasses.replace(one, images=beside)
+    using = dataclasses.replace(
+        ON_LEVELS, config=dataclasses.replace(ON_LEVELS.config, exact_mse=2e-6)
+    )
+    found = invert(factory, parts, one, labels=one.labels, using=using)
+    (error,) = informed.mse(one.images, found.images)
+    assert not found.certified.any()
+    # What it expects doesn't rest on the levels either.
+    assert error < 10 * found.expected_mse[0]
+    assert (error > 2e-6) == (off > 0), "else the case isn't the one reported"
+    assert found.exact_if_levels[0] == (off == 0)
+
+
+@pytest.mark.slow
 def test_an_order_that_is_not_told_and_a_wrong_label(unordered):
     """A planted failure: nothing is certified, whatever the levels."""
     factory, parts, targets = unordered

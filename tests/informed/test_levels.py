@@ -62,3 +62,14 @@ def test_expected_error_is_that_of_simulated_answers():
     answers = np.round((truth + rng.normal(0, np.sqrt(variances), truth.shape)) * 16)
     error = np.mean((answers / 16 - truth) ** 2)
     assert levels.expected_mse(variances, 16) == pytest.approx(error, rel=0.03)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.06, 0.2])
+def test_finding_10_offsets_agree_with_the_errors_or_the_truth_is_beside(off):
+    """A truth beside the levels is told from one on them, if errors are smaller."""
+    rng = np.random.default_rng(0)
+    deviations = np.full((8, 8), 0.02 / 16)
+    for _ in range(200):
+        truth = (rng.integers(0, 16, (8, 8)) + off) / 16
+        answer = truth + rng.normal(0, deviations)
+        assert levels.agree(answer, deviations**2, 16) == (off == 0)

@@ -69,7 +69,9 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
     victim = stored.victim_of(experiment, released)
     trials = workdir._trials(experiment, results, paths, victim)
     sees = {trial.name: trial.sees for trial in trials}
-    assert re.fullmatch(r"10 of \d+ weights in bfloat16 \(output/b\)", sees["kernel"])
+    assert re.fullmatch(
+        r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["kernel"]
+    )
     assert sees["inversion"] == "all weights in bfloat16"
     message = refused(capsys, "invert", *arguments, "--config.view.precision=float32")
     assert "view.precision" in message
@@ -119,7 +121,10 @@ def test_finding_7_views_in_words(digits):
     for view, words in (
         (ViewConfig(), "all weights"),
         (ViewConfig(precision="int8"), "all weights in int8"),
-        (ViewConfig(layers=("output/b",)), f"10 of {total} weights (output/b)"),
+        (
+            ViewConfig(layers=("output/b",)),
+            f"some layers, 10 of {total} weights (output/b)",
+        ),
         (ViewConfig(kind="logits", probes=7), "logits on 7 public images"),
         (
             ViewConfig(kind="logits", queries="components"),

@@ -221,6 +221,7 @@ def _reconstruction(best: Candidate) -> Reconstruction:
         labels=best.labels,
         residuals=np.full(rows, best.residual),
         certified=np.full(rows, best.certified),
+        exact_if_levels=np.full(rows, best.if_levels),
         expected_mse=np.full(rows, best.expected_mse),
     )
 

@@ -6,7 +6,7 @@ from informed.attacks.inversion import coordinates
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-REVISION = 9  # of the attack; see `shadow.records`
+REVISION = 10  # of the attack; see `shadow.records`
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",

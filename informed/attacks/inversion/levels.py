@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 
 MOST = 255  # levels above 0
 _SLACK = 1e-3  # of a level: float32 holds k / 255 only nearly
+_WRONGLY = 1e-6  # how often an answer on levels would be taken for one that isn't
 _NEAR = 0.5  # chance brings pixels to 1 of these, on average
 
 
@@ -52,6 +53,28 @@ def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
     apart = apart[apart > 0]
     by_chance = 1 / np.sqrt(12)
     return bool(len(apart) == 0 or np.sqrt(np.mean(apart**2)) < _NEAR * by_chance)
+
+
+def agree(
+    images: Float[np.ndarray, "*shape"],
+    variances: Float[np.ndarray, "*shape"],
+    levels: int,
+) -> bool:
+    """Whether the distances from the nearest levels are such as the errors make.
+
+    Where they are larger, all together, the truth isn't on these levels.
+
+    Args:
+      images: an answer, before it is moved.
+      variances: of its errors, as expected, pixel by pixel.
+      levels: above 0.
+    """
+    apart = (images - nearest(images, levels)) ** 2
+    moved = apart > 0  # what is exactly on a level was put there
+    if not moved.any():
+        return True
+    squared = np.sum(apart[moved] / np.maximum(variances[moved], np.finfo(float).tiny))
+    return bool(squared <= scipy.stats.chi2.isf(_WRONGLY, int(moved.sum())))
 
 
 def chance(

@@ -44,7 +44,7 @@ _MATRIX_FREE_STEPS = 4  # times as many of these steps,
 _SMALL_GAIN = 1.02  # which may gain less each
 _LARGE_ROUNDING = 0.03  # of the distance to theta;
 _SMALL_DISTANCE = 1e-3  # of it
-_BY_CHANCE = 1e-9  # that pixels come so near to levels, where they are certified by it
+_BY_CHANCE = 1e-9  # that pixels come so near to levels, where they are moved onto them
 _SHORT = (16, 48)  # clouds of every start, and of one whose error is then below
 _PROMISING = 1.5  # standard deviations;
 _LONG = 2  # starts that are searched to the end after all
@@ -75,6 +75,8 @@ class Candidate:
       explained: whether the noise explains the residual.
       certified: whether it is taken for exact.
       expected_mse: from the curvature.
+      if_levels: whether it is exact if the truth's pixels are levels of public images,
+        and theta doesn't say that they are.
     """
 
     images: np.ndarray
@@ -83,6 +85,7 @@ class Candidate:
     explained: bool
     certified: bool
     expected_mse: float
+    if_levels: bool = False
 
 
 class Solver:
@@ -332,23 +335,32 @@ class Solver:
             )
         assert slopes is not None
         images, variances = space.images(u), space.variances(slopes)
-        expected, certified = float(variances.mean()), False
-        if self._levels is not None and levels.suggested(images, self._levels):
-            free = self.starts.deviations(labels) > 1 / self._levels
-            chance = levels.chance(images, self._levels, free)
+        if_levels = False
+        near = self._levels is not None and levels.suggested(images, self._levels)
+        if near and levels.agree(images, _MARGIN * variances, self._levels):
+            if_levels = self._surely_on_levels(images, variances, labels)
             images = levels.nearest(images, self._levels)
-            expected = levels.expected_mse(_MARGIN * variances, self._levels)
-            sure = chance < np.log(_BY_CHANCE)
-            certified = bool(sure and _MARGIN * expected <= self.config.exact_mse)
         residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
             residual=float(residual @ residual),
             explained=True,  # no start can be told to be better than another
-            certified=certified,
-            expected_mse=expected,
+            # Theta scatters too much to tell a pixel on a level from one beside it.
+            certified=False,
+            expected_mse=float(variances.mean()),
+            if_levels=if_levels,
         )
+
+    def _surely_on_levels(
+        self, images: np.ndarray, variances: np.ndarray, labels: np.ndarray
+    ) -> bool:
+        """Whether an answer is exact, should the pixels of the truth be levels."""
+        assert self._levels is not None
+        free = self.starts.deviations(labels) > 1 / self._levels
+        sure = levels.chance(images, self._levels, free) < np.log(_BY_CHANCE)
+        expected = levels.expected_mse(_MARGIN * variances, self._levels)
+        return bool(sure and _MARGIN * expected <= self.config.exact_mse)
 
     def _minimise(
         self,
@@ -475,16 +487,19 @@ class Solver:
         slopes.gram /= max(grown, 1.0) * unexplained
         variances = space.variances(slopes)
         expected = float(variances.mean())
+        rests_on_levels = on_levels and _MARGIN * expected > config.exact_mse
         if on_levels:
             assert self._levels is not None
             expected = levels.expected_mse(_MARGIN * variances, self._levels)
+        near = _MARGIN * expected <= config.exact_mse
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
             residual=squared,
             explained=explained,
-            certified=explained and _MARGIN * expected <= config.exact_mse,
+            certified=explained and near,
             expected_mse=expected,
+            if_levels=rests_on_levels and explained and near,
         )
 
 
