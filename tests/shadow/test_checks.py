@@ -25,7 +25,7 @@ from shadow import TrainingConfig, checks
         (
             Experiment,
             {"training": {"privacy": {"clip_norm": 0.0}}},
-            "config.training.privacy.clip_norm > 0, got 0.0",
+            "config.training.privacy.clip_norm > 0 and finite, got 0.0",
         ),
         (
             Experiment,
