@@ -198,9 +198,7 @@ def test_attacks_that_see_all_weights_refuse_less(row, world):
         played.factory.algorithm.layout(played.parts.fixed), ("output/b",)
     )
     release = shadow.publish(played.weights, view)
-    with pytest.raises(
-        ValueError, match=r"release of all weights, got one of \d+ of \d+ weights"
-    ):
+    with pytest.raises(ValueError, match="release of all weights, got one of some"):
         played.attack(release, played.told, key=KEY)
 
 

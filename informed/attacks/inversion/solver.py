@@ -335,11 +335,14 @@ class Solver:
             )
         assert slopes is not None
         images, variances = space.images(u), space.variances(slopes)
-        if_levels = False
-        near = self._levels is not None and levels.suggested(images, self._levels)
-        if near and levels.agree(images, _MARGIN * variances, self._levels):
+        if_levels, count = False, self._levels
+        if (
+            count is not None
+            and levels.suggested(images, count)
+            and levels.agree(images, _MARGIN * variances, count)
+        ):
             if_levels = self._surely_on_levels(images, variances, labels)
-            images = levels.nearest(images, self._levels)
+            images = levels.nearest(images, count)
         residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
         return Candidate(
             images=images.astype(np.float32),
@@ -491,15 +494,15 @@ class Solver:
         if on_levels:
             assert self._levels is not None
             expected = levels.expected_mse(_MARGIN * variances, self._levels)
-        near = _MARGIN * expected <= config.exact_mse
+        surely = bool(explained and _MARGIN * expected <= config.exact_mse)
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
             residual=squared,
             explained=explained,
-            certified=explained and near,
+            certified=surely,
             expected_mse=expected,
-            if_levels=rests_on_levels and explained and near,
+            if_levels=bool(rests_on_levels and surely),
         )
 
 
