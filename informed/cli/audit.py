@@ -109,7 +109,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     )
     shipped.add_argument(
         "--products",
-        choices=tuple(release.ROUNDOFF),
+        choices=tuple(release.TOLERANCES),
         help="what its matrix products were rounded to (default: as here; JAX's default"
         " on a GPU is tf32)",
     )
