@@ -27,7 +27,7 @@ from shadow.release import publish
 from shadow.training.foreign import precision_in_force
 
 # How far a training again may end, of the released weights' length, by what products
-# are rounded to. Simulated (tanh networks, digits, NumPy; no GPU): TF32 moves weights by
+# are rounded to. Simulated (tanh networks, digits, NumPy; no GPU): TF32 moves theta by
 # 7e-5 to 1.8e-4, bfloat16 by 5e-4 to 1.3e-3, another record by 2e-3 and more.
 TOLERANCES = {"float32": 1e-4, "tf32": 1e-3, "bfloat16": 5e-3}
 
