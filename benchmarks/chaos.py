@@ -10,8 +10,8 @@ anything is attacked, the adversary measures on public images of the target's la
   weight moves on a hundredth of the way to another image than it is worth; the
   finite-time Lyapunov exponent over the whole training;
 - `exponent_of_theta`: ln(|difference of theta after all epochs| / |after the first|) of
-  images that differ by 1e-4 a pixel, over the whole training: the same of the norm,
-  in which the wildest weights count;
+  images that differ by 1e-4 a pixel, over the whole training: the same for the norm of
+  theta, in which the wildest weights count;
 - `bend`: second over first differences of theta at a tenth of a standard deviation.
 
 Then the target is inverted, its label told; exact: an MSE of at most 1e-6. One JSON

@@ -7,7 +7,7 @@ Nodes of one core on this machine. The work: MNIST-shaped random images, fixed s
 
 speedup: blocks per second of two nodes over those of one, each from the moment when all
 workers have delivered a block, in turns within this run; the best turn counts. machine:
-the same of two processes without Ray, which is what two cores of this machine allow.
+the same for two processes without Ray, the most that two cores can reach.
 Then a store is made by three nodes while one of them, at work, is removed, and workers
 are killed (-9): blocks_lost is what is missing in the end, identical whether every
 block has the checksums of a store that was made in peace, by one process.

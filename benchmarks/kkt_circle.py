@@ -7,7 +7,7 @@ layers, 200 units wide, trained until it is near a KKT point. The attack runs --
 times from random candidates; the run of the lowest loss counts, which an adversary can
 see. Candidates with next to no multiplier are dropped, and of those closer than 0.03
 only one is kept, as in the paper. recovered: points with a candidate within 0.05.
-model_inversion_recovered: the same of points of extreme output.
+model_inversion_recovered: the same count for model inversion, the baseline.
 
 Source: Haim et al. 2022, Section 4 and Figure 2.
 """

@@ -154,9 +154,9 @@ class Runs:
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):
-            return np.stack(joblib.Parallel(n_jobs=_processes())(jobs))
+            return np.stack(joblib.Parallel(n_jobs=processes())(jobs))
 
 
-def _processes() -> int:
+def processes() -> int:
     """As many as usable cores, but two at least: one would be this process."""
     return max(2, joblib.cpu_count())

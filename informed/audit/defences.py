@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from informed.audit import fitted, judging, limits, released, trained, trials
+from informed.audit.probe import first_line
+from informed.audit.rows import STUMBLES
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
 from informed.audit.trials import Trial
@@ -20,6 +22,7 @@ from shadow.models import ShadowModels
 from shadow.release import Release
 from shadow.views import Layers
 
+Rows = Iterator[dict[str, Any]]  # of a defence, while they are made
 _PRECISIONS = tuple(rounding.FORMATS)
 _NOISES = (1e-3, 1e-2, 1e-1)  # times each array's root mean square
 # Attacks that defences are held against: those that can be played on what is changed.
@@ -65,37 +68,43 @@ def tried(
     rows = [
         _row(bench, "as it is", "all that is released", whole, _accuracy(bench.models))
     ]
-    steps: list[Iterator[dict[str, Any]]] = [stripped(bench, undefended)]
+    steps: dict[str, Rows] = {"stripped": stripped(bench, undefended)}
     if bench.subject.comparable:
-        steps += [
-            fewer_bits(bench, undefended),
-            fewer_layers(bench),
-            secret_seed(bench, progress),
-            noisy_release(bench),
-        ]
+        steps |= {
+            "fewer bits": fewer_bits(bench, undefended),
+            "fewer layers": fewer_layers(bench),
+            "secret seed": secret_seed(bench, progress),
+            "noise on the weights": noisy_release(bench),
+        }
     try:
         with limits.seconds(max(bench.clock.left, 1e-3)):
-            for step in steps:
-                rows.extend(step)
+            for name, step in steps.items():
+                _extend(rows, name, step)
     except limits.OutOfTimeError:
         rows.append(_not_tried("the remaining defences", "", "out of time"))
     return rows
 
 
-def stripped(bench: Bench, undefended: Sequence[Trial]) -> Iterator[dict[str, Any]]:
+def _extend(rows: list[dict[str, Any]], name: str, step: Rows) -> None:
+    """Rows of a defence; one that an attack stumbles over says so and ends it alone."""
+    try:
+        rows.extend(step)
+    except limits.OutOfTimeError:
+        raise
+    except STUMBLES as error:
+        why = f"an attack stopped with {type(error).__name__}: {first_line(error)}"
+        rows.append(_not_tried(name, "", why.rstrip(".")))
+
+
+def stripped(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     """A fitted estimator without what its predictions don't need."""
     before = next((t for t in undefended if t.name == "artefact"), None)
     if before is None or before.images is None:
         return
     about = "the estimator without what predictions don't need, scalers folded in"
-    try:
-        trial = fitted.artefact(
-            bench.models, limit=bench.clock.left / 2, shipped=fitted.stripped
-        )
-    except ValueError as error:
-        why = str(error).splitlines()[0].rstrip(".")
-        yield _not_tried("stripped", about, why)
-        return
+    trial = fitted.artefact(
+        bench.models, limit=bench.clock.left / 2, shipped=fitted.stripped
+    )
     if trial.images is None:
         yield _not_tried("stripped", about, trial.why_not)
         return
@@ -103,7 +112,7 @@ def stripped(bench: Bench, undefended: Sequence[Trial]) -> Iterator[dict[str, An
     yield _row(bench, "stripped", about, [trial], _accuracy(bench.models))
 
 
-def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Iterator[dict[str, Any]]:
+def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     """The weights rounded."""
     subject, layout = bench.subject, bench.subject.layout()
     inversion = next((t for t in undefended if t.name == "inversion"), None)
@@ -157,7 +166,7 @@ def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
     )
 
 
-def fewer_layers(bench: Bench) -> Iterator[dict[str, Any]]:
+def fewer_layers(bench: Bench) -> Rows:
     """Only the last layer is released, or all but the first."""
     arrays = bench.subject.weights_layout
     matrices = [i for i, part in enumerate(arrays) if len(part.shape) > 1]
@@ -175,9 +184,7 @@ def fewer_layers(bench: Bench) -> Iterator[dict[str, Any]]:
         yield _row(bench, name, about, [trial], None)
 
 
-def secret_seed(
-    bench: Bench, progress: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
+def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
     """The key is told to nobody, and each model has its own."""
     about = "nobody is told the seed; every model has its own"
     if bench.models.secret:
@@ -202,7 +209,7 @@ def secret_seed(
     yield _row(bench, "secret seed", about, [trial], _accuracy(models))
 
 
-def noisy_release(bench: Bench) -> Iterator[dict[str, Any]]:
+def noisy_release(bench: Bench) -> Rows:
     """Gaussian noise on the weights, once, after training; without a guarantee."""
     subject, models = bench.subject, bench.models
     if models.shadows is None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from informed.attacks.artefacts import reconstruct, sanitise
-from informed.audit import budget, limits
+from informed.audit import limits
 from informed.audit.subject import Call, Subject
 from informed.audit.trained import Models
 from informed.audit.trials import ALL_BUT_ONE, Trial, scaled
@@ -90,9 +90,7 @@ def artefact(
     if cut:
         each = clock.passed / len(found)
         why = f"out of time after {len(found)} of {models.count} targets"
-        trial = dataclasses.replace(
-            trial, needs=each, minutes=budget.advised(each, models.count)
-        )
+        trial = dataclasses.replace(trial, needs=each)
     elif not told:
         why = next((row.why for row in found if row.why), "")
     return dataclasses.replace(

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from skimage.metrics import structural_similarity
 
 from informed import metrics
+from informed.audit import budget
 from informed.audit.subject import Subject
 from informed.audit.trials import Trial
 from reconn import perceptual
@@ -250,6 +251,7 @@ def judge(
       success and exact, None where no record was finished, as nothing follows from
       that; certified, certified_wrong; tpr, at one false positive in a hundred.
     """
+    planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {
         "name": trial.name,
         "about": trial.about,
@@ -259,9 +261,11 @@ def judge(
         "why_not": trial.why_not,
         "trainings": trial.trainings,
         "seconds": round(trial.seconds, 2),
-        "planned": trial.planned or (0 if trial.images is None else len(trial.images)),
+        "planned": planned,
         "needs_seconds": trial.needs,
-        "needs_minutes": trial.minutes,
+        "needs_minutes": None
+        if trial.needs is None
+        else budget.advised(trial.needs, planned),
         "remedy": trial.remedy,
     }
     if trial.images is None:

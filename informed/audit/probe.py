@@ -15,6 +15,7 @@ import threadpoolctl
 
 from informed.audit import released
 from informed.audit.subject import Subject
+from shadow import devices
 
 BUSY = 0.5  # of the cores at work for others, from which on it is said
 
@@ -103,7 +104,7 @@ def others_at_work() -> float | None:
     """
     if not hasattr(os, "getloadavg"):
         return None
-    return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return min(1.0, os.getloadavg()[0] / devices.num_cores())
 
 
 def first_line(error: BaseException) -> str:

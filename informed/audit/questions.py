@@ -1,7 +1,6 @@
 """The questions of a pre-flight, one a method, and what was found so far."""
 
 import dataclasses
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +11,7 @@ from informed.audit.findings import Finding
 from informed.audit.instability import Instability
 from informed.audit.probe import Probe, first_line
 from informed.audit.subject import Subject
+from shadow import parallel
 
 _PATIENCE = 60.0  # seconds for one question
 _SAME = 1e-3  # of the distance between two targets' weights
@@ -318,7 +318,7 @@ class Look:
             self.each = self.seconds * runs.together
         else:
             # No more at once than there are processes, or the time would be a sum.
-            self.at_once = min(runs.together, os.cpu_count() or 1)
+            self.at_once = parallel.processes()
             self.each, same = timing.in_processes(self.subject, self.at_once, self.each)
             self.seconds = self.each / self.at_once
         if self.deterministic and not same:

@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from informed.attacks.glm.estimators import SUPPORTED
 from informed.audit import budget, fitted, limits, trials
 from informed.audit.findings import Preflight
@@ -18,7 +16,7 @@ from informed.audit.trained import Models
 from informed.audit.trials import Trial
 
 # What an attack may stumble over in models that hold no trace of a record.
-_STUMBLES = (ValueError, ArithmeticError, np.linalg.LinAlgError, RuntimeError)
+STUMBLES = (ValueError, ArithmeticError, RuntimeError)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,6 @@ class AuditRow:
       play: (models, pre-flight, seconds) -> the trial.
       remedy: what a developer does about it, in a phrase.
       shadows: whether it needs shadow models.
-      optional: the name by which `AuditConfig.skip` leaves it out, or "".
       asked: whether it runs only where it is asked for (`AuditConfig.reconn`).
     """
 
@@ -43,7 +40,6 @@ class AuditRow:
     play: Callable[[Models, Preflight, float], Trial]
     remedy: str
     shadows: bool = False
-    optional: str = ""
     asked: bool = False
 
 
@@ -52,10 +48,6 @@ def _weights(checked: Preflight) -> str:
     if checked.subject.comparable:
         return ""
     return "the weights of two models have other shapes"
-
-
-def _shadows(checked: Preflight) -> str:
-    return _weights(checked)
 
 
 def _answers(checked: Preflight) -> str:
@@ -101,8 +93,8 @@ ROWS: tuple[AuditRow, ...] = (
         blank=fitted.blank,
         applies=_estimator,
         play=lambda models, checked, limit: fitted.artefact(models, limit=limit),
-        remedy="ship a stripped copy (`informed artefact --strip`), or coefficients"
-        " alone",
+        remedy="ship what informed.sanitise(model, fold=True) leaves, or a table of"
+        " coefficients",
     ),
     AuditRow(
         name="closed form",
@@ -122,12 +114,11 @@ ROWS: tuple[AuditRow, ...] = (
             models, checked.seconds_a_model, limit=limit
         ),
         remedy=_NOISE,
-        optional="inversion",
     ),
     AuditRow(
         name="kernel",
         blank=lambda secret: trials.blank_learned("kernel", secret),
-        applies=_shadows,
+        applies=_weights,
         play=lambda models, checked, limit: trials.learned(models),
         remedy=_NOISE,
         shadows=True,
@@ -143,7 +134,7 @@ ROWS: tuple[AuditRow, ...] = (
     AuditRow(
         name="reconn",
         blank=lambda secret: trials.blank_learned("reconn", secret),
-        applies=_shadows,
+        applies=_weights,
         play=lambda models, checked, limit: trials.learned(models, "reconn"),
         remedy=_NOISE,
         shadows=True,
@@ -155,7 +146,6 @@ ROWS: tuple[AuditRow, ...] = (
         applies=_two,
         play=lambda models, checked, limit: trials.several(models, limit=limit),
         remedy=_NOISE,
-        optional="two missing",
     ),
 )
 
@@ -176,7 +166,7 @@ def wanted(row: AuditRow, skip: Sequence[str], *, reconn: bool) -> bool:
       skip: `AuditConfig.skip`.
       reconn: `AuditConfig.reconn`.
     """
-    return not (row.optional and row.optional in skip) and (reconn or not row.asked)
+    return row.name not in skip and (reconn or not row.asked)
 
 
 def play(row: AuditRow, models: Models, checked: Preflight, *, limit: float) -> Trial:
@@ -199,11 +189,14 @@ def play(row: AuditRow, models: Models, checked: Preflight, *, limit: float) -> 
             found = row.play(models, checked, limit)
     except limits.OutOfTimeError:
         return trials.cut_off(blank, models, clock.passed)
-    except _STUMBLES as error:
+    except STUMBLES as error:
         what = f"it stopped with {type(error).__name__}: {first_line(error)}"
         return dataclasses.replace(blank, why_not=what.rstrip("."))
-    remedy = found.remedy or row.remedy
-    return dataclasses.replace(found, planned=models.count, remedy=remedy)
+    return dataclasses.replace(
+        found,
+        planned=found.planned or models.count,
+        remedy=found.remedy or row.remedy,
+    )
 
 
 def not_begun(row: AuditRow, models: Models, a_record: float) -> Trial:
@@ -217,7 +210,6 @@ def not_begun(row: AuditRow, models: Models, a_record: float) -> Trial:
         planned=models.count,
         remedy=row.remedy,
         needs=a_record,
-        minutes=budget.advised(a_record, models.count),
         why_not="it would finish no record in its time, which other attacks got",
     )
 

@@ -76,15 +76,16 @@ def in_processes(subject: Subject, count: int, expected: float) -> tuple[float, 
         ),
         (fixed.images, fixed.labels),
         lambda _: Draw(key=key),
-        width=max(count, 2),
+        width=count,
     )
-    found = [runs(*_rows(subject, max(count, 2)))]
+    rows = _rows(subject, count)
+    found = [runs(*rows)]
     warm = found[0][:, -1].max() <= _SLOWER * expected
     short = 0.0 if warm else _SHORT
     while len(found) < (1 if warm else 2) or (
         len(found) < 4 and found[-1][:, -1].max() < short
     ):
-        found.append(runs(*_rows(subject, max(count, 2))))
+        found.append(runs(*rows))
     seconds = np.concatenate([each[:, -1] for each in found[len(found) > 1 :]])
     thetas = np.concatenate(found)[:, :-1]
     return float(np.median(seconds)), bool((thetas == thetas[0]).all())

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -65,30 +64,27 @@ def train(
     targets: int,
     shadows: int = 0,
     secret: bool = False,
-    noise: float | None = None,
     progress: Progress = lambda _: None,
 ) -> Models:
     """Train released models, and shadow models if they are asked for."""
     progress(f"training {targets} released models")
-    settings: dict[str, Any] = {"answers": True, "secret": secret, "noise": noise}
     if not subject.comparable and not subject.answering:
         made = np.empty((targets, 0))  # a fitted estimator alone is read
     else:
         of = subject.split.test.take(np.arange(targets))
         try:
-            made = subject.factory("released", **settings).train(of)
+            factory = subject.factory("released", answers=True, secret=secret)
+            made = factory.train(of)
         except ValueError as error:
             if not subject.comparable or _SHAPES not in str(error):
                 raise
             # The pre-flight's models had one shape by chance.
             subject = dataclasses.replace(subject, comparable=False)
-            return train(
-                subject, targets=targets, secret=secret, noise=noise, progress=progress
-            )
+            return train(subject, targets=targets, secret=secret, progress=progress)
     models = Models(
         subject=subject, released=made, shadows=None, secret=secret, seconds=0.0
     )
-    return with_shadows(models, shadows, noise=noise, progress=progress)
+    return with_shadows(models, shadows, progress=progress)
 
 
 def with_shadows(
@@ -96,7 +92,6 @@ def with_shadows(
     count: int,
     *,
     limit: float = float("inf"),
-    noise: float | None = None,
     fewest: int = 1,
     progress: Progress = lambda _: None,
 ) -> Models:
@@ -110,13 +105,13 @@ def with_shadows(
     if not count or not models.released.shape[1]:
         return models
     subject = models.subject
-    factory = subject.factory("shadow", answers=True, secret=models.secret, noise=noise)
+    factory = subject.factory("shadow", answers=True, secret=models.secret)
     progress(f"training up to {count} shadow models")
     made: list[np.ndarray] = []
-    clock, longest = limits.Clock(limit), 0.0
+    clock, last = limits.Clock(limit), 0.0
     together = factory.models_at_once
     for start in range(0, count, together):
-        if made and longest > clock.left:
+        if made and last >= clock.left:
             break
         began = clock.passed
         ids = np.arange(start, min(start + together, count))
@@ -126,10 +121,12 @@ def with_shadows(
             if _SHAPES not in str(error):
                 raise
             why = "the weights of two models have other shapes"
-            return dataclasses.replace(models, why_no_shadows=why)
+            return dataclasses.replace(
+                models, why_no_shadows=why, seconds=models.seconds + clock.passed
+            )
         made.append(np.asarray(weights, np.float32))
         # The first batch compiles; those after it tell how long a batch takes.
-        longest = (clock.passed - began) if start or longest else 0.0
+        last = clock.passed - began if start else 0.0
     weights = np.concatenate(made)
     seconds = models.seconds + clock.passed
     if len(weights) < fewest:

@@ -17,7 +17,7 @@ from informed.attacks import registry
 from informed.attacks.glm.estimators import reconstruct
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.registry import Material
-from informed.audit import budget, limits, released
+from informed.audit import limits, released
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
 from informed.threat import Knowledge, Reconstruction
@@ -49,7 +49,6 @@ class Trial:
         finished, and what was begun isn't counted.
       planned: targets that there were for it.
       needs: seconds that it needs for a record, about, where it didn't finish all.
-      minutes: of an audit in which it would, about.
       remedy: what a developer does about it, in a phrase.
       why_not: it wasn't tried, or wasn't finished.
     """
@@ -66,7 +65,6 @@ class Trial:
     trainings: int | None = 0
     planned: int = 0
     needs: float | None = None
-    minutes: int | None = None
     remedy: str = ""
     why_not: str = ""
 
@@ -150,9 +148,7 @@ def _trial_of(
         # The first record pays for what all share, so the mean errs on the long side.
         each = seconds / attempted
         why = f"out of time at target {attempted} of {total}; the others weren't tried"
-        trial = dataclasses.replace(
-            trial, needs=each, minutes=budget.advised(each, total)
-        )
+        trial = dataclasses.replace(trial, needs=each)
     blank = np.full((int(cut), *models.targets.image_shape), np.nan, np.float32)
     finished = np.append(np.ones(len(found), bool), np.zeros(int(cut), bool))
     if not found:
@@ -345,7 +341,7 @@ def blank_several(secret: bool) -> Trial:
 def several(models: Models, *, limit: float) -> Trial:
     """Two unknown records at once, a few times."""
     subject, pairs = models.subject, min(_PAIRS, models.count // 2)
-    trial = blank_several(models.secret)
+    trial = dataclasses.replace(blank_several(models.secret), planned=2 * pairs)
     targets = models.targets
     told = models.knowledge()
     runs = Runs(

@@ -48,10 +48,13 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
             file = shipped.resolve(name)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
-    if file is not None:
-        whole = [argument for argument in argv if argument.startswith("--config=")]
-        _check(_parsed(["informed", *whole], file)[0].config, argv[1:])
-    found, left = _parsed(argv, file)
+    try:
+        found, left = _parsed(argv, file)
+    except ValueError:
+        if file is not None:  # is it the file, or what overrides it?
+            whole = [argument for argument in argv if argument.startswith("--config=")]
+            _check(_parsed(["informed", *whole], file)[0].config, argv[1:])
+        raise
     if left:
         raise ValueError(f"Unknown argument {left[0]!r}. See `informed --help`.")
     if found.config is None or file is None:

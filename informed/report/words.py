@@ -1,4 +1,4 @@
-"""Sentences about numbers: the answer in two of them, and what it doesn't say.
+"""Sentences about numbers: the answer in a few of them, and what it doesn't say.
 
 Nothing here says that something is safe. Where no attack succeeded the sentence has the
 upper end of the interval, and says that it is no protection.
@@ -202,9 +202,8 @@ def _unstable(values: Values) -> str:
         if row["name"] == "inversion"
     ]
     # Chaos gets the credit for an inversion alone that was finished and found nothing.
-    if not inverted:
-        return ""
-    if not found or not found["chaotic"] or any(inverted):
+    withstood = bool(inverted) and not any(inverted)
+    if not withstood or not found or not found["chaotic"]:
         return ""
     least = "at least " if found["saturated"] else ""
     return (
@@ -291,6 +290,8 @@ def _bounded(values: Values) -> list[str]:
             f" {percent(nearest['bound'])}, at {percent(nearest['accuracy'])} accuracy"
             f" instead of {percent(values['subject']['accuracy'])}"
         ]
+    if not rows and not calibrated and bounds.get("privacy"):
+        return ["the noise that training declares wasn't held against an attack"]
     if not rows and not calibrated:
         return [
             "no bound applies, as training declares no noise: only that would be a"
