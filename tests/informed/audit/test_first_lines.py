@@ -1,0 +1,159 @@
+"""What an audit says first and prints: findings 15, 23, 24, 26 of the second audit."""
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+import threading
+import time
+
+from informed.cli import audit as command
+from informed.cli import printed
+from informed.report import words
+
+
+def rate(successes, trials=6):
+    if successes is None:
+        return None
+    return {"successes": successes, "trials": trials, "rate": successes / trials,
+            "low": 0.0, "high": 1.0}  # fmt: skip
+
+
+def attack(name="kernel", successes=6, exact=0, **changed):
+    return {
+        "name": name, "about": "", "sees": "all weights", "knows": "the rest",
+        "tried": True, "targets": 6, "finished": 6, "planned": 6, "seconds": 1.0,
+        "success": rate(successes), "exact": rate(exact), "certified": None,
+        "certified_wrong": None, "mse_median": 0.1, "why_not": "",
+        "needs_seconds": None, "needs_minutes": None, "remedy": "", "ssim": None,
+        "lpips": None, "tpr": None, "trainings": 6, "labels_right": None,
+        "labels_named": None, **changed,
+    }  # fmt: skip
+
+
+def document(*attacks, defences=(), accuracy=None):
+    return {
+        "kind": "audit", "subject": {"kind": "images", "accuracy": accuracy},
+        "attacks": list(attacks), "defences": list(defences), "bounds": {},
+    }  # fmt: skip
+
+
+def test_15_useful_is_said_of_models_with_an_accuracy_alone():
+    row = {"about": "", "why_not": "", "attacks": [attack()]}
+    for accuracy, said in ((None, False), (0.9, True)):
+        values = document(
+            attack(),
+            defences=[
+                {"name": "as it is", "accuracy": accuracy, **row},
+                {"name": "float16", "accuracy": accuracy, **row},
+            ],
+        )
+        last = words.answer(values)[-1]
+        assert ("useful" in last) is said
+        assert ("accuracy wasn't measured" in last) is not said
+
+
+def test_23_an_inversion_without_a_result_is_said_first_and_not_counted():
+    cut = attack("inversion", finished=0, planned=5, seconds=162.0, success=None,
+                 exact=None, needs_seconds=540.0, needs_minutes=120)  # fmt: skip
+    first, second, *_ = words.answer(document(cut, attack(successes=0)))
+    assert first == (
+        "Inversion finished 0 of 5 records in its 2.7 minutes; it needs about 9"
+        " minutes a record (`--minutes 120`). Nothing follows from that."
+    )
+    assert "none of 6" in second
+    table = command.table({"attacks": [cut], "baselines": []})
+    assert "0 of 5 (" not in table
+    assert "nothing follows" in table
+    not_begun = {**cut, "tried": False, "why_not": "it would finish no record"}
+    assert words.answer(document(not_begun, attack()))[0].startswith(
+        "Inversion was not begun: it would finish no record; it needs about 9 minutes"
+    )
+
+
+def test_23_an_attack_that_read_everything_stands_first_with_its_remedy():
+    cut = attack("inversion", finished=0, success=None, exact=None)
+    whole = attack("artefact", exact=6, remedy="mean_ gave it away: ship a copy")
+    left = attack("artefact", successes=0, exact=0)
+    defended = [
+        {"name": "as it is", "attacks": [whole], "accuracy": None, "why_not": ""},
+        {"name": "stripped", "attacks": [left], "accuracy": None, "why_not": ""},
+    ]
+    first, second, *_ = words.answer(document(cut, whole, defences=defended))
+    assert "read records out exactly" in first
+    assert "Remedy (artefact): mean_ gave it away" in first
+    assert "what was left then: 0 of 6" in first
+    assert second.startswith("Inversion finished 0 of 6")
+
+
+# 26. What training prints isn't in the results.
+
+PRINTING = """
+import os
+import numpy as np
+def train(images, labels, seed: int):
+    print("epoch 1")
+    os.write(1, b"from C\\n")
+    images = np.asarray(images)
+    return images.reshape(len(images), -1).sum(axis=0)
+"""
+
+
+def test_26_stdout_belongs_to_results(tmp_path):
+    (tmp_path / "printing.py").write_text(PRINTING)
+    made = subprocess.run(
+        [sys.executable, "-m", "informed.cli", "audit", "printing.py:train",
+         "--data=digits", "--fixed=20", "--targets=2", "--check", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert json.loads(made.stdout)["engine"] == "processes"
+    assert "epoch 1" in made.stderr
+
+
+def test_26_what_is_printed_goes_to_a_log(tmp_path, capfd):
+    log = tmp_path / "a.log"
+    with printed.aside(log):
+        print("epoch")
+    print("result")
+    assert capfd.readouterr().out == "result\n"
+    assert log.read_text() == "epoch\n"
+    with printed.aside(log):
+        pass
+    assert not log.exists()
+
+
+class Terminal(io.StringIO):
+    def __init__(self, tty):
+        super().__init__()
+        self._tty = tty
+
+    def isatty(self):
+        return self._tty
+
+
+def test_26_a_long_step_without_a_terminal_prints_a_line_a_minute():
+    arguments = argparse.Namespace(quiet=False)
+    stream = Terminal(tty=False)
+    progress = command._Progress(arguments, 6.0, stream, every=0.1)
+    progress("training")
+    assert stream.getvalue() == ""
+    deadline = time.monotonic() + 10
+    while "still: training" not in stream.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    progress.close()
+    assert "left] still: training" in stream.getvalue()
+    assert threading.active_count() < 50
+
+
+def test_24_labels_that_are_not_named_are_not_wrong():
+    named = attack("artefact", exact=6, labels_named=3, labels_right=3)
+    assert "3 of 3" in command.table({"attacks": [named], "baselines": []})
+
+
+def test_noise_that_was_not_played_is_not_called_undeclared():
+    values = document(attack())
+    values["bounds"] = {"rows": [], "calibrated": None, "privacy": {"steps": 5.0}}
+    last = words.answer(values)[-1]
+    assert "declares no noise" not in last
+    assert "wasn't held against an attack" in last
