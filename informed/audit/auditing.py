@@ -400,7 +400,11 @@ def _pictures(
     ranking: records.Ranking,
 ) -> dict[str, Any]:
     """Records and guesses: training data, for the page alone."""
-    by_name = {t.name: t.images for t in found if t.images is not None}
+    by_name = {
+        t.name: t.images
+        for t in found
+        if t.images is not None and np.isfinite(t.images).any()
+    }
     oracle = next(b for b in baselines if b.name == "nearest public record")
     count = len(ranking.order)
     places = np.unique(

@@ -28,7 +28,8 @@ class AuditRow:
       blank: (whether the seed is secret) -> the trial without a result: about, sees,
         knows.
       applies: pre-flight -> "", or why it doesn't.
-      play: (models, pre-flight, seconds) -> the trial.
+      play: (models, pre-flight, seconds) -> the trial. It keeps its time, and gives
+        what it found until then; or raises OutOfTimeError, where that is nothing.
       remedy: what a developer does about it, in a phrase.
       shadows: whether it needs shadow models.
       asked: whether it runs only where it is asked for (`AuditConfig.reconn`).
@@ -87,6 +88,18 @@ _NOISE = (
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a seed that"
     " nobody is told makes it inexact, and is no guarantee"
 )
+
+
+def _at_once(attack: Callable[[Models, Preflight], Trial]) -> Callable:
+    """An attack on all targets together, which finds nothing unless it is finished."""
+
+    def play(models: Models, checked: Preflight, limit: float) -> Trial:
+        with limits.seconds(limit):
+            return attack(models, checked)
+
+    return play
+
+
 ROWS: tuple[AuditRow, ...] = (
     AuditRow(
         name="artefact",
@@ -100,8 +113,8 @@ ROWS: tuple[AuditRow, ...] = (
         name="closed form",
         blank=trials.blank_closed_form,
         applies=_linear,
-        play=lambda models, checked, limit: trials.closed_form(
-            models, checked.returned
+        play=_at_once(
+            lambda models, checked: trials.closed_form(models, checked.returned)
         ),
         remedy="only noise in training bounds it (`informed calibrate`); fewer digits"
         " of the coefficients make it inexact",
@@ -119,7 +132,7 @@ ROWS: tuple[AuditRow, ...] = (
         name="kernel",
         blank=lambda secret: trials.blank_learned("kernel", secret),
         applies=_weights,
-        play=lambda models, checked, limit: trials.learned(models),
+        play=_at_once(lambda models, checked: trials.learned(models)),
         remedy=_NOISE,
         shadows=True,
     ),
@@ -127,7 +140,7 @@ ROWS: tuple[AuditRow, ...] = (
         name="black box",
         blank=trials.blank_black_box,
         applies=_answers,
-        play=lambda models, checked, limit: trials.black_box(models),
+        play=_at_once(lambda models, checked: trials.black_box(models)),
         remedy="only noise in training bounds it; labels without scores tell less",
         shadows=True,
     ),
@@ -135,7 +148,7 @@ ROWS: tuple[AuditRow, ...] = (
         name="reconn",
         blank=lambda secret: trials.blank_learned("reconn", secret),
         applies=_weights,
-        play=lambda models, checked, limit: trials.learned(models, "reconn"),
+        play=_at_once(lambda models, checked: trials.learned(models, "reconn")),
         remedy=_NOISE,
         shadows=True,
         asked=True,
@@ -185,8 +198,7 @@ def play(row: AuditRow, models: Models, checked: Preflight, *, limit: float) -> 
         return dataclasses.replace(blank, why_not=why)
     clock = limits.Clock(limit)
     try:
-        with limits.seconds(limit):
-            found = row.play(models, checked, limit)
+        found = row.play(models, checked, limit)
     except limits.OutOfTimeError:
         return trials.cut_off(blank, models, clock.passed)
     except STUMBLES as error:

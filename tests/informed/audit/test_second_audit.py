@@ -455,3 +455,29 @@ def test_a_defence_that_an_attack_stumbles_over_ends_alone():
     defences._extend(found, "fewer bits", stumbles())
     assert found[0] == {"name": "float16"}
     assert found[1]["why_not"] == "an attack stopped with ValueError: first"
+
+
+def keeps_its_time(models, checked, limit):
+    """Ends when its time is over, then takes a moment to put together what it found."""
+    try:
+        with limits.seconds(limit):
+            time.sleep(20)
+    except limits.OutOfTimeError:
+        time.sleep(0.2)
+    return dataclasses.replace(
+        fitted.blank(),
+        images=models.targets.images[:1],
+        finished=np.ones(1, bool),
+        needs=limit,
+    )
+
+
+def test_what_was_found_before_the_time_was_over_is_kept(digits):
+    """The limit of an attack that keeps its time itself isn't set a second time."""
+    found = check(_ridge, digits)
+    models = trained.train(found.subject, targets=2)
+    row = dataclasses.replace(rows.find("artefact"), play=keeps_its_time)
+    trial = rows.play(row, models, found, limit=0.2)
+    assert trial.finished.all()
+    np.testing.assert_array_equal(trial.images, models.targets.images[:1])
+    assert trial.planned == 2
