@@ -188,7 +188,11 @@ def _after(values: Values, best: Values) -> str:
             same = row["name"] == "stripped" and attack["name"] == best["name"]
             if same and attack["exact"]:
                 tried, planned = attack["finished"], attack["planned"]
-                some = f" of {tried} tried in its time" if tried < planned else ""
+                some = (
+                    f", {tried} of {planned} tried in its time"
+                    if tried < planned
+                    else ""
+                )
                 return f"; what was left then: {share(attack['exact'])} exact{some}"
     return ""
 
