@@ -57,7 +57,7 @@ from sklearn import (
 )
 
 import informed
-from informed.attacks.glm import ReconstructionImpossibleError
+from artefacts.glm import ReconstructionImpossibleError
 
 TIGHT = {"tol": 1e-12, "max_iter": 100_000}
 NEWTON = {"solver": "newton-cholesky", **TIGHT}

@@ -34,7 +34,7 @@ import numpy as np
 from sklearn import datasets, ensemble, tree
 from sklearn.ensemble import RandomForestClassifier
 
-from informed.attacks.artefacts.trees import Determined, replay
+from artefacts.trees import Determined, replay
 
 DRAFT = {  # name: five errors, five seconds (results_partial_examples, 0.99)
     "compas": ((0.0, 0.0, 0.429, 0.0, 0.0), (1537, 280, 7360, 2852, 253)),

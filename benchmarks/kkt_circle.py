@@ -23,12 +23,10 @@ import matplotlib.figure
 import numpy as np
 
 from informed import report
-from informed.attacks import kkt, model_inversion
-from informed.metrics import candidates
 from shadow import devices, files
-from shadow.training import max_margin as margin
-from shadow.victims import homogeneous
-from shadow.victims.homogeneous import Network
+from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import max_margin as margin
+from uninformed.homogeneous import Network
 
 POINTS = 20
 NEAR, APART = 0.05, 0.03

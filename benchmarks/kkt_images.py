@@ -14,8 +14,8 @@ import json
 from pathlib import Path
 
 from configs import kkt as config_file
-from informed.studies import kkt as uninformed
 from shadow import checks, devices
+from uninformed.kkt import experiment as uninformed
 
 ROWS = tuple(
     f"{name}{kind}"

@@ -21,11 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.attacks import kkt
-from informed.attacks.kkt import descent
 from shadow import devices
-from shadow.victims import homogeneous
-from shadow.victims.homogeneous import Network
+from uninformed import homogeneous, kkt
+from uninformed.homogeneous import Network
+from uninformed.kkt import descent
 
 INPUTS = 3072
 

@@ -7,7 +7,7 @@ as one batch, for the bilevel attack, for gradient matching, and for the KKT att
 homogeneous network of the same images. `seconds` are those of the two attacks on the
 affine victim, all quantities included; `each` has every method's, the KKT attack's with
 the training of its victim. Then the conclusions of
-`informed.studies.landscape.conclusions` and the AUC of `detection`, with their figures.
+`uninformed.landscape.conclusions` and the AUC of `detection`, with their figures.
 """
 
 import argparse
@@ -16,9 +16,9 @@ import shutil
 from pathlib import Path
 
 from configs import landscape as config_file
-from informed.studies.landscape import command
-from informed.studies.landscape.runs import LandscapeConfig
 from shadow import checks, devices
+from uninformed.landscape import command
+from uninformed.landscape.runs import LandscapeConfig
 
 
 def main() -> None:

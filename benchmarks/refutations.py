@@ -48,7 +48,7 @@ from sklearn import (
 )
 
 import informed
-from informed.attacks.glm import ReconstructionImpossibleError
+from artefacts.glm import ReconstructionImpossibleError
 
 LM, PP, NB = linear_model, preprocessing, naive_bayes
 Table = tuple[np.ndarray, np.ndarray]

@@ -10,7 +10,7 @@ Expected:  see docs/deletions.md
 from ml_collections import config_dict
 
 import informed
-from informed.studies.deletion.config import TABLES, DeletionConfig
+from uninformed.deletion.config import TABLES, DeletionConfig
 
 SIZES = (*TABLES, "mnist", "cifar10", "smoke")
 

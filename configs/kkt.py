@@ -8,16 +8,16 @@ Expected:  see docs/kkt.md
 
 A network of two hidden layers whose first layer starts small, on 20 images, trained
 until it is near the conditions that the attack rests on. The published settings are
-`informed.attacks.kkt.KktConfig.published()` and `KktConfig.public_code()`, from Python
+`uninformed.kkt.KktConfig.published()` and `KktConfig.public_code()`, from Python
 alone: the command line has no name for them yet.
 """
 
 from ml_collections import config_dict
 
 import informed
-from informed.attacks.kkt import KktConfig
-from informed.studies.kkt import Uninformed
-from shadow.training.max_margin import MarginConfig
+from uninformed.kkt import KktConfig
+from uninformed.kkt.experiment import Uninformed
+from uninformed.max_margin import MarginConfig
 
 KINDS = ("binary", "multiclass", "mse")
 NAMES = ("digits", "mnist", "cifar10")

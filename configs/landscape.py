@@ -13,13 +13,13 @@ import dataclasses
 from ml_collections import config_dict
 
 import informed
-from informed.attacks.bilevel import BilevelConfig
-from informed.attacks.kkt import KktConfig
-from informed.studies.kkt import PointsConfig
-from informed.studies.landscape.runs import LandscapeConfig, VictimConfig
-from informed.studies.landscape.starts import StartsConfig
-from shadow.training.max_margin import MarginConfig
-from shadow.victims.homogeneous import HomogeneousConfig
+from uninformed.bilevel import BilevelConfig
+from uninformed.homogeneous import HomogeneousConfig
+from uninformed.kkt import KktConfig
+from uninformed.kkt.experiment import PointsConfig
+from uninformed.landscape.runs import LandscapeConfig, VictimConfig
+from uninformed.landscape.starts import StartsConfig
+from uninformed.max_margin import MarginConfig
 
 SIZES = ("affine", "one_hidden", "smoke")
 

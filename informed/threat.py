@@ -22,7 +22,6 @@ from shadow.factory import Factory
 from shadow.parallel import Runs
 from shadow.release import Release, publish
 from shadow.training import Algorithm, Draw, GradientDescent, SeedFamily
-from shadow.victims import Victim
 from shadow.views import EVERYTHING, View
 
 Guesses = Float32[np.ndarray, "releases height width channels"]
@@ -183,8 +182,8 @@ def _always(value: Any) -> Numbered:
     return lambda number: value
 
 
-def require_told(facts: "Knowledge | Architecture", *needed: str) -> None:
-    """Raise FieldError unless none of these fields is None; names all that are."""
+def require_told(facts: Any, *needed: str) -> None:
+    """Raise FieldError unless none of these fields of what is told is None."""
     missing = [name for name in needed if getattr(facts, name) is None]
     if missing:
         raise checks.FieldError(
@@ -244,51 +243,6 @@ class Attack(Protocol):
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
         """Reconstruct the target of every release."""
-        ...
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
-    """What an adversary is told who sees weights alone; no D_-. None: not told.
-
-    Attributes:
-      victim: the architecture; homogeneous (`shadow.victims.homogeneous.victim`).
-      lower: the victim's training problem, `attacks.bilevel.Lower`.
-      targets: (points,), labels of the training points.
-      mean: (inputs,), what was subtracted from them.
-    """
-
-    victim: Victim | None = None
-    lower: Any = None
-    targets: Float[np.ndarray, " points"] | None = None
-    mean: Float[np.ndarray, " inputs"] | None = None
-
-    def require(self, *needed: str) -> None:
-        """Raise FieldError unless all of these fields are told."""
-        require_told(self, *needed)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Candidates:
-    """What attacks on weights alone give: many points for each release, in no order.
-
-    Attributes:
-      points: (releases, candidates, inputs).
-      scores: (releases, candidates), larger for those that explain more of theta.
-    """
-
-    points: Float[np.ndarray, "releases candidates inputs"]
-    scores: Float[np.ndarray, "releases candidates"]
-
-
-@runtime_checkable
-class CandidateAttack(Protocol):
-    """An attack on weights alone."""
-
-    def __call__(
-        self, release: Release, architecture: Architecture, *, key: Array
-    ) -> Candidates:
-        """Candidates for training points of every release."""
         ...
 
 

@@ -1,35 +1,80 @@
-"""Imports go dp -> shadow -> reconn -> informed, never back."""
+"""Imports go dp -> shadow -> {reconn, artefacts} -> informed -> uninformed, never back.
+
+And files import each other in no circle: what a file needs stands before it.
+"""
 
 import ast
+import graphlib
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+ROOT = Path(__file__).parents[1]
+MAY_IMPORT = {
+    "dp": {"dp"},
+    "shadow": {"dp", "shadow"},
+    "reconn": {"dp", "shadow", "reconn"},
+    "artefacts": {"shadow", "artefacts"},
+    "informed": {"dp", "shadow", "reconn", "artefacts", "informed"},
+    "uninformed": {"dp", "shadow", "reconn", "artefacts", "informed", "uninformed"},
+}
+OURS = {*MAY_IMPORT, "configs", "tests", "benchmarks"}
 
-ORDER = ("dp", "shadow", "reconn", "informed")
-ROOT = Path(__file__).parent.parent
-FILES = sorted(file for package in ORDER for file in (ROOT / package).rglob("*.py"))
 
-
-def imported_packages(source: str) -> set[str]:
-    names = set()
+def modules(source: str) -> Iterator[str]:
+    """Every module or name that a file imports, in functions too, in full."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "absolute imports only"
-            names.add(node.module or "")
-    return {name.split(".")[0] for name in names}
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
-def test_no_package_imports_one_to_its_right(file: Path) -> None:
-    package = file.relative_to(ROOT).parts[0]
-    allowed = ORDER[: ORDER.index(package) + 1]
-    found = imported_packages(file.read_text())
-    assert not found & (set(ORDER) - set(allowed))
-    assert not found & {"configs", "tests", "benchmarks"}
+def file_of(module: str) -> Path | None:
+    """The file that a module, or a name in a module, is from; None: not ours."""
+    parts = module.split(".")
+    if parts[0] not in OURS:
+        return None
+    for end in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:end])
+        for file in (path / "__init__.py", path.with_suffix(".py")):
+            if file.is_file():
+                return file.relative_to(ROOT)
+    return None
 
 
-def test_the_parser_sees_both_forms_of_import() -> None:
-    found = imported_packages("import informed.cli\ndef f():\n  from reconn import x")
-    assert found == {"informed", "reconn"}
+def graph() -> dict[Path, set[Path]]:
+    """File -> the files that it imports."""
+    found = {}
+    for package in MAY_IMPORT:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            names = modules(file.read_text())
+            found[file.relative_to(ROOT)] = {f for f in map(file_of, names) if f}
+    return found
+
+
+def test_no_package_imports_one_to_its_right() -> None:
+    offenders = [
+        f"{file} imports {other}"
+        for file, others in graph().items()
+        for other in sorted(others)
+        if other.parts[0] not in MAY_IMPORT[file.parts[0]]
+    ]
+    assert not offenders
+
+
+def test_no_circle_of_files() -> None:
+    try:
+        graphlib.TopologicalSorter(graph()).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" -> ".join(map(str, error.args[1]))) from None
+
+
+def test_imports_are_found_in_both_forms_and_in_functions() -> None:
+    source = "import informed.cli\ndef f():\n  from reconn import config, train"
+    found = {file_of(name) for name in modules(source)}
+    assert found == {
+        Path("informed/cli/__init__.py"),
+        Path("reconn/config.py"),
+        Path("reconn/__init__.py"),
+    }

@@ -13,14 +13,10 @@ from typing import Any
 
 from jaxtyping import Array
 
-from informed.attacks import model_inversion, prior_aware
-from informed.attacks.bilevel import REVISION as BILEVEL_REVISION
-from informed.attacks.bilevel import BilevelAttack, BilevelConfig
-from informed.attacks.glm.released import GlmAttack, GlmConfig
+from informed.attacks import prior_aware
+from informed.attacks.closed_form import GlmAttack, GlmConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
-from informed.attacks.kkt import REVISION as KKT_REVISION
-from informed.attacks.kkt import KktAttack, KktConfig
 from informed.attacks.mean_image import MeanImage, MeanImageConfig
 from informed.attacks.membership import RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
@@ -70,7 +66,7 @@ class Row:
       sees: "nothing", "view" (whatever is released), "weights" (all of them), "every
         noisy gradient".
       knows: what it needs to be told: fields of `threat.Knowledge`, or of
-        `threat.Architecture` for attacks on weights alone.
+        `uninformed.threat.Architecture` for attacks on weights alone.
       uses: what it uses where it is told.
       gives: fields of what it returns.
       revision: see `shadow.records`.
@@ -252,39 +248,6 @@ for _row in (
         sees="every noisy gradient",
         knows=("fixed", "algorithm", "initialisation", "candidates"),
         gives=("log_posterior",),
-    ),
-    Row(
-        name="kkt",
-        about="many candidates, from the weights of a homogeneous network alone",
-        protocol="candidates",
-        config=KktConfig,
-        make=lambda config, material: KktAttack(config),
-        sees="weights",
-        knows=("victim",),
-        uses=("mean",),
-        gives=("points", "scores"),
-        revision=KKT_REVISION,
-    ),
-    Row(
-        name="bilevel",
-        about="points whose training ends at the released weights (Runkel et al. 2024)",
-        protocol="candidates",
-        config=BilevelConfig,
-        make=lambda config, material: BilevelAttack(config),
-        sees="weights",
-        knows=("lower", "targets"),
-        gives=("points", "scores"),
-        revision=BILEVEL_REVISION,
-    ),
-    Row(
-        name="model_inversion",
-        about="points of extreme output; a baseline",
-        protocol="candidates",
-        config=model_inversion.InversionOfModel,
-        make=lambda config, material: model_inversion.ModelInversion(config),
-        sees="weights",
-        knows=("victim",),
-        gives=("points", "scores"),
     ),
 ):
     register(_row)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts import reconstruct, sanitise
+from artefacts import reconstruct, sanitise
 from informed.audit import limits
 from informed.audit.subject import Call, Subject
 from informed.audit.trained import Models

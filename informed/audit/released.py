@@ -138,7 +138,7 @@ def keeps_records(result: Any, rows: np.ndarray) -> list[str]:
     """
     if not is_estimator(result):
         return []
-    from informed.attacks.artefacts import contents  # it brings scikit-learn
+    from artefacts import contents  # it brings scikit-learn
 
     name = type(result).__name__
     return [f"{name}.{held.path}" for held in contents.holdings(result, rows)]

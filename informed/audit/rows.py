@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from informed.attacks.glm.estimators import SUPPORTED
+from artefacts.glm.estimators import SUPPORTED
 from informed.audit import budget, fitted, limits, trials
 from informed.audit.findings import Preflight
 from informed.audit.probe import first_line

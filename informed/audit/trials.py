@@ -13,8 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from artefacts.glm.estimators import reconstruct
 from informed.attacks import registry
-from informed.attacks.glm.estimators import reconstruct
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.registry import Material
 from informed.audit import limits, released

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.artefacts import files, page
-from informed.attacks.artefacts.answer import Answer
-from informed.attacks.artefacts.reconstruct import reconstruct
-from informed.attacks.artefacts.sanitise import Sanitised, sanitise
-from informed.attacks.glm.closed_form import ReconstructionImpossibleError
+from artefacts import files, page
+from artefacts.answer import Answer
+from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts.reconstruct import reconstruct
+from artefacts.sanitise import Sanitised, sanitise
 from shadow import checks
 
 COMMAND = "artefact"

@@ -6,6 +6,7 @@ Everything below takes an `Experiment`.
 import argparse
 import contextlib
 import functools
+import importlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,7 @@ from informed.cli import artefact, audit, helping, privacy, shadow
 from informed.cli.configuration import load_experiment, load_sweep, values
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
-from informed.studies import kkt as uninformed
-from informed.studies.deletion import command as deletion
-from informed.studies.deletion.config import DeletionConfig
-from informed.studies.landscape import command as landscape
-from informed.studies.landscape.runs import LandscapeConfig
-from shadow import checks, devices, places, records
+from shadow import devices, places, records
 from shadow.launchers.share import Share
 from shadow.records import (
     ConfigurationMismatchError,
@@ -267,6 +263,7 @@ def _folder(workdir: str) -> Path:
 
 def _attacks(*, as_json: bool) -> str:
     """All attacks with their threat models."""
+    importlib.import_module("uninformed.rows")
     rows = [row.threat_model for row in registry.rows().values()]
     if as_json:
         return json.dumps(rows)
@@ -285,27 +282,16 @@ def _uninformed(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Attack a network of which only the weights are known."""
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
-    fields, workdir = values(rest)[0], arguments.workdir
-    if arguments.command == "kkt":
-        experiment = checks.build(uninformed.Uninformed, fields)
-        results = uninformed.run(experiment, workdir, arguments.data_dir)
-        lines = uninformed.table(results)
-        pictures = ["reconstructions.png", "outputs.png"]
-    elif arguments.command == "deletion":
-        config = checks.build(DeletionConfig, fields)
-        results = deletion.run(config, workdir, arguments.data_dir)
-        lines, pictures = deletion.table(results), list(deletion.PICTURES)
-    else:
-        grid = checks.build(LandscapeConfig, fields)
-        results = landscape.run(grid, workdir, arguments.data_dir)
-        lines = landscape.table(results, grid.methods)
-        pictures = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]
+    experiments = importlib.import_module("uninformed.commands")
+    results, lines, pictures = experiments.execute(
+        arguments.command, values(rest)[0], arguments.workdir, arguments.data_dir
+    )
     if arguments.json:
         print(json.dumps(results))
         return
     print(lines)
-    for name in pictures:
-        print(f"{'picture':<32}{workdir / name}")
+    for picture in pictures:
+        print(f"{'picture':<32}{picture}")
 
 
 def _sweep(arguments: argparse.Namespace, rest: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 pixels      MSE, LPIPS, nearest neighbours, success rates
 classifier  what a downstream classifier makes of a guess (KL)
-candidates  of attacks on weights alone: from many candidates to counts with a control
 difficulty  why some targets are easy and others hard
 """
 

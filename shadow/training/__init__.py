@@ -6,7 +6,6 @@ versions          of such functions: what decides what they do
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise
-max_margin        homogeneous networks until near a KKT point
 seeds             families of seeds that initialisations are drawn from
 """
 

@@ -220,7 +220,7 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
       is z; key draws the order of mini-batches, or who takes part in a private step,
       and is not used with full batches; noise_key draws the noise of private training.
     Source: Balle et al. 2022, Section V-A; Table V.
-    Checked: tests/shadow/test_training.py (a plain optax loop over D_- + z).
+    Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
     """
     optimise = optimiser(config)
     private = PrivateSteps(victim=victim, privacy=config.privacy, losses=cross_entropy)

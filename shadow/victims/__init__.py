@@ -2,7 +2,6 @@
 
 networks     init, apply, and theta as one flat vector; from configurations or Haiku
 activations  by name; ReLUs whose second derivative counts crossings
-homogeneous  bias-free ReLU networks of any depth, for attacks on weights alone
 """
 
 from shadow.victims.networks import (

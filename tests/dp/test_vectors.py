@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dp
+from artefacts import glm
 from dp import accounting, bounds, poisson, priors, rates
-from informed.attacks import glm
 
 VECTORS = json.loads((Path(__file__).parent / "rero_vectors.json").read_text())
 
@@ -159,7 +159,7 @@ COMPUTED = {
 
 @pytest.mark.parametrize(
     "vector",
-    # The rate of the attack on orthogonal candidates: tests/informed/test_prior_aware.
+    # On orthogonal candidates: tests/informed/attacks/test_prior_aware.py.
     [v for v in VECTORS if not v["name"].startswith(("glm", "thm8", "map_attack"))],
     ids=lambda v: v["name"],
 )

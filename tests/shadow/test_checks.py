@@ -3,10 +3,10 @@
 import pytest
 
 from informed.runs.experiment import Experiment
-from informed.studies.kkt import Uninformed
-from informed.studies.landscape.runs import LandscapeConfig
 from reconn.config import ReconnConfig
 from shadow import TrainingConfig, checks
+from uninformed.kkt.experiment import Uninformed
+from uninformed.landscape.runs import LandscapeConfig
 
 
 @pytest.mark.parametrize(

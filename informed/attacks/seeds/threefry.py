@@ -8,7 +8,7 @@ the one that is asked for; XLA then computes that element alone. Splitting and f
 in are threefry's own, so keys may be derived as Haiku, Flax, Equinox or a script do.
 
 Source: Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3; JAX.
-Checked: tests/informed/test_seeds.py (`jax.random` itself).
+Checked: tests/informed/attacks/test_seeds.py (`jax.random` itself).
 """
 
 import functools

@@ -7,7 +7,7 @@ pcg64: NumPy's default_rng. The seed is hashed into 256 bits of state and increm
 after that the generator can be moved on by any number of words at once.
 
 Source: Matsumoto and Nishimura 1998; O'Neill 2014; NumPy's SeedSequence.
-Checked: tests/informed/test_seeds.py (NumPy and PyTorch themselves).
+Checked: tests/informed/attacks/test_seeds.py (NumPy and PyTorch themselves).
 """
 
 from collections.abc import Callable

@@ -1,0 +1,238 @@
+"""What a stored field tells of the missing row: the words that readers speak.
+
+A *leaf* is a fitted estimator without parts. A *reader* looks at one kind of leaf and
+answers with *findings*, in the units of what that leaf's `fit` received. Bounds are
+closed intervals; where both ends agree to rounding the feature is determined.
+"""
+
+import dataclasses
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from artefacts.glm.closed_form import ReconstructionImpossibleError
+
+
+class OtherRowsError(ReconstructionImpossibleError):
+    """A stored count says that the known rows are not all others."""
+
+
+PRECISION = 1e-6  # of a column's spread: narrower than this is determined
+EPS = float(np.finfo(np.float64).eps)
+EPS32 = float(np.finfo(np.float32).eps)
+# Grains from the middle of a column: a value farther out is no value of the column's
+# own kind, so that an interval counts by its distance, to the same six digits.
+_FAR = 10.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Leaf:
+    """A fitted estimator without parts, and what is known of its training set.
+
+    Attributes:
+      estimator: as it was released.
+      known: (known, features), the known rows as its own `fit` received them: float64,
+        or object for raw categories; a list of texts for a vectoriser.
+      labels: (known,), as its own `fit` received them, or None.
+      path: where it lies in the whole, as "pipeline.scaler".
+      weights: (known,), sample weights; None: all 1.
+      target_weight: the missing row's.
+      position: of the missing row among all, where told.
+      label: the missing row's, where told.
+      attainable: values that columns can take, where that is known; see
+        `trees.replay`.
+      retrain: whether training may be run again, some hundred times.
+      candidate: (features,), the missing row, where the steps before this one have
+        already determined it.
+    """
+
+    estimator: Any
+    known: Any
+    labels: np.ndarray | None
+    path: str = ""
+    weights: np.ndarray | None = None
+    target_weight: float = 1.0
+    position: int | None = None
+    label: Any = None
+    attainable: Any = None
+    retrain: bool = False
+    candidate: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows of the training set: one more than are known."""
+        return len(self.known) + 1
+
+    @property
+    def sample_weights(self) -> Float[np.ndarray, " known"]:
+        """Sample weights of the known rows; ones where there are none."""
+        if self.weights is None:
+            return np.ones(len(self.known))
+        return np.asarray(self.weights, np.float64)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Finding:
+    """What stored fields tell of the missing row, in the units of their leaf's input.
+
+    Attributes:
+      field: the stored field or fields.
+      tells: one sentence.
+      lower, upper: (features,) float64, closed interval; infinite where nothing is
+        told; None: nothing is told of any feature.
+      estimate: (features,), a best guess that is not certain; NaN: none.
+      values: (features,) object, the exact value of features that are no numbers; None
+        where not told.
+      determined: (features,) bool; None: those narrower than `PRECISION` of the grain.
+      words: what is known to be in the missing text, where rows are texts.
+      label: the missing row's label, where told.
+      certified: True: the stored fields come out again with the row put back, which
+        they would not with another one; False: with no row, so that the known rows are
+        not the right ones; None: nothing here to tell by.
+      needed: whether predictions need the field.
+      seconds: what reading took.
+      notes: what else there is to say.
+    """
+
+    field: str
+    tells: str
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
+    estimate: np.ndarray | None = None
+    values: np.ndarray | None = None
+    determined: np.ndarray | None = None
+    words: frozenset[str] | None = None
+    label: Any = None
+    certified: bool | None = None
+    needed: bool = True
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Removed:
+    """What `sanitise` did with a field.
+
+    Attributes:
+      field: the stored field, with its path.
+      action: "removed", "zeroed", "folded" or "kept: ...".
+      helps: whether an adversary who knows all other rows loses anything by it; None:
+        untested.
+      why: one sentence.
+    """
+
+    field: str
+    action: str
+    helps: bool | None
+    why: str
+
+
+def kept(field: str, why: str) -> Removed:
+    """A field that predictions need, named for what it tells."""
+    return Removed(field=field, action="kept: predictions need it", helps=None, why=why)
+
+
+def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
+    """The scale of every column: standard deviation, or size where it is constant.
+
+    Args:
+      known: (known, features), NaN: missing.
+    """
+    columns = np.asarray(known, np.float64)
+    present = np.isfinite(columns)
+    filled = np.where(present, columns, 0.0)
+    count = np.maximum(present.sum(axis=0), 1)
+    mean = filled.sum(axis=0) / count
+    away = np.where(present, columns - mean, 0.0)
+    deviation = np.sqrt((away**2).sum(axis=0) / count)
+    size = np.abs(filled).max(axis=0, initial=0.0)
+    scale = np.where(deviation > 1e-9 * size, deviation, size)
+    return np.where(scale > 0, scale, 1.0)
+
+
+def grain(known: np.ndarray) -> Float[np.ndarray, " features"]:
+    """`spread` that a few rows far from all others do not widen.
+
+    The least of the standard deviation, that without the farthest row, and the median
+    distance from the median (1.48 of it) of rows that are away from it.
+
+    Args:
+      known: (known, features), NaN: missing.
+    """
+    columns = np.array(known, np.float64)
+    scale = spread(columns)
+    for j, column in enumerate(columns.T):
+        there = column[np.isfinite(column)]
+        if len(there) < 3:
+            continue
+        away = np.abs(there - np.median(there))
+        scale[j] = min(scale[j], *spread(np.delete(there, away.argmax())[:, None]))
+        if (away > 0).any():
+            scale[j] = min(scale[j], 1.4826 * float(np.median(away[away > 0])))
+    return scale
+
+
+def narrow(
+    lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None
+) -> np.ndarray:
+    """Whether intervals are so narrow that their values are determined.
+
+    That is `PRECISION` of a column's grain, or of the distance from the column's middle
+    where the interval is far out: of a value 1e9 spreads away nine digits are more than
+    nobody knowing it could tell.
+
+    Args:
+      lower, upper: (features,).
+      known: (known, features), NaN: missing; None: rows are texts, and the unit is 1.
+    Returns: (features,) bool.
+    """
+    with np.errstate(invalid="ignore"):
+        width = upper - lower
+        return width <= PRECISION * unit(lower, upper, known)
+
+
+def unit(lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    """A column's grain, or for what is far out its distance from the middle."""
+    if known is None:
+        return np.ones(len(lower))
+    columns = np.asarray(known, np.float64)
+    scale = grain(columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of columns without any number
+        middle = np.nan_to_num(np.nanmedian(columns, axis=0))
+    with np.errstate(invalid="ignore"):
+        away = np.minimum(np.abs(lower - middle), np.abs(upper - middle))
+        far = np.isfinite(upper - lower) & (away > _FAR * scale)
+    return np.where(far, away, scale)
+
+
+def single_precision(known: np.ndarray) -> bool:
+    """Whether all numbers are of single precision, and not simply whole or halves.
+
+    A table of these may have been trained on in single precision.
+    """
+    columns = np.asarray(known)
+    if columns.dtype.kind not in "f":
+        return False
+    columns = columns[np.isfinite(columns)].astype(np.float64)
+    with np.errstate(over="ignore"):
+        same = np.array_equal(columns, columns.astype(np.float32).astype(np.float64))
+    return same and not np.array_equal(columns * 1024, np.round(columns * 1024))
+
+
+def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds that tell nothing."""
+    return np.full(features, -np.inf), np.full(features, np.inf)
+
+
+def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, Any]:
+    """Bounds `value` +- `error`; nothing where `value` isn't finite."""
+    value = np.asarray(value, np.float64)
+    error = np.broadcast_to(np.abs(error), value.shape)
+    good = np.isfinite(value) & np.isfinite(error)
+    return {
+        "lower": np.where(good, value - error, -np.inf),
+        "upper": np.where(good, value + error, np.inf),
+    }

@@ -1,0 +1,314 @@
+"""Bounds of a transformer's output, as bounds of its input.
+
+Everything that a fitted transformer was fitted to lies in the artefact, so that what
+the model behind it tells in its own units can be carried back. A transformer that mixes
+or forgets carries back nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from artefacts.findings import EPS, nothing
+
+Bounds = tuple[np.ndarray, np.ndarray]
+
+
+def pull(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """Bounds of the input from bounds of the output; None: nothing comes back.
+
+    Args:
+      transformer: fitted; "passthrough" and None are the identity.
+      bounds: (outputs,) lower and upper.
+      features: of the input.
+    """
+    if transformer is None or transformer == "passthrough":
+        return bounds
+    name = type(transformer).__name__
+    if name in _INVERSES:
+        found = _INVERSES[name](transformer, bounds, features)
+    elif hasattr(transformer, "get_support"):
+        found = _selected(transformer, bounds, features)
+    else:
+        return None
+    return _widened(found)
+
+
+def _widened(bounds: Bounds | None) -> Bounds | None:
+    """Room for the rounding of the way back."""
+    if bounds is None:
+        return None
+    lower, upper = bounds
+    return lower - 8 * EPS * np.abs(lower), upper + 8 * EPS * np.abs(upper)
+
+
+def _affine(
+    bounds: Bounds, scale: np.ndarray | float, offset: np.ndarray | float
+) -> Bounds:
+    """x = z scale + offset, scale > 0; rounding of both terms."""
+    lower, upper = bounds
+    low, high = lower * scale + offset, upper * scale + offset
+    room = 8 * EPS * np.abs(offset)
+    return low - room, high + room
+
+
+def _standard(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+    scale = 1.0 if scaler.scale_ is None else scaler.scale_
+    mean = scaler.mean_ if scaler.with_mean else 0.0
+    return _affine(bounds, scale, mean)
+
+
+def _min_max(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+    lower, upper = bounds
+    if scaler.clip:
+        a, b = scaler.feature_range
+        lower = np.where(lower <= a, -np.inf, lower)
+        upper = np.where(upper >= b, np.inf, upper)
+    return _affine((lower, upper), 1 / scaler.scale_, -scaler.min_ / scaler.scale_)
+
+
+def _max_abs(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+    return _affine(bounds, scaler.scale_, 0.0)
+
+
+def _robust(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+    scale = 1.0 if scaler.scale_ is None else scaler.scale_
+    centre = 0.0 if scaler.center_ is None else scaler.center_
+    return _affine(bounds, scale, centre)
+
+
+def _power(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+    """Monotone, one feature at a time; ends that leave its range stay open."""
+    ends = []
+    slack = _power_rounding(transformer, bounds)
+    for end in (bounds[0] - slack, bounds[1] + slack):
+        finite = np.isfinite(end)
+        with np.errstate(all="ignore"):
+            back = transformer.inverse_transform(np.where(finite, end, 0.0)[None])[0]
+        ends.append(np.where(finite & np.isfinite(back), back, np.nan))
+    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))  # powers lose some digits
+    lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
+    return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
+
+
+def _power_rounding(transformer: Any, bounds: Bounds) -> np.ndarray:
+    """What the rounding of powers changes of the output.
+
+    (x^lambda - 1) / lambda has an error of 1 / lambda roundings, however large it is:
+    where powers are tiny, numbers that differ become nearly one.
+    """
+    power = np.abs(np.asarray(transformer.lambdas_, np.float64))
+    error = np.where(power > EPS, 1 / np.maximum(power, EPS), 0.0)
+    scaler = getattr(transformer, "_scaler", None)
+    scale = np.ones(len(power)) if scaler is None else np.asarray(scaler.scale_)
+    mean = np.zeros(len(power)) if scaler is None else np.asarray(scaler.mean_)
+    largest = np.zeros(len(power))
+    for end in bounds:
+        finite = np.isfinite(end)
+        plain = np.abs(np.where(finite, end, 0.0) * scale + mean)
+        largest = np.maximum(largest, plain)
+    return 16 * EPS * (error + largest + np.abs(mean)) / scale
+
+
+def _imputer(imputer: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """Identity, but what equals the statistic may have been missing."""
+    statistics = np.asarray(imputer.statistics_)
+    if statistics.dtype.kind not in "fiu":
+        return None
+    kept = (
+        np.ones(features, bool)
+        if imputer.keep_empty_features
+        else np.isfinite(statistics.astype(np.float64))
+    )
+    lower, upper = nothing(features)
+    lower[kept] = bounds[0][: kept.sum()]
+    upper[kept] = bounds[1][: kept.sum()]
+    inside = (lower <= statistics) & (statistics <= upper)
+    return np.where(inside, -np.inf, lower), np.where(inside, np.inf, upper)
+
+
+def _components(pca: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """All components are a rotation; fewer forget."""
+    v = np.asarray(pca.components_, np.float64)
+    if len(v) != features:
+        return None
+    lower, upper = bounds
+    if getattr(pca, "whiten", False):
+        sizes = np.sqrt(pca.explained_variance_)
+        lower, upper = lower * sizes, upper * sizes
+    if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper))):
+        return None
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
+    centre = middle @ v + pca.mean_
+    wide = half @ np.abs(v) + 32 * EPS * (np.abs(middle) @ np.abs(v))
+    return centre - wide, centre + wide
+
+
+def _selected(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+    lower, upper = nothing(features)
+    kept = transformer.get_support()
+    lower[kept], upper[kept] = bounds
+    return lower, upper
+
+
+def _polynomial(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+    """Terms of degree one are the features."""
+    lower, upper = nothing(features)
+    for at, powers in enumerate(transformer.powers_):
+        if powers.sum() == 1:
+            j = int(np.argmax(powers))
+            lower[j], upper[j] = bounds[0][at], bounds[1][at]
+    return lower, upper
+
+
+def _bins(model: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """A bin that is told bounds the value."""
+    if model.encode != "ordinal":
+        return None
+    lower, upper = nothing(features)
+    for j, edges in enumerate(model.bin_edges_):
+        first = (
+            max(int(np.ceil(bounds[0][j] - 1e-9)), 0)
+            if np.isfinite(bounds[0][j])
+            else 0
+        )
+        last = len(edges) - 2
+        if np.isfinite(bounds[1][j]):
+            last = min(int(np.floor(bounds[1][j] + 1e-9)), last)
+        lower[j] = edges[first] if first > 0 else -np.inf
+        upper[j] = edges[last + 1] if last < len(edges) - 2 else np.inf
+    return lower, upper
+
+
+def _one_hot(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """A column that is surely one names the category, if categories are numbers."""
+    if getattr(encoder, "_infrequent_enabled", False):
+        return None
+    lower, upper = nothing(features)
+    at = 0
+    for j, categories in enumerate(encoder.categories_):
+        kept = np.arange(len(categories))
+        if encoder.drop_idx_ is not None and encoder.drop_idx_[j] is not None:
+            kept = np.delete(kept, encoder.drop_idx_[j])
+        ones = bounds[0][at : at + len(kept)] > 0.5
+        zeros = bounds[1][at : at + len(kept)] < 0.5
+        at += len(kept)
+        named = np.asarray(categories)
+        if named.dtype.kind not in "fiu" or encoder.handle_unknown != "error":
+            continue
+        if ones.sum() == 1:
+            lower[j] = upper[j] = named[kept[ones]][0]
+        elif zeros.all() and len(kept) < len(named):
+            lower[j] = upper[j] = named[int(encoder.drop_idx_[j])]
+    return lower, upper
+
+
+def _ordinal(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """A code names the category, if categories are numbers."""
+    if getattr(encoder, "_infrequent_enabled", False):
+        return None
+    lower, upper = nothing(features)
+    for j, categories in enumerate(encoder.categories_):
+        named = np.asarray(categories)
+        if named.dtype.kind not in "fiu" or not np.all(np.isfinite(named)):
+            continue
+        low, high = bounds[0][j], bounds[1][j]
+        if np.isfinite(low) and low > -0.5:
+            lower[j] = named[min(int(np.ceil(low - 1e-6)), len(named) - 1)]
+        if np.isfinite(high) and high > -0.5:
+            upper[j] = named[min(int(np.floor(high + 1e-6)), len(named) - 1)]
+    return lower, upper
+
+
+def _columns(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+    """Every part has its slice of the output and its columns of the input."""
+    lower, upper = nothing(features)
+    for name, part, _ in transformer.transformers_:
+        out = transformer.output_indices_.get(name)
+        if part == "drop" or out is None or out.start == out.stop:
+            continue
+        columns = columns_of(transformer, name)
+        found = pull(part, (bounds[0][out], bounds[1][out]), len(columns))
+        if found is None:
+            continue
+        lower[columns] = np.maximum(lower[columns], found[0])
+        upper[columns] = np.minimum(upper[columns], found[1])
+    return lower, upper
+
+
+def columns_of(transformer: Any, name: str) -> np.ndarray:
+    """Input columns of one part of a ColumnTransformer."""
+    return np.asarray(transformer._transformer_to_input_indices[name], dtype=int)
+
+
+def _union(union: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """Parts whose output width is known from their features."""
+    lower, upper = nothing(features)
+    at = 0
+    for _, part in union.transformer_list:
+        if part == "drop":
+            continue
+        width = _width(part, features)
+        if width is None:
+            break
+        found = pull(
+            part, (bounds[0][at : at + width], bounds[1][at : at + width]), features
+        )
+        at += width
+        if found is not None:
+            lower, upper = np.maximum(lower, found[0]), np.minimum(upper, found[1])
+    return lower, upper
+
+
+def _width(part: Any, features: int) -> int | None:
+    """Outputs of a transformer."""
+    if part is None or part == "passthrough":
+        return features
+    try:
+        made = part.transform(np.zeros((1, features)))
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return int(made.shape[1]) if np.ndim(made) == 2 or sparse.issparse(made) else None
+
+
+def _chain(pipeline: Any, bounds: Bounds, features: int) -> Bounds | None:
+    """Backwards through the steps."""
+    steps = [step for _, step in pipeline.steps]
+    widths = [features]
+    for step in steps[:-1]:
+        width = _width(step, widths[-1])
+        if width is None:
+            return None
+        widths.append(width)
+    found: Bounds | None = bounds
+    for step, width in zip(reversed(steps), reversed(widths), strict=True):
+        if found is None:
+            return None
+        found = pull(step, found, width)
+    return found
+
+
+def _function(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
+    return bounds if transformer.func is None else None
+
+
+_INVERSES: dict[str, Callable[[Any, Bounds, int], Bounds | None]] = {
+    "StandardScaler": _standard,
+    "MinMaxScaler": _min_max,
+    "MaxAbsScaler": _max_abs,
+    "RobustScaler": _robust,
+    "PowerTransformer": _power,
+    "SimpleImputer": _imputer,
+    "PCA": _components,
+    "IncrementalPCA": _components,
+    "PolynomialFeatures": _polynomial,
+    "KBinsDiscretizer": _bins,
+    "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal,
+    "ColumnTransformer": _columns,
+    "FeatureUnion": _union,
+    "Pipeline": _chain,
+    "FunctionTransformer": _function,
+}

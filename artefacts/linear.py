@@ -1,0 +1,673 @@
+"""Linear predictors at the optimum of a smooth penalised loss: Theorem 1, generalised.
+
+    sum_i w_i r_i (1, x_i) + penalty's gradient = 0
+
+The known rows' share is computed, so the target's slope r and the product r x are
+known, and x is their quotient; with several outputs, their least-squares quotient.
+
+Solvers stop short of the optimum. They are therefore run again, with the candidate in
+the target's place, until it gives the released parameters (`refits.refine`): this makes
+x exact also at the default tolerances, as long as the solver is deterministic. How
+exact, the last steps of that tell. A row that no refit confirms is an estimate.
+
+What can be confirmed: classes must come out whole, and several outputs must agree on
+one x. One real output has as many parameters as unknowns, so that any fixed set has an
+answer; `LinearRegression` stores singular values, which tell.
+
+Source: Balle et al. 2022, Theorem 1.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from artefacts import losses, refits
+from artefacts.findings import Finding, Leaf, Removed, around, spread
+from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts.losses import Loss
+
+_MOST_LABELS = 4  # tried, with some dozen refits each
+_MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
+_MOST_STARTS = 3  # of searches
+_SMOOTH = 0.1  # second over first differences
+_APART = 0.02  # of what another row would change: less refutes nothing
+_AMPLIFIED = 30.0  # of what another order of rows changes: one sample of its rounding
+_MAY_BE_CUT = 1e-6  # of the largest singular value: lstsq's own limits are smaller
+_TIMES_ROUNDING = 100.0  # the same of the rounding that two orders of rows show
+_CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
+_FIELDS = ("coef_", "intercept_", "singular_")
+_TELLS = (
+    "the gradient is zero at the optimum: what the known rows leave of it is the"
+    " missing row's"
+)
+_ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """What an estimator minimised.
+
+    Attributes:
+      loss: of scores and targets.
+      targets: (known, outputs).
+      penalty: of |coefficients|^2 / 2, on the scale where the loss has weight 1.
+      intercept_penalty: of intercept^2 / 2.
+      weights: (known,).
+      target_weight: the target's.
+      label: the class for which weights hold, where they depend on it.
+    """
+
+    loss: Loss
+    targets: np.ndarray
+    penalty: float = 0.0
+    intercept_penalty: float = 0.0
+    weights: np.ndarray
+    target_weight: float = 1.0
+    label: Any = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Solution:
+    """The closed form's answer: row, targets, slopes, how far from consistent."""
+
+    row: np.ndarray
+    targets: np.ndarray
+    slope: np.ndarray
+    rounding: float
+    violation: float
+    rank: float
+
+
+def solve(
+    problem: Problem, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> _Solution:
+    """What the known rows leave of the gradient, as a row and its targets.
+
+    Args:
+      problem: what was minimised.
+      known: (known, features).
+      coef: (outputs, features).
+      intercept: (outputs,).
+    """
+    scores = known @ coef.T + intercept
+    slopes = problem.loss.slope(scores, problem.targets) * problem.weights[:, None]
+    share = -(slopes.T @ known + problem.penalty * coef)
+    share_0 = -(slopes.sum(axis=0) + problem.intercept_penalty * intercept)
+    size = float(np.abs(slopes).sum())
+    squared = float(share_0 @ share_0)
+    if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
+        raise ReconstructionImpossibleError(
+            "The target's residual is lost in rounding: the known rows explain the"
+            " parameters without it (it is fitted without a residual, or lies behind"
+            " the margin)."
+        )
+    row = share.T @ share_0 / squared
+    left = share - np.outer(share_0, row)
+    slope = share_0 / problem.target_weight
+    targets, violation = problem.loss.target(slope, row @ coef.T + intercept)
+    return _Solution(
+        row=row,
+        targets=targets,
+        slope=slope,
+        rounding=size / np.sqrt(squared),
+        violation=violation,
+        rank=float(np.abs(left).max() / np.abs(share).max()) if len(coef) > 1 else 0.0,
+    )
+
+
+def read(leaf: Leaf) -> list[Finding]:
+    """The missing row and its label, from coefficients and intercept.
+
+    Raises: ReconstructionImpossibleError: this release doesn't determine it; says why.
+    """
+    model = leaf.estimator
+    coef = np.atleast_2d(np.asarray(model.coef_, np.float64))
+    intercept = np.atleast_1d(np.asarray(model.intercept_, np.float64))
+    name = leaf.path or type(model).__name__
+    if leaf.labels is None:
+        raise ReconstructionImpossibleError(f"{name}: its coefficients need y_known.")
+    if not getattr(model, "fit_intercept", True):
+        raise ReconstructionImpossibleError(
+            f"{name} was fitted without intercept, so the target's residual is unknown:"
+            " x is determined up to a factor only."
+        )
+    known = np.asarray(leaf.known, np.float64)
+    if leaf.candidate is not None and hasattr(model, "classes_"):
+        found = _confirmed(leaf, leaf.candidate)
+        if found is not None:
+            return [found]
+    solved = []
+    failure = None
+    for problem in problems(leaf):
+        try:
+            solved.append((solve(problem, known, coef, intercept), problem))
+        except ReconstructionImpossibleError as error:
+            failure = error
+    cases = _cases(leaf, solved)
+    if not cases:
+        raise failure or ReconstructionImpossibleError(
+            f"{name}: no class of the target is consistent with class_weight="
+            f"{getattr(model, 'class_weight', None)!r}. Is the fixed set the right one?"
+        )
+    # A loosely solved model's label is a guess; the refits decide between guesses.
+    tried = []
+    for solution, problem, label in cases[:_MOST_LABELS]:
+        tried.append(_refined(leaf, problem, solution, known, coef, label))
+        if tried[-1].certified:
+            return tried[-1:]
+    found = _searched(leaf, cases, known, coef)
+    if found is not None:
+        return [found]
+    left = [each for each in tried if each.certified is None]
+    if left:
+        return left[:1]
+    every = failure is None and len(cases) <= _MOST_LABELS and _closed_form(model)
+    return [_refuted() if every else _estimated(cases[0][0].row)]
+
+
+def _confirmed(leaf: Leaf, row: np.ndarray) -> Finding | None:
+    """A row that is known already, confirmed by a refit with one of the classes."""
+    if type(leaf.estimator).__name__ not in _REFITTED:
+        return None
+    classes = leaf.estimator.classes_
+    options = classes if leaf.label is None else [leaf.label]
+    off = {}
+    for label in options:
+        told = refits.difference(leaf, ("coef_", "intercept_"), row, label)
+        off[label] = np.inf if told is None else told
+    best = min(off, key=lambda label: off[label])
+    if off[best] > refits.AGREES:
+        return None
+    return Finding(
+        field="coef_, intercept_",
+        tells="fitted again with the row that the steps before it tell, they come out"
+        " again with one label",
+        label=best,
+        certified=True,
+        **around(row, 1e-9 * spread(leaf.known)),
+    )
+
+
+def _cases(
+    leaf: Leaf, solved: list[tuple[_Solution, Problem]]
+) -> list[tuple[_Solution, Problem, Any]]:
+    """Solutions with the labels to try, the likeliest first."""
+    cases = []
+    for solution, problem in sorted(solved, key=lambda pair: pair[0].violation):
+        told = _label(leaf, problem, solution)
+        if not problem.loss.classes:
+            cases.append((solution, problem, told))
+            continue
+        options = leaf.estimator.classes_ if leaf.label is None else [leaf.label]
+        if problem.label is not None:
+            options = [each for each in options if each == problem.label]
+        cases += [(solution, problem, each) for each in options]
+    # What a solution tells itself goes first.
+    return sorted(
+        cases, key=lambda case: bool(np.any(case[2] != _label(leaf, case[1], case[0])))
+    )
+
+
+def _searched(
+    leaf: Leaf,
+    cases: list[tuple[_Solution, Problem, Any]],
+    known: np.ndarray,
+    coef: np.ndarray,
+) -> Finding | None:
+    """The row by least squares over refits, where the closed form leads nowhere.
+
+    Also a loosely solved model is a smooth function of its rows, and has a number more
+    than is unknown. Each label starts at its mean row and at the closed form's. Solvers
+    of many cheap steps are searched with `retrain` only: it takes a minute.
+    """
+    solution, problem, _ = cases[0]
+    cost = known.size * known.shape[1] * len(coef)
+    newton = str(getattr(leaf.estimator, "solver", "")).startswith("newton")
+    cheap = newton and cost <= _MOST_SEARCHED
+    if not problem.loss.classes or not (cheap or leaf.retrain) or not _repeats(leaf):
+        return None
+    low, high = known.min(axis=0), known.max(axis=0)
+    labels = np.asarray(leaf.labels)
+    starts: list[tuple[float, int, np.ndarray, Any]] = []
+    for _, _, label in cases[:_MOST_LABELS]:
+        for start in (
+            known[(labels == label) | ~(labels == label).any()].mean(axis=0),
+            np.clip(solution.row, low, high),
+        ):
+            off = refits.difference(leaf, _FIELDS, start, label)
+            starts.append((np.inf if off is None else off, len(starts), start, label))
+    starts.sort(key=lambda each: each[:2])
+    if not refits.bends(leaf, _FIELDS, *starts[0][2:]) <= _SMOOTH:
+        return None
+    for _, _, start, label in starts[:_MOST_STARTS]:
+        found = refits.search(leaf, _FIELDS, start, label)
+        if found is not None:
+            return Finding(
+                field="coef_, intercept_",
+                tells="fitted again with this row and label they come out again",
+                label=label,
+                certified=True,
+                **around(*found),
+            )
+    return None
+
+
+def _repeats(leaf: Leaf) -> bool:
+    """Whether a refit with all rows would give the same parameters again."""
+    model = leaf.estimator
+    return type(model).__name__ in _REFITTED and not _by_order(leaf)
+
+
+def _estimated(
+    row: np.ndarray, why: str = "how exactly depends on its solver"
+) -> Finding:
+    """A row that nothing confirms."""
+    return Finding(field="coef_, intercept_", tells=f"{_TELLS}; {why}", estimate=row)
+
+
+def _refuted() -> Finding:
+    return Finding(
+        field="coef_, intercept_",
+        tells="no row and label make the gradient zero",
+        certified=False,
+    )
+
+
+def _refined(
+    leaf: Leaf,
+    problem: Problem,
+    solution: _Solution,
+    known: np.ndarray,
+    coef: np.ndarray,
+    label: Any,
+) -> Finding:
+    """The closed form's row, made exact by refits, with its certificate."""
+    if type(leaf.estimator).__name__ not in _REFITTED or not np.all(
+        np.isfinite(solution.targets)
+    ):
+        return _estimated(solution.row)
+    if np.asarray(leaf.estimator.coef_).dtype == np.float32:
+        return _estimated(solution.row, "it was trained in single precision")
+    single = not problem.loss.classes
+    several = np.ndim(np.asarray(leaf.labels)) > 1
+    features = known.shape[1]
+    outputs = len(coef)
+    scale = spread(known)
+    if single:
+        scale = np.append(scale, spread(problem.targets))
+
+    def invert(model: Any) -> np.ndarray:
+        here = dataclasses.replace(leaf, estimator=model)
+        objective = _of_label(problems(here), problem.label)
+        matrix = parameters(model)
+        try:
+            found = solve(objective, known, matrix[:, 1:], matrix[:, 0])
+        except ReconstructionImpossibleError:
+            return np.full(scale.shape, np.nan)
+        return np.append(found.row, found.targets) if single else found.row
+
+    def train(z: np.ndarray) -> Any:
+        y = label
+        if single:
+            y = z[features:] if several else z[features]
+        return refits.refit(leaf, z[:features], y)
+
+    z, error = refits.refine(invert, train, leaf.estimator, scale)
+    if not _in_order(leaf.estimator):
+        # Other roundings of the same refit: columns that nearly depend on each other
+        # amplify them.
+        again = refits.backwards(leaf)
+        y = label if not single else z[features:] if several else z[features]
+        other = invert(refits.refit(again, z[:features], y))
+        error = np.maximum(error, _AMPLIFIED * np.abs(other - invert(train(z))))
+        error = np.where(np.isfinite(error), error, np.inf)
+    if type(leaf.estimator).__name__ == "LinearRegression":
+        error = error + _cut_off(leaf, z[:features], solution)
+    row = z[:features]
+    if single:
+        label = z[features:] if several else _output(leaf, float(z[features]))
+    if not np.max(error / scale) <= _CONFIRMED:
+        return _estimated(
+            solution.row, "its solver stopped too early, or other rows were known"
+        )
+    redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
+    off = refits.difference(leaf, _FIELDS, row, label)
+    if off is not None and off > _APART:
+        # A solver that may have stopped early can't be refuted, nor one whose rounding
+        # is as large: columns that nearly depend on each other lose most digits.
+        left = np.max(np.abs(solution.row - row) / scale[:features])
+        sure = left <= _APART and _closed_form(leaf.estimator)
+        if sure:
+            noise = refits.rounding(leaf, _FIELDS, row, label, error=error[:features])
+            sure = off > _TIMES_ROUNDING * noise
+        return _refuted() if sure else _estimated(solution.row)
+    confirmed = redundant and off is not None and off <= refits.AGREES
+    if not confirmed and (redundant or _by_order(leaf)):
+        return _estimated(row, "a refit with it comes out a little different")
+    return Finding(
+        field="coef_, intercept_",
+        tells=_TELLS,
+        label=label,
+        certified=confirmed or None,
+        **around(row, error[:features]),
+    )
+
+
+def _cut_off(leaf: Leaf, row: np.ndarray, solution: _Solution) -> float:
+    """How far least squares may leave the gradient from zero: infinite if unknown.
+
+    Directions in which rows hardly differ are cut off; the gradient there is as large
+    as such a direction's singular value times the residuals.
+    """
+    rows = np.vstack([np.asarray(leaf.known, np.float64), row])
+    weights = np.append(leaf.sample_weights, leaf.target_weight)
+    rows = rows - np.average(rows, axis=0, weights=weights)
+    values = np.linalg.svd(rows * np.sqrt(weights)[:, None], compute_uv=False)
+    rank = getattr(leaf.estimator, "rank_", None)
+    if rank is None:
+        rank = int(np.sum(values > _MAY_BE_CUT * values[0]))
+    small = values[rank:]
+    # `rounding`: the residuals' sum over the target's own residual.
+    return float(small.max(initial=0.0)) * solution.rounding
+
+
+def _closed_form(model: Any) -> bool:
+    """Whether the coefficients were computed, not approached step by step."""
+    solver = getattr(model, "solver_", getattr(model, "solver", "lstsq"))
+    return type(model).__name__ in _COMPUTED and solver in _EXACT
+
+
+def _by_order(leaf: Leaf) -> bool:
+    """Whether the solver's answer depends on where the missing row stood, untold."""
+    return leaf.position is None and _in_order(leaf.estimator)
+
+
+def _in_order(model: Any) -> bool:
+    """Whether the solver goes through the rows one by one."""
+    stochastic = getattr(model, "solver", None) in ("sag", "saga")
+    return stochastic or getattr(model, "dual", False) is not False
+
+
+def _output(leaf: Leaf, y: float) -> float:
+    """An output, whole where all known ones are and it is so to rounding."""
+    known = np.asarray(leaf.labels, np.float64)
+    near = float(np.round(y))
+    if np.array_equal(known, np.round(known)) and abs(y - near) < 1e-6 * max(
+        1.0, known.std()
+    ):
+        return near
+    return float(y)
+
+
+def parameters(model: Any) -> np.ndarray:
+    """(outputs, 1 + features): intercept and coefficients."""
+    coef = np.atleast_2d(np.asarray(model.coef_, np.float64))
+    intercept = np.atleast_1d(np.asarray(model.intercept_, np.float64))
+    return np.column_stack([intercept, coef])
+
+
+def _of_label(found: list[Problem], label: Any) -> Problem:
+    """The problem whose weights are those of this label."""
+    return next(each for each in found if each.label is None or each.label == label)
+
+
+def _label(leaf: Leaf, problem: Problem, solution: _Solution) -> Any:
+    """The label as the estimator's fit received it."""
+    y = solution.targets
+    if not problem.loss.classes:
+        return float(y[0]) if np.ndim(np.asarray(leaf.labels)) == 1 else y
+    classes = leaf.estimator.classes_
+    if len(y) == 1:
+        return classes[int(y[0] > 0.5)]
+    return classes[int(np.argmax(y))]
+
+
+def problems(leaf: Leaf) -> list[Problem]:
+    """What the estimator minimised; one for each class where weights depend on it.
+
+    Raises: ReconstructionImpossibleError: its objective is not smooth, or unknown.
+    """
+    model = leaf.estimator
+    loss, penalty, of_intercept, signs = _OBJECTIVES[type(model).__name__](leaf)
+    w = leaf.sample_weights
+    if not loss.classes:
+        targets = np.asarray(leaf.labels, np.float64)
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        return [
+            Problem(
+                loss=loss,
+                targets=targets,
+                penalty=penalty,
+                intercept_penalty=of_intercept,
+                weights=w,
+                target_weight=leaf.target_weight,
+            )
+        ]
+    classes = model.classes_
+    assert leaf.labels is not None
+    strangers = np.setdiff1d(leaf.labels, classes)
+    if len(strangers):
+        raise ValueError(
+            f"Expected labels among the model's classes {classes.tolist()},"
+            f" found {strangers.tolist()[:5]}."
+        )
+    targets = losses.one_hot(leaf.labels, classes, signs=signs)
+    weighting = getattr(model, "class_weight", None)
+    shared: dict[str, Any] = {
+        "loss": loss,
+        "targets": targets,
+        "penalty": penalty,
+        "intercept_penalty": of_intercept,
+    }
+    if weighting is None:
+        return [Problem(**shared, weights=w, target_weight=leaf.target_weight)]
+    made = []
+    places = np.searchsorted(classes, leaf.labels)
+    for k, label in enumerate(classes):
+        if isinstance(weighting, str):
+            sizes = np.bincount(np.append(places, k), minlength=len(classes))
+            of_class = leaf.count / (len(classes) * sizes)
+        else:
+            of_class = np.array([weighting.get(each, 1.0) for each in classes])
+        made.append(
+            Problem(
+                **shared,
+                weights=w * of_class[places],
+                target_weight=leaf.target_weight * of_class[k],
+                label=label,
+            )
+        )
+    return made
+
+
+_Objective = tuple[Loss, float, float, bool]
+
+
+def _total(leaf: Leaf) -> float:
+    """The sum of all sample weights, the target's included."""
+    return float(leaf.sample_weights.sum() + leaf.target_weight)
+
+
+def _least_squares(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    if getattr(model, "positive", False):
+        raise ReconstructionImpossibleError(
+            "positive=True bounds the coefficients: the gradient is not zero at the"
+            " optimum."
+        )
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
+    if np.ndim(alpha) > 0 and np.size(alpha) > 1:
+        raise ReconstructionImpossibleError("One penalty an output is not handled.")
+    return losses.SQUARED, float(np.ravel(alpha)[0]), 0.0, False
+
+
+def _bayesian(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    return losses.SQUARED, float(model.lambda_ / model.alpha_), 0.0, False
+
+
+def _ridge_classifier(leaf: Leaf) -> _Objective:
+    _, alpha, _, _ = _least_squares(leaf)
+    return losses.SIGNS, alpha, 0.0, True
+
+
+def _logistic(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    ratio = getattr(model, "l1_ratio_", getattr(model, "l1_ratio", None))
+    if model.penalty in ("l1", "elasticnet") or np.any(
+        [each for each in np.ravel(np.asarray(ratio, object)) if each]
+    ):
+        raise ReconstructionImpossibleError(
+            "An l1 penalty has no gradient at zero; only l2 penalties can be inverted."
+        )
+    strength = np.ravel(getattr(model, "C_", getattr(model, "C", 1.0)))[0]
+    penalty = 0.0 if model.penalty is None else 1.0 / float(strength)
+    of_intercept = 0.0
+    if model.solver == "liblinear":
+        of_intercept = penalty / model.intercept_scaling**2
+    loss = losses.LOGISTIC if len(model.coef_) == 1 else losses.SOFTMAX
+    return loss, penalty, of_intercept, False
+
+
+def _deviance(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    power = {"PoissonRegressor": 1.0, "GammaRegressor": 2.0}.get(type(model).__name__)
+    link = "log"
+    if power is None:
+        power = float(model.power)
+        link = model.link
+        if link == "auto":
+            link = "identity" if power <= 0 else "log"
+    return losses.tweedie(power, link), model.alpha * _total(leaf), 0.0, False
+
+
+def _support(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    if model.penalty != "l2" or model.loss != "squared_hinge":
+        raise ReconstructionImpossibleError(
+            f"loss={model.loss!r}, penalty={model.penalty!r}: only the squared hinge"
+            " with an l2 penalty has a gradient everywhere."
+        )
+    if model.multi_class != "ovr" or (
+        model.class_weight is not None and len(model.classes_) > 2
+    ):
+        raise ReconstructionImpossibleError(
+            "Crammer-Singer, and class weights with several classes, are not handled."
+        )
+    penalty = 1.0 / model.C
+    return losses.SQUARED_HINGE, penalty, penalty / model.intercept_scaling**2, True
+
+
+def _support_regression(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    if model.loss != "squared_epsilon_insensitive":
+        raise ReconstructionImpossibleError(
+            f"loss={model.loss!r} has no gradient at the edge of its tube; only"
+            " squared_epsilon_insensitive is inverted."
+        )
+    penalty = 1.0 / model.C
+    return (
+        losses.squared_tube(model.epsilon),
+        penalty,
+        penalty / model.intercept_scaling**2,
+        False,
+    )
+
+
+def _huber(leaf: Leaf) -> _Objective:
+    model = leaf.estimator
+    return losses.huber(model.epsilon, float(model.scale_)), 2 * model.alpha, 0.0, False
+
+
+def _descent(leaf: Leaf) -> _Objective:
+    """Stochastic gradient descent, taken as if it had converged."""
+    model = leaf.estimator
+    smooth = {
+        "log_loss": losses.LOGISTIC,
+        "squared_hinge": losses.SQUARED_HINGE,
+        "squared_error": losses.SQUARED,
+        "squared_epsilon_insensitive": losses.squared_tube(model.epsilon),
+    }
+    if model.loss not in smooth or model.penalty not in ("l2", None):
+        raise ReconstructionImpossibleError(
+            f"loss={model.loss!r}, penalty={model.penalty!r}: no gradient everywhere."
+        )
+    if len(np.atleast_2d(model.coef_)) > 1 and model.loss == "log_loss":
+        loss = losses.LOGISTIC
+    else:
+        loss = smooth[model.loss]
+    alpha = 0.0 if model.penalty is None else model.alpha * _total(leaf)
+    return loss, alpha, 0.0, model.loss == "squared_hinge"
+
+
+def strip(estimator: Any) -> list[Removed]:
+    """What only describes the fit."""
+    removed = [
+        Removed(
+            field=field,
+            action="removed",
+            helps=False,
+            why="not used by predictions"
+            + ("; it only certifies the row" if field == "singular_" else ""),
+        )
+        for field in ("rank_", "singular_", "n_iter_", "dual_gap_", "t_", "scores_")
+        if hasattr(estimator, field)
+    ]
+    for each in removed:
+        delattr(estimator, each.field)
+    if isinstance(getattr(estimator, "random_state", None), int):
+        estimator.random_state = None
+        removed.append(
+            Removed(
+                field="random_state",
+                action="removed",
+                helps=None,
+                why="only training uses it; it lets a solver be run again",
+            )
+        )
+    removed.append(
+        Removed(
+            field="coef_, intercept_",
+            action="kept: predictions need it",
+            helps=None,
+            why="at the optimum they determine the missing row",
+        )
+    )
+    return removed
+
+
+_OBJECTIVES: dict[str, Callable[[Leaf], _Objective]] = {
+    "LinearRegression": _least_squares,
+    "Ridge": _least_squares,
+    "RidgeCV": _least_squares,
+    "BayesianRidge": _bayesian,
+    "RidgeClassifier": _ridge_classifier,
+    "RidgeClassifierCV": _ridge_classifier,
+    "LogisticRegression": _logistic,
+    "LogisticRegressionCV": _logistic,
+    "PoissonRegressor": _deviance,
+    "GammaRegressor": _deviance,
+    "TweedieRegressor": _deviance,
+    "LinearSVC": _support,
+    "LinearSVR": _support_regression,
+    "HuberRegressor": _huber,
+    "SGDClassifier": _descent,
+    "SGDRegressor": _descent,
+}
+_COMPUTED = (
+    "LinearRegression",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+)
+_EXACT = ("auto", "cholesky", "svd", "lstsq")
+_REFITTED = _OBJECTIVES.keys() - {
+    "LogisticRegressionCV",  # folds, then a mean of paths
+    "SGDClassifier",
+    "SGDRegressor",
+}
+READERS = dict.fromkeys(_OBJECTIVES, read)
+STRIPPERS = dict.fromkeys(_OBJECTIVES, strip)

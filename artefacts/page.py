@@ -1,0 +1,273 @@
+"""One HTML page about one artefact: what each stored field tells. No scripts, no links.
+
+Every text from the artefact or the table is escaped.
+"""
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from artefacts.answer import Answer, Line
+from artefacts.findings import Removed
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8882; --bad: #b3261e;
+  --good: #1b6e3c; --open: #a06a00; }
+@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --good: #7bd89f;
+  --open: #ffcf66; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+.verdict { padding: .8rem 1rem; border-left: .4rem solid var(--bad);
+  background: var(--soft); }
+.verdict.mild { border-color: var(--good); }
+.verdict.unclear { border-color: var(--open); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem;
+  border-bottom: 1px solid var(--line); }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+code { font-size: .9em; overflow-wrap: anywhere; }
+"""
+
+
+def page(
+    title: str,
+    answer: Answer,
+    removed: Sequence[Removed] = (),
+    after: Answer | None = None,
+    after_error: str = "",
+) -> str:
+    """The page.
+
+    Args:
+      title: the artefact's name.
+      answer: what it tells.
+      removed: what `sanitise` did.
+      after: what the stripped copy tells; None: nothing, or not tried.
+      after_error: why the attack on the copy gives nothing.
+    Returns: a whole HTML document.
+    """
+    mood = f"verdict {_mood(answer)}".strip()
+    parts = [
+        f"<h1>{_text(title)}: what it tells of one training row</h1>",
+        f'<p class="{mood}">{_text(verdict(answer))}</p>',
+        "<h2>Stored fields</h2>",
+        _table(
+            ("field", "tells", "how exact", "certificate", "strip?"),
+            [_field(line) for line in answer.lines],
+        ),
+    ]
+    if len(answer.names):
+        parts += ["<h2>The missing row</h2>", _row_table(answer)]
+    if answer.words:
+        parts.append(f"<p>Words: {_text(', '.join(sorted(answer.words)))}</p>")
+    if answer.contradictions:
+        parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
+    if removed:
+        told = (
+            verdict(after) if after is not None else after_error or "Nothing is told."
+        )
+        parts += [
+            "<h2>After stripping</h2>",
+            f"<p>{_text(told)}</p>",
+            _still_there(removed),
+            _table(
+                ("field", "done", "helps?", "why"),
+                [
+                    (each.field, each.action, _helps(each.helps), each.why)
+                    for each in removed
+                ],
+            ),
+        ]
+    if answer.notes:
+        parts += ["<h2>Notes</h2>", _list(answer.notes)]
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"{body}\n</body>\n</html>\n"
+    )
+
+
+def _still_there(removed: Sequence[Removed]) -> str:
+    """Fields that had to stay, by name."""
+    kept = [each.field for each in removed if each.action.startswith("kept")]
+    if not kept:
+        return "<p>Nothing that tells of training rows had to stay.</p>"
+    return f"<p>Still in it, and why, below: {_text(', '.join(kept))}.</p>"
+
+
+def verdict(answer: Answer) -> str:
+    """A few sentences on what is told, and on what wasn't read."""
+    if answer.refuted and not answer.certified:
+        return (
+            "No row explains what is stored: the known rows are not all the others."
+            " Nothing is determined, and nothing follows from that."
+        )
+    count, total = int(answer.determined.sum()), len(answer.determined)
+    bounded = int(np.isfinite(answer.upper - answer.lower).sum()) - count
+    if answer.words is not None:
+        first = f"{len(answer.words)} words of the missing text are known."
+    elif answer.exact:
+        first = f"The missing row is known: all {total} features, to rounding."
+    elif count:
+        first = f"{count} of {total} features of the missing row are determined."
+    else:
+        first = _none_determined(answer)
+    if bounded > 0 and not answer.exact:
+        first += f" {bounded} more lie in an interval."
+    if answer.y is not None:
+        first += f" Its label is {answer.y}."
+    if count and not answer.exact:
+        first += _unread(answer)
+    if answer.refuted:
+        first += f" No row explains {', '.join(answer.refuted)}, though."
+    if answer.certified and (count or answer.words):
+        return f"{first} The artefact itself confirms it."
+    if count or answer.words:
+        return (
+            f"{first} Nothing in the artefact confirms that the known rows are right."
+        )
+    return first
+
+
+def _none_determined(answer: Answer) -> str:
+    """What to say where no feature is: never that a stored row is safe."""
+    if answer.stored:
+        return (
+            f"Training rows lie in it as they are ({', '.join(answer.stored)}): whoever"
+            " has it has these rows. Which of them is the missing one was not found."
+            + _unread(answer)
+        )
+    if answer.unread:
+        return (
+            "No feature of the missing row is determined by what was read."
+            + _unread(answer)
+        )
+    return "No feature of the missing row is determined."
+
+
+def _unread(answer: Answer) -> str:
+    """The parts that no reader told anything of."""
+    if not answer.unread:
+        return ""
+    return f" Not read: {', '.join(answer.unread)}; nothing is known of these."
+
+
+def how_exact(line: Line) -> str:
+    """In words, how closely a field tells features."""
+    finding = line.finding
+    if finding.certified is False:
+        return "fits no row"
+    if finding.words is not None:
+        return f"{len(finding.words)} words"
+    if finding.lower is None or finding.upper is None:
+        if finding.values is not None:
+            return "some categories"
+        if finding.estimate is not None:
+            return "an estimate"
+        return "label only" if finding.label is not None else "nothing of features"
+    width = finding.upper - finding.lower
+    size = np.maximum(np.abs(finding.upper), np.abs(finding.lower))
+    with np.errstate(invalid="ignore"):
+        points = int((width <= 1e-6 * np.maximum(size, 1e-12)).sum())
+    bounded = int(np.isfinite(width).sum())
+    total = len(width)
+    if points == total:
+        return "to rounding"
+    text = f"{points} of {total} to rounding" if points else ""
+    if bounded > points:
+        text += (", " if text else "") + f"{bounded - points} intervals"
+    return text or "one-sided bounds"
+
+
+def _field(line: Line) -> tuple[str, str, str, str, str]:
+    """A row of the table of fields."""
+    sure = {True: "confirmed", False: "refuted", None: "none"}[line.finding.certified]
+    strip = "needed by predictions" if line.finding.needed else "strip"
+    return (
+        f"{line.field} ({line.estimator})",
+        line.finding.tells,
+        how_exact(line),
+        sure,
+        strip,
+    )
+
+
+def _row_table(answer: Answer) -> str:
+    """Feature by feature."""
+    rows = []
+    for j, name in enumerate(answer.names):
+        low, high = answer.lower[j], answer.upper[j]
+        told = "determined" if answer.determined[j] else "interval"
+        if not answer.determined[j] and not np.isfinite(high - low):
+            told = "estimate" if _some(answer.value[j]) else "nothing"
+        rows.append(
+            (name, _value(answer.value[j]), _span(low, high), told, answer.sources[j])
+        )
+    return _table(("feature", "value", "interval", "", "field"), rows, numbers=(1, 2))
+
+
+def _mood(answer: Answer) -> str:
+    """The verdict's colour: green only where nothing at all was found or left out."""
+    if answer.determined.any() or answer.words or answer.stored:
+        return ""
+    bounded = np.isfinite(answer.lower) | np.isfinite(answer.upper)
+    doubtful = answer.refuted or answer.unread or answer.contradictions
+    if doubtful or bounded.any() or answer.y is not None:
+        return "unclear"
+    return "mild"
+
+
+def _some(value: Any) -> bool:
+    return value is not None and not (isinstance(value, float) and np.isnan(value))
+
+
+def _value(value: Any) -> str:
+    if not _some(value):
+        return ""
+    return f"{value:.10g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _span(low: float, high: float) -> str:
+    if low == -np.inf and high == np.inf:
+        return ""
+    left = "" if low == -np.inf else f"{low:.6g}"
+    right = "" if high == np.inf else f"{high:.6g}"
+    return left if left == right else f"{left} … {right}"
+
+
+def _helps(helps: bool | None) -> str:
+    return {True: "yes", False: "no", None: ""}[helps]
+
+
+def _text(value: Any) -> str:
+    return html.escape(str(value), quote=True)
+
+
+def _list(items: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
+
+
+def _table(
+    header: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[int] = ()
+) -> str:
+    """A table that scrolls by itself where it is wide."""
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    lines = []
+    for row in rows:
+        cells = "".join(
+            f'<td class="number">{_text(cell)}</td>'
+            if at in numbers
+            else f"<td>{_text(cell)}</td>"
+            for at, cell in enumerate(row)
+        )
+        lines.append(f"<tr>{cells}</tr>")
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )

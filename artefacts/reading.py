@@ -1,0 +1,348 @@
+"""Every leaf of an artefact read, and carried back to the units of the whole.
+
+A leaf's own reader goes first, then all arrays that the leaf holds. Of ensembles whose
+members saw part of the rows, each case is read, and those that nothing refutes are
+put together.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from artefacts import contents, registry, rows, stored, vocabularies, walk
+from artefacts.answer import Line, merge
+from artefacts.findings import PRECISION, Finding, Leaf, OtherRowsError, narrow, spread
+from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts.walk import Place
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class Read:
+    """What reading came to.
+
+    Attributes:
+      lines: of every leaf.
+      notes: what could not be read, and what else there is to say.
+      failures: what was refused.
+      unread: parts that no reader told anything of, with their class.
+      others: a stored count that says that more or fewer rows are missing.
+    """
+
+    lines: list[Line] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    failures: list[ReconstructionImpossibleError] = dataclasses.field(
+        default_factory=list
+    )
+    unread: list[str] = dataclasses.field(default_factory=list)
+    others: OtherRowsError | None = None
+
+
+def everything(whole: Place, numeric: np.ndarray | None) -> Read:
+    """Every leaf's lines; what could not be read; what was refused."""
+    read = Read()
+    groups: dict[str, dict[int, list[Place]]] = {}
+    for place in walk.leaves(whole):
+        if not isinstance(place, Place):
+            read.notes.append(f"{place.path or 'it'}: {place.why}.")
+            read.unread.append(place.path or type(whole.leaf.estimator).__name__)
+        elif place.group:
+            groups.setdefault(place.group, {}).setdefault(place.hypothesis, []).append(
+                place
+            )
+        else:
+            read_leaf(_with_candidate(place, read.lines, numeric), read)
+    for group, hypotheses in groups.items():
+        _best(group, hypotheses, read, numeric)
+    return read
+
+
+def _with_candidate(
+    place: Place, lines: list[Line], numeric: np.ndarray | None
+) -> Place:
+    """With the row that steps before the model have determined, if they have."""
+    early = tuple(line for line in lines if line.before_model)
+    if not early or place.before_model or not place.features:
+        return place
+    told = merge(early, numeric, place.features)
+    row, lower, upper = told["value"], told["lower"], told["upper"]
+    if told["contradictions"] or not np.all(told["determined"]):
+        return place
+    numbers = all(isinstance(each, (int, float, np.number)) for each in row)
+    if numbers and np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
+        return place
+    try:
+        made = np.asarray(place.forward(row[None]), np.float64)[0]
+    except (ValueError, TypeError, KeyError):  # what a step takes isn't all told
+        return place
+    return dataclasses.replace(
+        place, leaf=dataclasses.replace(place.leaf, candidate=made)
+    )
+
+
+def _best(
+    group: str,
+    hypotheses: dict[int, list[Place]],
+    read: Read,
+    numeric: np.ndarray | None,
+) -> None:
+    """The lines of the one hypothesis that nothing refutes; of several their hull.
+
+    A hypothesis is sure if every member that saw the row certifies one and the same
+    row. A row that is a known one is none: under a wrong hypothesis a known row that a
+    member saw is taken for the missing one.
+    """
+    kept: list[Read] = []
+    sure: list[Read] = []
+    repeated = False
+    for places in hypotheses.values():
+        own = Read()
+        for place in places:
+            before = len(own.lines)
+            read_leaf(place, own)
+            if any(line.finding.certified is False for line in own.lines[before:]):
+                break
+        else:
+            if _any_known(own.lines, numeric):
+                repeated = True
+                continue
+            kept.append(own)
+            if _all_sure(own.lines, places, numeric):
+                sure.append(own)
+            read.failures += own.failures
+    # Moments that fit to the last digit fit one row; that a path does says little.
+    one = sure if len(sure) == 1 else kept
+    if len(one) == 1 and (one is sure or not repeated):
+        read.notes += one[0].notes
+        read.unread += one[0].unread
+        certain = one[0] in sure
+        read.lines += one[0].lines if certain else map(_unsure, one[0].lines)
+        return
+    told = "no" if not kept else f"{len(kept)}"
+    read.notes.append(
+        f"{group}: {told} cases of the missing row's place and label fit what its parts"
+        " store; tell position and target_label to narrow them."
+    )
+    read.unread.append(group)
+    if len(kept) > 1 and not repeated:
+        read.lines += _common([(own.lines, own.notes) for own in kept])
+
+
+def _unsure(line: Line) -> Line:
+    """A line without its certificate."""
+    finding = dataclasses.replace(line.finding, certified=None)
+    return dataclasses.replace(line, finding=finding)
+
+
+def _all_sure(
+    lines: list[Line], places: list[Place], numeric: np.ndarray | None
+) -> bool:
+    """Whether every member certifies the whole row, and all of them the same one."""
+    paths = {place.leaf.path for place in places}
+    told = [line for line in lines if line.finding.certified and _point(line, numeric)]
+    if {line.path for line in told} != paths:
+        return False
+    features = len(np.asarray(told[0].lower))
+    return not merge(tuple(told), numeric, features)["contradictions"]
+
+
+def _point(line: Line, numeric: np.ndarray | None) -> bool:
+    """Whether a line leaves no feature open."""
+    if line.lower is None or line.upper is None:
+        return False
+    return bool(np.all(narrow(line.lower, line.upper, numeric)))
+
+
+def _any_known(lines: list[Line], numeric: np.ndarray | None) -> bool:
+    """Whether a line's row is one of the known rows."""
+    if numeric is None:
+        return False
+    room = PRECISION * spread(numeric)
+    for line in lines:
+        if line.finding.certified is not False and _point(line, numeric):
+            low, high = np.asarray(line.lower), np.asarray(line.upper)
+            inside = (numeric >= low - room) & (numeric <= high + room)
+            if inside.all(axis=1).any():
+                return True
+    return False
+
+
+def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
+    """What all remaining cases agree on: their hull, line by line is too much."""
+    hulls = []
+    for lines, _ in kept:
+        told = [line for line in lines if line.lower is not None]
+        if not told:
+            return []
+        lower = np.max([np.asarray(line.lower) for line in told], axis=0)
+        upper = np.min([np.asarray(line.upper) for line in told], axis=0)
+        hulls.append((lower, upper, told[0]))
+    first = hulls[0][2]
+    lower = np.min([hull[0] for hull in hulls], axis=0)
+    upper = np.max([hull[1] for hull in hulls], axis=0)
+    labels = {str(hull[2].label) for hull in hulls}
+    return [
+        Line(
+            path=first.path,
+            estimator=first.estimator,
+            # Of the cases only the hull is certain.
+            finding=dataclasses.replace(
+                first.finding,
+                lower=lower,
+                upper=upper,
+                estimate=None,
+                values=None,
+                determined=None,
+                words=None,
+                label=None,
+                certified=None,
+            ),
+            lower=lower,
+            upper=upper,
+            label=first.label if len(labels) == 1 else None,
+            before_model=first.before_model,
+        )
+    ]
+
+
+def read_leaf(place: Place, read: Read) -> None:
+    """One leaf's lines, in the units of the whole."""
+    leaf = place.leaf
+    name = type(leaf.estimator).__name__
+    reader = registry.reader_of(name)
+    findings: list[Finding] = []
+    refused = False
+    if reader is not None:
+        try:
+            findings = reader(_as_numbers(leaf))
+        except OtherRowsError as error:
+            # It is raised at the end, unless another leaf confirms the row.
+            read.others = read.others or (None if place.group else error)
+            findings = [Finding(field="counts", tells=str(error), certified=False)]
+        except ReconstructionImpossibleError as error:
+            refused = True
+            read.failures.append(error)
+            prefix = (
+                ""
+                if str(error).startswith(leaf.path or name)
+                else f"{leaf.path or name}: "
+            )
+            read.notes.append(f"{prefix}{error}")
+        for finding in findings:
+            read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
+    known = contents.numbers(leaf.known)
+    # A reader of stored rows has said what they tell, also where it is nothing.
+    if known is not None and reader is not rows.read:
+        told = any(_tells_all(each, known) for each in findings)
+        findings = findings if told else [*findings, *stored.read(leaf)]
+    if reader is None and not findings:
+        read.notes.append(f"{leaf.path or name}: there is no reader for {name}.")
+    if refused or (reader is None and not findings):
+        read.unread.append(f"{leaf.path} ({name})" if leaf.path else name)
+    if name not in ("LabelEncoder", "LabelBinarizer"):
+        findings = [
+            *findings,
+            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
+        ]
+    if not place.repeats:
+        findings = [_unrepeated(each) for each in findings]
+    if place.through:
+        read.notes.append(
+            f"{leaf.path}: what it tells cannot be carried back through"
+            f" {' and '.join(place.through)}."
+        )
+    read.lines += [_line(place, finding) for finding in findings]
+
+
+def _tells_all(finding: Finding, known: np.ndarray) -> bool:
+    """Whether a finding refutes the known rows, or leaves no feature open."""
+    if finding.certified is False:
+        return True
+    if finding.lower is None or finding.upper is None:
+        return False
+    return bool(np.all(narrow(finding.lower, finding.upper, known)))
+
+
+def _unrepeated(finding: Finding) -> Finding:
+    """A finding from rows that the leaf may have got otherwise.
+
+    Only a certificate shows that it did get them so.
+    """
+    if finding.certified or finding.field == "classes_":
+        return finding
+    return Finding(
+        field=finding.field,
+        tells="nothing for certain: a step before it gives other numbers while it is"
+        " fitted than afterwards, so what this part was fitted to isn't known",
+        needed=finding.needed,
+    )
+
+
+def _flat(labels: np.ndarray | None) -> np.ndarray | None:
+    return labels if labels is not None and labels.ndim == 1 else None
+
+
+def _as_numbers(leaf: Leaf) -> Leaf:
+    """Rows as float64 where they are numbers, else as objects."""
+    if isinstance(leaf.known, list):
+        return leaf
+    rows = walk.dense(leaf.known)
+    try:
+        known = np.asarray(rows, np.float64)
+    except (ValueError, TypeError):
+        known = np.asarray(rows, object)
+    return dataclasses.replace(leaf, known=known)
+
+
+def _line(place: Place, finding: Finding) -> Line:
+    """A finding carried back."""
+    lower, upper = finding.lower, finding.upper
+    if lower is not None and upper is not None:
+        lower, upper = _back(place, lower, upper)
+    guess = finding.estimate
+    if guess is not None:
+        # A point whose ends come back apart wasn't carried.
+        low, high = _back(place, guess, guess)
+        guess = None if low is None or high is None else _middle(low, high)
+    columns, values = place.columns, finding.values
+    sure = finding.determined
+    if columns is None:
+        values = sure = None
+    elif values is not None or sure is not None:
+        total = place.features
+        values = None if values is None else _spread_out(values, columns, total, None)
+        sure = None if sure is None else _spread_out(sure, columns, total, False)
+    return Line(
+        path=place.leaf.path,
+        estimator=type(place.leaf.estimator).__name__,
+        finding=dataclasses.replace(
+            finding, values=values, determined=sure, estimate=guess
+        ),
+        lower=lower,
+        upper=upper,
+        label=None if finding.label is None else place.label_back(finding.label),
+        before_model=place.before_model,
+    )
+
+
+def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Between two bounds; NaN where one is open."""
+    finite = np.isfinite(lower) & np.isfinite(upper)
+    return np.where(finite, (np.where(finite, lower, 0) + upper) / 2, np.nan)
+
+
+def _back(
+    place: Place, lower: np.ndarray, upper: np.ndarray
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Bounds in the units of the whole; None: nothing comes back."""
+    found = None if place.through else place.back((lower, upper))
+    return (None, None) if found is None else found
+
+
+def _spread_out(
+    values: np.ndarray, columns: np.ndarray, total: int, empty: Any
+) -> np.ndarray:
+    """A leaf's features at the whole's columns."""
+    out = np.full(total, empty, dtype=values.dtype)
+    out[columns] = values
+    return out

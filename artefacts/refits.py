@@ -1,0 +1,361 @@
+"""The forward check: put the row back, fit again, and compare what is stored.
+
+Two differences are set against each other, field by field: of the refit with the
+candidate, and of a refit with another row in its place. The first must be rounding
+where the second is not. That needs no tolerance in the units of a field.
+
+A refit that differs says that the known rows are other ones only where nothing else can
+explain it: not where a solver stops when it is near enough, and not where rows in
+another order, in single precision, or a candidate moved by its own rounding, change as
+much.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+from sklearn import base
+
+from artefacts.findings import Leaf, single_precision, spread
+
+AGREES = 1e-5  # of what another row would change
+# Of what another row would change: below it a difference refutes nothing. A known row
+# that is another one changes a moment as much as the missing row does, so about 1.
+_REFUTES = 0.02
+# A difference that is less than this many times the rounding that was measured may be
+# rounding: two orders of summation are few samples of it.
+_ROUNDING = 100.0
+_NEAR = 0.5  # spreads: from farther away, slopes lead nowhere
+_CHAOS = 100.0  # times that the closed form of a refit moves more than the row
+_MOVE = 1e-6  # of the spread, for slopes
+_NEWTON_STEPS = 4
+_MOST_SLOPES = 40
+_FLOOR = 1e-9  # of the spread: a row at another place rounds otherwise
+
+
+def refit(
+    leaf: Leaf, row: np.ndarray, label: Any = None, *, dtype: Any = np.float64
+) -> Any:
+    """A clone of the leaf, fitted on the known rows and `row`.
+
+    The row goes to the told position, else to the end. Warnings are dropped: they were
+    the developer's to see.
+    """
+    at = len(leaf.known) if leaf.position is None else leaf.position
+    rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0).astype(dtype)
+    arguments: dict[str, Any] = {}
+    if leaf.labels is not None:
+        own = leaf.labels[0] if label is None else label  # a fit that ignores it
+        arguments["y"] = np.insert(_real(leaf.labels, own), at, own, axis=0)
+    if leaf.weights is not None:
+        arguments["sample_weight"] = np.insert(
+            leaf.sample_weights, at, leaf.target_weight
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return base.clone(leaf.estimator).fit(rows, **arguments)
+
+
+def difference(
+    leaf: Leaf, fields: Iterable[str], row: np.ndarray, label: Any = None
+) -> float | None:
+    """How far the refit with this row is from what is stored, over what a row changes.
+
+    Args:
+      leaf: what is stored, and the known rows.
+      fields: of the estimator; those that aren't stored any more are left out.
+      row: (features,), the candidate.
+      label: its label, where the leaf has labels.
+    Returns: the worst entry's; None where no field is left. Rounding is 1e-7 or less;
+      a wrong row is near 1.
+    """
+    if not np.all(np.isfinite(row)):
+        return None
+    again = refit(leaf, row, label)
+    moved = refit(leaf, _elsewhere(leaf, row), label)
+    return _apart(leaf.estimator, again, moved, fields)
+
+
+def _apart(stored: Any, new: Any, moved: Any, fields: Iterable[str]) -> float | None:
+    """How far two models are apart, over how far a third one is from the first."""
+    worst = None
+    for field in fields:
+        first, second, third = (
+            flat(getattr(model, field, None)) for model in (stored, new, moved)
+        )
+        if first is None or second is None:
+            continue
+        if second.shape != first.shape:
+            return np.inf
+        if third is None or third.shape != first.shape:
+            third = first
+        size = np.maximum(np.abs(first), np.abs(third))
+        scale = np.maximum(np.abs(third - first), 1e-7 * size)
+        scale = np.maximum(scale, 1e-12 * size.max(initial=0.0))
+        scale[scale == 0] = 1.0
+        off = float(np.max(np.abs(second - first) / scale, initial=0.0))
+        worst = off if worst is None else max(worst, off)
+    return worst
+
+
+def _elsewhere(leaf: Leaf, row: np.ndarray) -> np.ndarray:
+    """A row that is far from `row` in every feature, among known values."""
+    known = np.asarray(leaf.known, np.float64)
+    least, most = known.min(axis=0), known.max(axis=0)
+    return np.where(np.abs(least - row) > np.abs(most - row), least, most)
+
+
+def certificate(
+    leaf: Leaf,
+    fields: Iterable[str],
+    row: np.ndarray,
+    label: Any = None,
+    *,
+    error: np.ndarray | float,
+    closed: bool,
+) -> bool | None:
+    """Whether what is stored comes out again with a row put back.
+
+    Args:
+      leaf: what is stored, and the known rows.
+      fields: of the estimator.
+      row: (features,), the candidate.
+      label: its label, where the leaf has labels.
+      error: (features,), how far the candidate may be off by rounding.
+      closed: whether training is a closed form; else it may have stopped early.
+    Returns: True: it does. False: it doesn't, and neither convergence nor rounding
+      explains the difference. None: nothing to compare, or it can't be told.
+    """
+    fields = list(fields)
+    off = difference(leaf, fields, row, label)
+    if off is None:
+        return None
+    if off <= AGREES:
+        return True
+    if not closed or off <= _REFUTES:
+        return None
+    noise = rounding(leaf, fields, row, label, error=error)
+    return False if off > _ROUNDING * noise else None
+
+
+def rounding(
+    leaf: Leaf,
+    fields: Iterable[str],
+    row: np.ndarray,
+    label: Any = None,
+    *,
+    error: np.ndarray | float = 0.0,
+) -> float:
+    """How far refits are apart that differ in rounding alone, as `difference` counts.
+
+    Rows in the opposite order; the candidate moved by its error; and single precision,
+    where the known rows are numbers of single precision, so that training may have been
+    in it.
+    """
+    fields = list(fields)
+    again = refit(leaf, row, label)
+    moved = refit(leaf, _elsewhere(leaf, row), label)
+    others = [
+        refit(backwards(leaf), row, label),
+        refit(leaf, row + error, label),
+    ]
+    if single_precision(leaf.known):
+        others.append(refit(leaf, row, label, dtype=np.float32))
+    told = [_apart(again, other, moved, fields) for other in others]
+    return max((each for each in told if each is not None), default=np.inf)
+
+
+def backwards(leaf: Leaf) -> Leaf:
+    """The known rows in the opposite order, the missing one at the end."""
+    return dataclasses.replace(
+        leaf,
+        known=np.asarray(leaf.known)[::-1],
+        labels=None if leaf.labels is None else leaf.labels[::-1],
+        weights=None if leaf.weights is None else leaf.weights[::-1],
+        position=None,
+    )
+
+
+def _real(labels: np.ndarray, label: Any) -> np.ndarray:
+    """Whole outputs as real numbers, where a real one is put among them."""
+    if labels.dtype.kind in "iub" and np.asarray(label).dtype.kind == "f":
+        return labels.astype(np.float64)
+    return labels
+
+
+def flat(value: Any) -> np.ndarray | None:
+    """All numbers of a stored field, one after the other; None: there are none."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        parts = [flat(part) for part in value]
+        kept = [part for part in parts if part is not None]
+        return np.concatenate(kept) if kept else None
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiub":
+        return None
+    return array.astype(np.float64).ravel()
+
+
+def refine(
+    invert: Callable[[Any], np.ndarray],
+    train: Callable[[np.ndarray], Any],
+    stored: Any,
+    scale: np.ndarray,
+    *,
+    most: int = 40,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve train(z) = stored where `invert` undoes `train` only nearly.
+
+    A solver that stops short of the optimum leaves a gradient, so the closed form is a
+    little off. The same solver, run on the candidate, leaves nearly the same: z moves
+    by the difference of what the closed form makes of both.
+
+    Args:
+      invert: model -> (unknowns,), the closed form; NaN where it has none.
+      train: (unknowns,) -> model; a refit.
+      stored: the released model.
+      scale: (unknowns,), their spreads.
+      most: refits.
+    Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
+      longer shrink, infinite where they don't get small.
+    """
+    goal = invert(stored)
+    z = goal.copy()
+    steps: list[np.ndarray] = []
+    sizes: list[float] = []
+    for _ in range(most):
+        step = goal - invert(train(z))
+        if not np.all(np.isfinite(step)):
+            break
+        size = float(np.max(np.abs(step) / scale))
+        steps.append(np.abs(step))
+        sizes.append(size)
+        if size <= 1e-12:
+            return z, 100 * steps[-1] + _FLOOR * scale
+        if len(sizes) > 3 and size > 0.5 * min(sizes[:-2]):
+            if min(sizes) > 1e-3:
+                break
+            error = 100 * np.max(steps[-3:], axis=0)
+            return z, error + _FLOOR * scale
+        z = z + step
+    if sizes and 1e-3 < min(sizes) <= _NEAR and z.size <= _MOST_SLOPES:
+        return _newton(invert, train, goal, scale)
+    return goal, np.full(z.shape, np.inf)
+
+
+def _newton(
+    invert: Callable[[Any], np.ndarray],
+    train: Callable[[np.ndarray], Any],
+    goal: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """`refine` with the slopes of invert(train(z)), by differences of refits.
+
+    Solvers whose path is chaotic have no useful slopes; one probe tells.
+    """
+    nowhere = goal, np.full(goal.shape, np.inf)
+
+    def images(z: np.ndarray) -> np.ndarray:
+        return invert(train(z)) / scale
+
+    wanted = goal / scale
+    z = goal.copy()
+    here = images(z)
+    probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
+    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
+        goal.size
+    ):
+        return nowhere
+    steps: list[np.ndarray] = []
+    for _ in range(_NEWTON_STEPS):
+        slopes = np.empty((goal.size, goal.size))
+        for j in range(goal.size):
+            moved = z.copy()
+            moved[j] += _MOVE * scale[j]
+            slopes[:, j] = (images(moved) - here) / _MOVE
+        if not np.all(np.isfinite(slopes)):
+            return nowhere
+        try:
+            step = np.linalg.solve(slopes, wanted - here)
+        except np.linalg.LinAlgError:
+            return nowhere
+        before = np.linalg.norm(wanted - here)
+        for shorter in (1.0, 0.5, 0.25, 0.1):
+            there = images(z + shorter * step * scale)
+            if np.linalg.norm(wanted - there) < before:
+                break
+        else:
+            break
+        z, here = z + shorter * step * scale, there
+        steps.append(np.abs(step) * scale)
+        if float(np.max(np.abs(step))) <= 1e-9:
+            break
+    if not steps or float(np.max(steps[-1] / scale)) > 1e-5:
+        return nowhere
+    return z, 100 * steps[-1] + _FLOOR * scale
+
+
+def search(
+    leaf: Leaf, fields: Iterable[str], start: np.ndarray, label: Any = None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The row whose refit gives the stored fields, by least squares from `start`.
+
+    For solvers that are smooth in their rows and have no closed form to invert.
+
+    Args:
+      leaf: what is stored, and the known rows.
+      fields: of the estimator, more numbers than features.
+      start: (features,).
+      label: the row's.
+    Returns: the row and its error, (features,) each, if the refit gives what is stored
+      to rounding; else None.
+    """
+    fields = [name for name in fields if hasattr(leaf.estimator, name)]
+    stored = _all(leaf.estimator, fields)
+    scale = spread(leaf.known)
+    far = _elsewhere(leaf, start)
+    effect = np.abs(_all(refit(leaf, far, label), fields) - stored)
+    unit = np.maximum(effect, 1e-3 * effect.max(initial=0.0))
+    if stored.size <= start.size or not unit.max(initial=0.0) > 0:
+        return None
+
+    def off(u: np.ndarray) -> np.ndarray:
+        new = _all(refit(leaf, start + u * scale, label), fields)
+        return (new - stored) / unit if new.shape == stored.shape else 1e6 + 0 * stored
+
+    found = optimize.least_squares(
+        off,
+        np.zeros_like(start),
+        method="lm",
+        diff_step=1e-6,
+        max_nfev=12 * (start.size + 1),
+    )
+    step = np.linalg.lstsq(found.jac, found.fun, rcond=None)[0]
+    small = np.max(np.abs(found.fun)) <= AGREES * 1e-2 and np.max(np.abs(step)) <= 1e-8
+    if not small or np.linalg.cond(found.jac) > 1e8:
+        return None
+    return start + found.x * scale, (100 * np.abs(step) + _FLOOR) * scale
+
+
+def bends(leaf: Leaf, fields: Iterable[str], row: np.ndarray, label: Any) -> float:
+    """Second over first differences of what refits store, a step of 1e-4 spreads apart.
+
+    Solvers that count iterations, or whose path is chaotic, are near 1 or above: no
+    search by slopes gets anywhere. Smooth ones are far below.
+    """
+    fields = [name for name in fields if hasattr(leaf.estimator, name)]
+    step = 1e-4 * spread(leaf.known) * np.resize([1.0, -1.0], row.shape)
+    at = [_all(refit(leaf, row + k * step, label), fields) for k in range(3)]
+    first = float(np.linalg.norm(at[1] - at[0]))
+    second = float(np.linalg.norm(at[2] - 2 * at[1] + at[0]))
+    return second / first if first > 0 else np.inf
+
+
+def _all(model: Any, fields: Iterable[str]) -> np.ndarray:
+    """Several fields, flat."""
+    parts = [flat(getattr(model, name, None)) for name in fields]
+    return np.concatenate([part for part in parts if part is not None])

@@ -1,0 +1,358 @@
+"""Estimators that store training rows: what isn't among the known ones is the target.
+
+Rows are matched one to one, so that a target that equals a known row is found too. An
+estimator that keeps some rows only (support vectors) tells the row if it kept it;
+otherwise that the missing row isn't among them.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from artefacts.findings import Finding, Leaf, Removed, around, spread
+from artefacts.moments import check_count
+
+_SAME = 1e-9  # of a column's spread: transformed in another order
+_ROUNDED = 1e-6  # likewise, where a step before it loses digits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Store:
+    """How an estimator keeps rows.
+
+    Attributes:
+      rows: estimator -> (rows, features), or None.
+      labels: estimator -> (rows,) of them, or None.
+      all: whether every training row is kept.
+      field: their names.
+    """
+
+    rows: Callable[[Any], Any]
+    labels: Callable[[Any], Any] = lambda estimator: None
+    all: bool = True
+    field: str
+
+
+def read(leaf: Leaf) -> list[Finding]:
+    """The stored row that isn't known."""
+    store = _STORES[type(leaf.estimator).__name__]
+    rows = store.rows(leaf.estimator)
+    if rows is None:
+        return []
+    shape = getattr(leaf.estimator, "shape_fit_", (0,))
+    if shape and shape[0]:
+        check_count(leaf, shape[0], field="shape_fit_")
+    if hasattr(rows, "toarray"):
+        rows = rows.toarray()
+    rows = np.asarray(rows, np.float64)
+    labels = store.labels(leaf.estimator)
+    known = np.asarray(leaf.known, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != known.shape[1]:
+        return []
+    extra = _extra(rows, known)
+    if len(extra) == 0 and not store.all:
+        return [
+            Finding(
+                field=store.field,
+                tells="that the missing row is none of the stored ones, or equals a"
+                " known one",
+            )
+        ]
+    if len(extra) != 1:
+        return [
+            Finding(
+                field=store.field,
+                tells=f"{len(extra)} stored rows are not among the known ones",
+                certified=False,
+            )
+        ]
+    at = int(extra[0])
+    if not store.all and not _in_place(leaf, rows, known, at):
+        return [
+            Finding(
+                field=f"{store.field}, support_",
+                tells="nothing: the row that isn't known does not stand between the"
+                " known ones as they are given, so they are other rows or in another"
+                " order",
+            )
+        ]
+    row = rows[at]
+    return [
+        Finding(
+            field=store.field,
+            tells="the stored row that is not among the known ones, as it is",
+            label=_label_of(rows, labels, at, known, leaf.labels),
+            # A known row that isn't stored may be any other one: nothing tells.
+            certified=True if len(rows) == leaf.count else None,
+            **around(row, 4 * np.finfo(np.float64).eps * np.abs(row)),
+        )
+    ]
+
+
+def _extra(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Stored rows without a known one; of several tolerances the first that leaves one.
+
+    Rows behind a step are known up to the rounding of that step, which may be large
+    beside their spread.
+    """
+    for tolerance in (_SAME, _ROUNDED):
+        extra = unmatched(rows, known, tolerance=tolerance)
+        if len(extra) <= 1:
+            break
+    return extra
+
+
+def _in_place(leaf: Leaf, rows: np.ndarray, known: np.ndarray, at: int) -> bool:
+    """Whether `support_` puts the stored rows where the known ones stand.
+
+    Known rows before the missing one keep their place, those after it are one later.
+    """
+    support = np.asarray(getattr(leaf.estimator, "support_", np.zeros(0)), np.int64)
+    if len(support) != len(rows) or len(np.unique(support)) != len(support):
+        return True  # stripped, or another kind of store
+    place = int(support[at])
+    if leaf.position is not None and place != leaf.position:
+        return False
+    others = np.delete(np.arange(len(rows)), at)
+    own = support[others]
+    own = own - (own > place)
+    if own.max(initial=0) >= len(known):
+        return False
+    off = np.abs(rows[others] - known[own]) / spread(known)
+    return bool(np.all(off <= _ROUNDED))
+
+
+def _label_of(
+    rows: np.ndarray, labels: Any, at: int, known: np.ndarray, known_labels: Any
+) -> Any:
+    """The label that is stored for a row and not accounted for by equal known rows."""
+    if labels is None:
+        return None
+    apart = _SAME * spread(known)
+    twins = np.all(np.abs(known - rows[at]) <= apart, axis=1)
+    if not twins.any():
+        return _plain(labels[at])
+    if known_labels is None:
+        return None
+    stored = np.all(np.abs(rows - rows[at]) <= apart, axis=1)
+    left = [_plain(each) for each in np.asarray(labels)[stored]]
+    for each in np.asarray(known_labels)[twins]:
+        if _plain(each) not in left:
+            return None
+        left.remove(_plain(each))
+    return left[0] if len(left) == 1 else None
+
+
+def unmatched(
+    rows: np.ndarray, known: np.ndarray, *, tolerance: float = _SAME
+) -> np.ndarray:
+    """Indices of rows that have no known row of their own.
+
+    Args:
+      rows: (rows, features), stored.
+      known: (known, features).
+      tolerance: of a column's spread: what counts as equal.
+    Returns: indices; of equal stored rows the last are those too many.
+    """
+    if not len(known):
+        return np.arange(len(rows))
+    scale = spread(known)
+    filled = [np.nan_to_num(each / scale, nan=1e30) for each in (rows, known)]
+    tree = cKDTree(filled[1])
+    near = tree.query(
+        filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1])
+    )[1]
+    # Equal known rows share a name, and are used up one by one.
+    first = tree.query(filled[1])[1]  # at distance 0: of equal ones always the same
+    left = np.bincount(first, minlength=len(known))
+    extra = []
+    for index, match in enumerate(near):
+        if match == len(known):
+            extra.append(index)
+            continue
+        group = first[match]
+        left[group] -= 1
+        if left[group] < 0:
+            extra.append(index)
+    return np.array(extra, dtype=int)
+
+
+def _plain(label: Any) -> Any:
+    """A label as a Python or numpy scalar."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _neighbour_labels(model: Any) -> Any:
+    """Classes are stored as their indices."""
+    stored = getattr(model, "_y", None)
+    if stored is None or np.ndim(stored) > 1:
+        return None
+    return model.classes_[stored] if hasattr(model, "classes_") else stored
+
+
+def _support_labels(model: Any) -> Any:
+    """Support vectors lie class by class."""
+    if not hasattr(model, "classes_"):
+        return None
+    return np.repeat(model.classes_, model.n_support_)
+
+
+def _process_targets(model: Any) -> Any:
+    """What a Gaussian process was fitted to, in its own units."""
+    stored = getattr(model, "y_train_", None)
+    if stored is None or np.ndim(stored) > 1:
+        return None
+    return stored * model._y_train_std + model._y_train_mean
+
+
+def _process_rows(model: Any) -> Any:
+    base = model.base_estimator_
+    base = base.estimators_[0] if hasattr(base, "estimators_") else base
+    return getattr(base, "X_train_", None)
+
+
+def _process_classes(model: Any) -> Any:
+    base = model.base_estimator_
+    return base.classes_[base.y_train_] if hasattr(base, "y_train_") else None
+
+
+def _kernel_ridge_targets(model: Any) -> Any:
+    """y = (K + alpha) dual, the stationarity of the fit."""
+    rows, dual = model.X_fit_, model.dual_coef_
+    if np.ndim(dual) > 1 or np.ndim(model.alpha) > 0:
+        return None
+    return model._get_kernel(rows) @ dual + model.alpha * dual
+
+
+def strip_process(estimator: Any) -> list[Removed]:
+    """A Gaussian process: the targets; the rows must stay."""
+    del estimator.y_train_
+    return [
+        Removed(
+            field="y_train_",
+            action="removed",
+            helps=False,
+            why="not used by predictions; alpha_ is the same up to the kernel",
+        ),
+        Removed(
+            field="X_train_, alpha_, L_",
+            action="kept: predictions need it",
+            helps=None,
+            why="the missing row lies there as it is",
+        ),
+    ]
+
+
+def strip_support(estimator: Any) -> list[Removed]:
+    """Which rows were support vectors: predictions don't ask."""
+    estimator.support_ = np.zeros_like(estimator.support_)
+    estimator.shape_fit_ = (0, estimator.shape_fit_[1])
+    return [
+        Removed(
+            field="support_, shape_fit_",
+            action="zeroed",
+            helps=False,
+            why="positions and count of rows; predictions use the rows themselves",
+        ),
+        Removed(
+            field="support_vectors_, dual_coef_",
+            action="kept: predictions need it",
+            helps=None,
+            why="the missing row lies there as it is, if it is a support vector",
+        ),
+    ]
+
+
+def strip_neighbours(estimator: Any) -> list[Removed]:
+    """Nothing can go: the rows are the model."""
+    return [
+        Removed(
+            field=_STORES[type(estimator).__name__].field,
+            action="kept: predictions need it",
+            helps=None,
+            why="the rows are the model; ship another one",
+        )
+    ]
+
+
+def _attribute(name: str) -> Callable[[Any], Any]:
+    return lambda model: getattr(model, name, None)
+
+
+_NEIGHBOURS = _Store(
+    rows=_attribute("_fit_X"), labels=_neighbour_labels, field="_fit_X, _y"
+)
+_SUPPORT = _Store(
+    rows=_attribute("support_vectors_"),
+    labels=_support_labels,
+    all=False,
+    field="support_vectors_",
+)
+_STORES = {
+    **dict.fromkeys(
+        (
+            "KNeighborsClassifier",
+            "KNeighborsRegressor",
+            "RadiusNeighborsClassifier",
+            "RadiusNeighborsRegressor",
+            "NearestNeighbors",
+            "LocalOutlierFactor",
+            "KNeighborsTransformer",
+            "RadiusNeighborsTransformer",
+            "KNNImputer",
+        ),
+        _NEIGHBOURS,
+    ),
+    **dict.fromkeys(("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"), _SUPPORT),
+    "KernelRidge": _Store(
+        rows=_attribute("X_fit_"), labels=_kernel_ridge_targets, field="X_fit_"
+    ),
+    "KernelPCA": _Store(rows=_attribute("X_fit_"), field="X_fit_"),
+    "GaussianProcessRegressor": _Store(
+        rows=_attribute("X_train_"),
+        labels=_process_targets,
+        field="X_train_, y_train_",
+    ),
+    "GaussianProcessClassifier": _Store(
+        rows=_process_rows, labels=_process_classes, field="base_estimator_.X_train_"
+    ),
+    "LabelPropagation": _Store(
+        rows=_attribute("X_"),
+        labels=lambda model: model.transduction_,
+        field="X_, transduction_",
+    ),
+    "LabelSpreading": _Store(
+        rows=_attribute("X_"),
+        labels=lambda model: model.transduction_,
+        field="X_, transduction_",
+    ),
+    "KernelDensity": _Store(
+        rows=lambda model: np.asarray(model.tree_.data), field="tree_"
+    ),
+    "Nystroem": _Store(rows=_attribute("components_"), all=False, field="components_"),
+    "DBSCAN": _Store(rows=_attribute("components_"), all=False, field="components_"),
+    "AffinityPropagation": _Store(
+        rows=_attribute("cluster_centers_"), all=False, field="cluster_centers_"
+    ),
+}
+READERS = dict.fromkeys(_STORES, read)
+STRIPPERS = {
+    "GaussianProcessRegressor": strip_process,
+    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip_support),
+    **dict.fromkeys(
+        (
+            "KNeighborsClassifier",
+            "KNeighborsRegressor",
+            "RadiusNeighborsClassifier",
+            "RadiusNeighborsRegressor",
+            "LocalOutlierFactor",
+            "KernelRidge",
+            "KernelPCA",
+            "KNNImputer",
+        ),
+        strip_neighbours,
+    ),
+}

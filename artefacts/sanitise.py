@@ -1,0 +1,499 @@
+"""A copy of an estimator without what predictions don't use, and what that is worth.
+
+Predictions stay equal bit for bit: they are compared on a probe, and what changes them
+is put back. Moments can be folded into the coefficients of a linear model behind a
+scaler; that changes predictions by rounding, so it has to be asked for (`fold=True`).
+
+What this does not do: hide the row from somebody who knows all others. A mean that
+predictions need gives the row with the count, and the count is theirs to know. The
+copy says so in every line that is "kept". After stripping, all that is left is looked
+through once more for arrays a training set long and for training values; what can go
+goes, and the rest is named. What does help: not shipping the rows or the
+means at all (another kind of model), folding (the scaler's mean and the coefficients
+become one set of numbers), or noise (differential privacy).
+"""
+
+import contextlib
+import copy
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from artefacts import contents, registry
+from artefacts.findings import Removed
+from shadow import checks
+
+_GENERIC = {
+    "cv_results_": "scores of a search, one a candidate and fold",
+    "best_score_": "a score of a search",
+    "refit_time_": "a time",
+    "scorer_": "only the search uses it",
+    "n_splits_": "only the search uses it",
+    "oob_score_": "a score",
+    "oob_prediction_": "predictions for every training row",
+    "oob_decision_function_": "predictions for every training row",
+    "scores_": "statistics of the training rows",
+    "pvalues_": "statistics of the training rows",
+    "variances_": "variances of the training rows",
+    "n_iter_": "a count of the solver",
+    "_seeds": "seeds of the bootstrap",
+}
+_PROBES = (
+    "predict_proba",
+    "decision_function",
+    "predict",
+    "transform",
+    "score_samples",
+    "kneighbors",
+)
+_RESULT = "kept: it is the result, and nothing else of it can be used"
+_NEEDED = "kept: predictions need it"
+_FOLDED = (
+    "LogisticRegression",
+    "LinearRegression",
+    "Ridge",
+    "RidgeClassifier",
+    "LinearSVC",
+    "LinearSVR",
+    "Lasso",
+    "ElasticNet",
+    "SGDClassifier",
+    "SGDRegressor",
+    "PoissonRegressor",
+    "GammaRegressor",
+    "TweedieRegressor",
+    "HuberRegressor",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Sanitised:
+    """A stripped copy.
+
+    Attributes:
+      estimator: the copy; the original is as it was.
+      removed: what was removed, zeroed or folded, and what had to stay.
+      equal: whether predictions on the probe are equal bit for bit.
+      largest_change: of them, absolute; 0 where equal.
+      compared: whether known rows were there to compare what is left with; if not,
+        arrays were only looked through for numbers of rows.
+    """
+
+    estimator: Any
+    removed: tuple[Removed, ...]
+    equal: bool
+    largest_change: float
+    compared: bool = False
+
+    @property
+    def kept(self) -> tuple[Removed, ...]:
+        """What had to stay, although it tells of the training rows, and why."""
+        return tuple(each for each in self.removed if each.action.startswith("kept"))
+
+
+def sanitise(
+    estimator: Any,
+    probe: Any = None,
+    *,
+    known: Any = None,
+    fold: bool = False,
+    seed: int = 0,
+) -> Sanitised:
+    """Copy an estimator without what its predictions don't need.
+
+    Args:
+      estimator: fitted.
+      probe: rows on which predictions have to stay equal; None: drawn at random, as
+        normal numbers of the estimator's width (give real rows for categories, counts
+        and texts).
+      known: training rows as they were given to `fit`, all or all but one: what is left
+        is then compared with them, as each step got them; None: it is looked through
+        for arrays with as many entries as there were rows.
+      fold: make one linear model of a scaler and a linear model; predictions then
+        change by rounding.
+      seed: of the drawn probe.
+    Returns: the copy, and what was done.
+    Raises: FieldError: not a fitted estimator, or a probe is needed.
+    """
+    if not hasattr(estimator, "fit") or isinstance(estimator, type):
+        raise checks.FieldError(
+            "estimator",
+            "Expected {} to be a fitted scikit-learn estimator, got"
+            f" {type(estimator).__name__}.",
+        )
+    rows = _probe(estimator, probe, seed)
+    before = _predictions(estimator, rows)
+    made = copy.deepcopy(estimator)
+    removed: list[Removed] = []
+    if fold:
+        made, removed = _fold(made)
+    # One by one: what is put back into a part is a copy, with other parts in it.
+    for path, part in _parts(made, ""):
+        if _is_fitted(part):  # templates of ensembles aren't
+            removed += _stripped(made, part, path, rows)
+    removed += leftovers(made, rows, removed, estimator, known)
+    after = _predictions(made, rows)
+    change = _largest_change(before, after)
+    if change is None:
+        raise AssertionError("A stripped copy gives other predictions: a defect.")
+    return Sanitised(
+        estimator=made,
+        removed=tuple(removed),
+        equal=change == 0.0,
+        largest_change=change,
+        compared=known is not None,
+    )
+
+
+def leftovers(
+    made: Any, rows: Any, done: list[Removed], original: Any, known: Any
+) -> list[Removed]:
+    """What is left of the training set after stripping: removed, or named as kept.
+
+    Args:
+      made: the stripped copy; changed in place.
+      rows: the probe.
+      done: what was named already.
+      original: the estimator before, with its counts of rows.
+      known: as `sanitise`.
+    """
+    compared = contents.training(original, known, counts=_row_counts(original))
+    named = {
+        word.strip().partition(" ")[0]
+        for each in done
+        for word in each.field.split(",")
+        if each.action.startswith("kept")
+    }
+    found: list[Removed] = []
+    for path, part in _parts(made, ""):
+        prefix = f"{path}." if path else ""
+        settings = part.get_params(deep=False) if hasattr(part, "get_params") else {}
+        plain = compared.values.size == 0 and not compared.counts
+        for name in list(vars(part)):
+            if name == "feature_names_in_":
+                continue
+            own = part if plain else None
+            told = _told(vars(part)[name], name, compared, own, name in settings)
+            already = f"{prefix}{name}" in named or (not path and name in named)
+            if told is not None and not already:
+                empty = name in settings  # a setting stays, with nothing in it
+                found.append(_left(made, part, name, prefix, told, rows, empty))
+    return found
+
+
+def _told(value: Any, name: str, compared: Any, part: Any, setting: bool) -> str | None:
+    """What an attribute holds of the training set; other estimators in it apart.
+
+    A setting is as long as somebody chose; it counts if rows or values are in it.
+    """
+    reasons = []
+    for path, array in contents.arrays(value, name, inside=False):
+        held = compared.held(array, path)
+        if setting and (held is None or not (held.rows or held.values)):
+            continue
+        if held is not None:
+            reasons.append(held.why)
+        elif part is not None and _unexplained(array, part):
+            reasons.append("as many entries as there may have been rows")
+    if isinstance(value, BaseEstimator):
+        return None
+    return max(reasons, key=len) if reasons else None
+
+
+def _left(
+    whole: Any, part: Any, name: str, prefix: str, told: str, rows: Any, empty: bool
+) -> Removed:
+    """Take an attribute off, or keep it where something needs it."""
+    reference = _predictions(whole, rows)
+    value = vars(part)[name]
+    if not reference and not name.startswith("_"):
+        return Removed(
+            field=f"{prefix}{name}", action=_RESULT, helps=None, why=f"it holds {told}"
+        )
+    if empty:
+        setattr(part, name, None)
+    else:
+        delattr(part, name)
+    if _unchanged(whole, rows, reference) and _is_fitted(part):
+        return Removed(
+            field=f"{prefix}{name}",
+            action="removed",
+            helps=None,
+            why=f"predictions don't use it; it held {told}",
+        )
+    setattr(part, name, value)
+    return Removed(
+        field=f"{prefix}{name}", action=_NEEDED, helps=None, why=f"it holds {told}"
+    )
+
+
+_COUNTS = ("n_samples_seen_", "n_samples_fit_", "n_samples_", "_n_samples")
+_LONG = ("labels_", "_fit_X", "X_fit_", "X_train_", "X_")
+
+
+def _row_counts(estimator: Any) -> set[int]:
+    """Numbers of rows that an estimator stores, or shows by the length of a field."""
+    counts: set[int] = set()
+    for _, part in _parts(estimator, ""):
+        for name in _COUNTS:
+            stored = getattr(part, name, None)
+            if stored is not None and np.ndim(stored) == 0:
+                counts.add(int(stored))
+        for name in _LONG:
+            stored = vars(part).get(name)
+            if getattr(stored, "shape", None):
+                counts.add(int(stored.shape[0]))
+        shape = vars(part).get("shape_fit_")
+        if shape and shape[0]:
+            counts.add(int(shape[0]))
+        if hasattr(part, "tree_") and hasattr(part.tree_, "n_node_samples"):
+            counts.add(int(part.tree_.n_node_samples[0]))
+    return counts
+
+
+def _unexplained(array: np.ndarray, part: Any) -> bool:
+    """Whether an array is as long as nothing else that the estimator counts."""
+    explained = {0, 1, 2}
+    for name, value in vars(part).items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        for each in values:
+            if isinstance(each, (int, np.integer)) and not isinstance(each, bool):
+                explained |= {int(each), int(each) + 1}
+        if name == "classes_" and hasattr(value, "__len__"):
+            explained |= {len(value), len(value) * (len(value) - 1) // 2}
+    return any(length not in explained for length in array.shape)
+
+
+def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
+    """Take fields off one part; all of them back if predictions change."""
+    saved = copy.deepcopy(vars(part))  # strippers change arrays and trees in place
+    reference = _predictions(whole, rows)
+    stripper = registry.stripper_of(type(part).__name__)
+    removed: list[Removed] = []
+    if stripper is not None:
+        try:
+            removed = stripper(part)
+        except AttributeError:  # it has been stripped before
+            vars(part).clear()
+            vars(part).update(copy.deepcopy(saved))
+    done = {each.field for each in removed}
+    for field, why in _GENERIC.items():
+        if field in vars(part) and field not in done:
+            delattr(part, field)
+            removed.append(
+                Removed(field=field, action="removed", helps=None, why=f"{why}")
+            )
+    if isinstance(getattr(part, "random_state", None), (int, np.integer)):
+        part.random_state = None
+        removed.append(
+            Removed(
+                field="random_state",
+                action="removed",
+                helps=None,
+                why="only training draws from it",
+            )
+        )
+    if removed and not _unchanged(whole, rows, reference):
+        vars(part).clear()
+        vars(part).update(saved)
+        removed = [
+            dataclasses.replace(
+                each, action="kept: predictions need it", why="predictions changed"
+            )
+            for each in removed
+        ]
+    prefix = f"{path}." if path else ""
+    return [
+        dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed
+    ]
+
+
+def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
+    """Whether predictions are what they were, bit for bit."""
+    try:
+        after = _predictions(whole, rows)
+    except Exception:  # a step lost what its transform needs; it says so in many ways
+        return False
+    return _largest_change(reference, after) == 0.0
+
+
+def _is_fitted(part: Any) -> bool:
+    """Whether scikit-learn takes it for fitted."""
+    try:
+        check_is_fitted(part)
+    except (NotFittedError, TypeError):
+        return False
+    return True
+
+
+def _parts(
+    estimator: Any, path: str, seen: dict[int, Any] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The estimator and all estimators that it holds, each once."""
+    seen = {} if seen is None else seen
+    seen[id(estimator)] = estimator
+    yield path, estimator
+    for name, value in list(vars(estimator).items()):
+        for where, inner in _estimators(value, name):
+            if id(inner) not in seen:
+                yield from _parts(inner, f"{path}.{where}" if path else where, seen)
+
+
+def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Estimators in a field: itself, in lists, dicts, in tuples with their names."""
+    if isinstance(value, BaseEstimator):
+        yield name, value
+    elif type(value).__name__ == "_CalibratedClassifier":
+        yield f"{name}.estimator", value.estimator
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _estimators(each, f"{name}[{key!r}]")
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        for at, each in enumerate(value.ravel()):
+            yield from _estimators(each, f"{name}[{at}]")
+    elif isinstance(value, (list, tuple)):
+        named = (
+            len(value) >= 2
+            and isinstance(value[0], str)
+            and not isinstance(value[1], str)
+        )
+        if named and isinstance(value[1], BaseEstimator):
+            yield value[0], value[1]
+            return
+        for at, each in enumerate(value):
+            yield from _estimators(each, f"{name}[{at}]")
+
+
+def _probe(estimator: Any, probe: Any, seed: int) -> Any:
+    """Rows to compare predictions on."""
+    if probe is not None:
+        return probe
+    width = getattr(estimator, "n_features_in_", None)
+    if width is None:
+        raise checks.FieldError(
+            "probe",
+            "Expected {} with some rows to compare predictions on, got None: the"
+            " estimator doesn't say how wide its input is.",
+        )
+    rng = np.random.default_rng(seed)
+    rows = np.abs(rng.normal(size=(64, int(width)))) * rng.choice(
+        [0.1, 1.0, 10.0, 100.0], size=(64, 1)
+    )
+    try:
+        _predictions(estimator, rows)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise checks.FieldError(
+            "probe",
+            "Expected {} with some real rows: this estimator takes no random numbers"
+            f" ({error}).",
+        ) from error
+    return rows
+
+
+@contextlib.contextmanager
+def _fixed_draws() -> Iterator[None]:
+    """numpy's own state, which an estimator without `random_state` draws from."""
+    state = np.random.get_state()  # noqa: NPY002 (scikit-learn draws from it)
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
+    """All outputs on the probe; those that are drawn at random, from one fixed state.
+
+    Raises: whatever the estimator raises, where none of its outputs works.
+    """
+    made: dict[str, np.ndarray] = {}
+    failure: Exception | None = None
+    for name in _PROBES:
+        if not hasattr(estimator, name):
+            continue
+        if (name == "transform" and "predict" in made) or (
+            name == "kneighbors" and made
+        ):
+            continue  # a model; where it is a step, the whole's predictions tell
+        try:
+            with warnings.catch_warnings(), _fixed_draws():
+                warnings.simplefilter("ignore")
+                out = getattr(estimator, name)(rows)
+        except AttributeError as error:
+            failure = error
+            continue
+        out = out.toarray() if hasattr(out, "toarray") else out
+        if isinstance(out, (list, tuple)):
+            out = np.hstack([np.asarray(each) for each in out])
+        made[name] = np.asarray(out)
+    if not made and failure is not None:
+        raise failure
+    return made
+
+
+def _largest_change(
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray]
+) -> float | None:
+    """The largest absolute change; None: an output is gone or of another shape."""
+    largest = 0.0
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None or new.shape != old.shape:
+            return None
+        if old.dtype.kind in "fc":
+            same = (old == new) | (np.isnan(old) & np.isnan(new))
+            if not same.all():
+                largest = max(largest, float(np.nanmax(np.abs(old - new)[~same])))
+        elif not np.array_equal(old, new):
+            return None
+    return largest
+
+
+def _fold(estimator: Any) -> tuple[Any, list[Removed]]:
+    """A linear model that does the scaler's work, where that is possible."""
+    steps = getattr(estimator, "steps", None)
+    if type(estimator).__name__ != "Pipeline" or steps is None or len(steps) != 2:
+        return estimator, []
+    (name, scaler), (_, model) = steps
+    kinds = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
+    if (
+        type(scaler).__name__ not in kinds
+        or type(model).__name__ not in _FOLDED
+        or getattr(scaler, "clip", False)
+    ):
+        return estimator, []
+    width = scaler.n_features_in_
+    offset = scaler.transform(np.zeros((1, width)))[0]
+    scale = _scales(scaler)
+    coef = np.asarray(model.coef_, np.float64)
+    model.intercept_ = np.asarray(model.intercept_) + coef @ offset
+    model.coef_ = coef * scale
+    model.n_features_in_ = width
+    for each in ("feature_names_in_",):
+        if hasattr(scaler, each):
+            setattr(model, each, getattr(scaler, each))
+    return model, [
+        Removed(
+            field=name,
+            action="folded",
+            helps=None,
+            why="its mean and scale are inside the coefficients, which change by"
+            " rounding; the coefficients alone still tell what the model's optimum"
+            " tells, if the scaling is guessed",
+        )
+    ]
+
+
+def _scales(scaler: Any) -> np.ndarray:
+    """What a scaler multiplies every feature with."""
+    width = scaler.n_features_in_
+    if type(scaler).__name__ == "MinMaxScaler":
+        return np.asarray(scaler.scale_)
+    scale = scaler.scale_
+    return np.ones(width) if scale is None else 1 / np.asarray(scale)

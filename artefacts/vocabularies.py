@@ -1,0 +1,205 @@
+"""Estimators that store what values occur: categories, classes, words.
+
+What is stored and no known row has is the missing row's. `idf_` says more: with the
+number of documents it is the number of documents that have a word, so that each word
+is in the missing one or not.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from artefacts.findings import Finding, Leaf, Removed, kept, nothing
+
+
+def encoder(leaf: Leaf) -> list[Finding]:
+    """`categories_` of OneHotEncoder and OrdinalEncoder."""
+    model = leaf.estimator
+    if getattr(model, "categories", "auto") != "auto":
+        return []  # given beforehand, not learned
+    known = np.asarray(leaf.known)
+    features = known.shape[1]
+    lower, upper = nothing(features)
+    values = np.full(features, None, dtype=object)
+    for j, categories in enumerate(model.categories_):
+        seen = set(known[:, j].tolist())
+        new = [
+            each for each in np.asarray(categories).tolist() if not _among(each, seen)
+        ]
+        if len(new) > 1 and _rounded(new, seen):
+            continue
+        if len(new) > 1:
+            return [
+                Finding(
+                    field="categories_",
+                    tells=f"{len(new)} categories of feature {j} are not among the"
+                    " known rows'",
+                    certified=False,
+                )
+            ]
+        numbers = np.asarray(categories).dtype.kind in "fiu"
+        if new:
+            values[j] = new[0]
+            if numbers and np.isfinite(new[0]):
+                lower[j] = upper[j] = new[0]
+        elif numbers and np.all(np.isfinite(categories)):
+            lower[j], upper[j] = np.min(categories), np.max(categories)
+    return [
+        Finding(
+            field="categories_",
+            tells="a category that no known row has is the missing row's",
+            lower=lower,
+            upper=upper,
+            values=values,
+        )
+    ]
+
+
+def _rounded(new: list[Any], seen: set) -> bool:
+    """Whether all but one are a known value that was stored in single precision."""
+    numbers = [each for each in seen if isinstance(each, (int, float))]
+    if not numbers or not all(isinstance(each, (int, float)) for each in new):
+        return False
+    known = np.sort(np.asarray(numbers, np.float64).astype(np.float32))
+    stored = np.asarray(new, np.float64).astype(np.float32)
+    return int(np.sum(~np.isin(stored, known))) <= 1
+
+
+def _among(value: Any, seen: set) -> bool:
+    """Membership, with NaN equal to itself."""
+    if isinstance(value, float) and np.isnan(value):
+        return any(isinstance(each, float) and np.isnan(each) for each in seen)
+    return value in seen
+
+
+def labels(leaf: Leaf) -> list[Finding]:
+    """`classes_` of LabelEncoder and the like: their input is the label."""
+    known = np.ravel(np.asarray(leaf.known))
+    return new_class(leaf.estimator, known)
+
+
+def new_class(estimator: Any, known: np.ndarray | None) -> list[Finding]:
+    """A class that no known row has is the target's label; true of any classifier."""
+    classes = getattr(estimator, "classes_", None)
+    if known is None or classes is None or isinstance(classes, list):
+        return []
+    new = [
+        each for each in np.asarray(classes).tolist() if each not in set(known.tolist())
+    ]
+    if len(new) != 1:
+        return []
+    return [
+        Finding(
+            field="classes_",
+            tells="a class that no known row has is the missing row's",
+            label=new[0],
+        )
+    ]
+
+
+def vectoriser(leaf: Leaf) -> list[Finding]:
+    """`vocabulary_`, and for TfidfVectorizer `idf_`, on texts."""
+    model = leaf.estimator
+    known = model.transform(leaf.known)
+    counts = np.asarray((known > 0).sum(axis=0)).ravel()
+    names = np.asarray(model.get_feature_names_out())
+    every = model.max_features is None and model.min_df == 1
+    findings = []
+    if not model.fixed_vocabulary_ and every:
+        new = frozenset(names[counts == 0].tolist())
+        findings.append(
+            Finding(
+                field="vocabulary_",
+                tells="words that no known text has are in the missing one",
+                words=new,
+            )
+        )
+    idf = getattr(model, "idf_", None) if hasattr(model, "_tfidf") else None
+    if idf is not None:
+        told = _presence(np.asarray(idf), counts, leaf.count, smooth=model.smooth_idf)
+        if told is None:
+            return [Finding(field="idf_", tells="fits no text", certified=False)]
+        if told.any() or not new_words_missing(findings, told, names):
+            findings.append(
+                Finding(
+                    field="idf_",
+                    tells="which words of the vocabulary are in the missing text, and"
+                    " which are not",
+                    words=frozenset(names[told].tolist()),
+                )
+            )
+    return findings
+
+
+def new_words_missing(
+    findings: list[Finding], told: np.ndarray, names: np.ndarray
+) -> bool:
+    """Whether the vocabulary's new words aren't all among those that idf_ tells."""
+    have = set(names[told].tolist())
+    return any((each.words or frozenset()) - have for each in findings)
+
+
+def _presence(
+    idf: np.ndarray, counts: np.ndarray, documents: int, *, smooth: bool
+) -> np.ndarray | None:
+    """(words,) whether each is in the missing document; None: no document fits.
+
+    idf = ln((1 + n) / (1 + df)) + 1, or ln(n / df) + 1 unsmoothed.
+    """
+    n = documents + smooth
+    df = n / np.exp(np.asarray(idf, np.float64) - 1) - smooth
+    extra = df - counts
+    told = np.round(extra)
+    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4  # single precision
+    if np.any(np.abs(extra - told) > room * n) or np.any((told != 0) & (told != 1)):
+        return None
+    return told == 1
+
+
+def tfidf_transformer(leaf: Leaf) -> list[Finding]:
+    """`idf_` on counts: which of them are zero."""
+    model = leaf.estimator
+    if not model.use_idf:
+        return []
+    known = np.asarray(leaf.known, np.float64)
+    told = _presence(
+        np.asarray(model.idf_),
+        (known > 0).sum(axis=0),
+        leaf.count,
+        smooth=model.smooth_idf,
+    )
+    if told is None:
+        return [Finding(field="idf_", tells="fits no row", certified=False)]
+    return [
+        Finding(
+            field="idf_",
+            tells="which counts of the missing row are zero and which are not",
+            lower=np.where(told, np.nextafter(0, 1), 0.0),
+            upper=np.where(told, np.inf, 0.0),
+        )
+    ]
+
+
+def strip(estimator: Any) -> list[Removed]:
+    """Nothing can go: what occurred in training is what transform looks up."""
+    field, why = _LEARNED[type(estimator).__name__]
+    return [kept(field, why)]
+
+
+_CATEGORIES = ("categories_", "values that occur in training rows, also what one has")
+_WORDS = ("vocabulary_, idf_", "words of training texts, and in how many they are")
+_LEARNED = {
+    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), _CATEGORIES),
+    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer"), _WORDS),
+    "TfidfTransformer": ("idf_", "in how many training texts each word is"),
+}
+STRIPPERS = dict.fromkeys(_LEARNED, strip)
+READERS = {
+    "OneHotEncoder": encoder,
+    "OrdinalEncoder": encoder,
+    "LabelEncoder": labels,
+    "LabelBinarizer": labels,
+    "CountVectorizer": vectoriser,
+    "TfidfVectorizer": vectoriser,
+    "TfidfTransformer": tfidf_transformer,
+}

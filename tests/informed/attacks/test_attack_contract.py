@@ -1,0 +1,269 @@
+"""What every attack of the registry must keep, whatever it does inside.
+
+A new attack is in here as soon as it has a row. It is played on the default world of
+its protocol, with its default settings, unless `WORLDS` or `QUICK` say otherwise.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import informed
+import shadow
+from informed.attacks import registry
+from informed.attacks.mean_image import MeanImage
+from informed.attacks.registry import Material
+from informed.threat import Knowledge
+from uninformed import bilevel, homogeneous
+from uninformed import rows as uninformed_rows  # noqa: F401
+from uninformed.threat import Architecture
+
+KEY = jax.random.key(0)
+QUICK = {
+    "reconn": {"epochs": 3, "widths": (50,), "batch_size": 32},
+    "inversion": {"stages": (16,)},
+    "kkt": {"candidates": 6, "steps": 60, "span": False},
+    "stationary": {"models": 2, "steps": 3, "labels_tried": 1},
+    "bilevel": {"steps": 60},
+    "model_inversion": {"count": 6, "steps": 60},
+}
+WORLDS = {
+    "glm": {
+        "architecture": "affine",
+        "epochs": 1500,
+        "weight_decay": 0.05,
+        "learning_rate": 0.5,
+    },
+    "stationary": {"widths": (4,)},  # its Hessians are computed
+}
+
+
+def rows_of(protocol):
+    rows = [row for row in registry.rows().values() if row.protocol == protocol]
+    return pytest.mark.parametrize("row", rows, ids=lambda row: row.name)
+
+
+named, alone = rows_of("reconstruction"), rows_of("candidates")
+
+
+@dataclasses.dataclass
+class World:
+    """A developer, targets, and an attack that is ready."""
+
+    factory: shadow.Factory
+    parts: shadow.Split
+    attack: object
+    told: Knowledge
+    weights: np.ndarray
+
+    @functools.cached_property
+    def found(self):
+        return self.play(self.weights)
+
+    def play(self, weights, told=None, key=KEY):
+        return self.attack(shadow.publish(weights), told or self.told, key=key)
+
+
+@pytest.fixture(scope="module")
+def world(digits, tmp_path_factory):
+    parts = shadow.split(digits, num_fixed=80, num_shadow=240, num_test=4, seed=0)
+
+    @functools.cache
+    def developer(fields):
+        fields = {"epochs": 30} | dict(fields)
+        config = shadow.VictimConfig(
+            architecture=fields.pop("architecture", "mlp"),
+            widths=fields.pop("widths", (10,)),
+        )
+        victim = shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10)
+        descent = shadow.GradientDescent(
+            victim=victim, training=shadow.TrainingConfig(**fields)
+        )
+        factory = shadow.Factory(
+            algorithm=descent, fixed=parts.fixed, key=jax.random.key(1), width=8
+        )
+        released = dataclasses.replace(factory, role="released").train(parts.test)
+        return factory, released
+
+    @functools.cache
+    def made(name):
+        row = registry.find(name)
+        factory, released = developer(tuple(WORLDS.get(name, {}).items()))
+        needs_shadows = "public" in row.knows
+        weights = factory.train(parts.shadow) if needs_shadows else None
+        material = Material(
+            shadows=shadow.ShadowModels.of(weights, parts.shadow)
+            if needs_shadows
+            else None,
+            workdir=tmp_path_factory.mktemp(name),
+            key=KEY,
+        )
+        attack = row.make(row.config(**QUICK.get(name, {})), material)
+        told = Knowledge.informed(factory, public=parts.shadow)
+        return World(factory, parts, attack, told, released)
+
+    return made
+
+
+def fields_of(found):
+    values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    return {name: each for name, each in values.items() if each is not None}
+
+
+def assert_same(first, second):
+    first, second = fields_of(first), fields_of(second)
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+@named
+def test_the_same_key_gives_the_same_bytes_and_what_is_promised(row, world):
+    played = world(row.name)
+    first, again = played.found, played.play(played.weights)
+    assert_same(first, again)
+    assert set(fields_of(first)) == set(row.gives)
+    assert first.images.shape == played.parts.test.images.shape
+    assert np.isfinite(first.images).all()
+
+
+@named
+def test_the_truth_replaced_the_output_stays(row, world):
+    """Everything that holds targets is overwritten in place while the attack runs."""
+    played = world(row.name)
+    expected = played.found
+    truth = played.parts.test
+    for array in (truth.images, truth.labels):
+        kept = array.copy()
+        array[...] = np.roll(array, 1, axis=0)[::-1]
+        try:
+            assert_same(played.play(played.weights), expected)
+        finally:
+            array[...] = kept
+
+
+@named
+def test_what_is_not_finite_is_refused(row, world):
+    played = world(row.name)
+    bad = played.weights.copy()
+    bad[1, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity in 1 of 4 releases"):
+        played.play(bad)
+
+
+@named
+def test_a_release_that_tells_nothing_is_worth_nothing(row, world):
+    """All releases are the model of one other point: no better than the best guess."""
+    played = world(row.name)
+    if row.sees == "nothing":
+        pytest.skip("it is the best guess")
+    released = dataclasses.replace(played.factory, role="released")
+    other = released.train(played.parts.shadow.take(slice(7, 8)))
+    found = played.play(np.repeat(other, 4, axis=0))
+    guess = MeanImage()(shadow.publish(played.weights), played.told, key=KEY)
+    truth = played.parts.test.images
+    errors, best = (informed.mse(truth, each.images) for each in (found, guess))
+    assert errors.mean() > 0.9 * best.mean()
+
+
+@named
+def test_what_it_needs_and_is_not_told_is_named(row, world, tmp_path):
+    played = world(row.name)
+    if "public" in row.knows:
+        with pytest.raises(ValueError, match="needs shadow models"):
+            row.make(row.config(), Material(shadows=None, workdir=tmp_path, key=KEY))
+        return
+    for field in row.knows:
+        told = dataclasses.replace(played.told, **{field: None})
+        with pytest.raises(ValueError, match=f"told {field}; this adversary isn't"):
+            played.play(played.weights, told)
+
+
+def test_the_closed_form_is_right_where_training_ends_at_the_optimum(world):
+    played = world("glm")
+    found = played.found
+    truth = played.parts.test
+    np.testing.assert_array_equal(found.labels, truth.labels)
+    assert informed.mse(truth.images, found.images).max() < 1e-3
+
+
+@named
+def test_attacks_that_see_all_weights_refuse_less(row, world):
+    played = world(row.name)
+    if row.sees != "weights":
+        pytest.skip("it takes other releases")
+    view = shadow.Layers.of(
+        played.factory.algorithm.layout(played.parts.fixed), ("output/b",)
+    )
+    release = shadow.publish(played.weights, view)
+    with pytest.raises(ValueError, match="release of all weights, got one of some"):
+        played.attack(release, played.told, key=KEY)
+
+
+# Weights alone
+
+
+@pytest.fixture(scope="module")
+def alone_world():
+    config = homogeneous.HomogeneousConfig(widths=(6,), first_scale=None)
+    network = homogeneous.init(config, 5, jax.random.key(3))
+    targets = jnp.array([1.0, -1.0, 1.0, -1.0])
+    points = jax.random.normal(jax.random.key(4), (4, 5))
+    theta = np.asarray(bilevel.ridge(points, targets, 1e-2))
+    return {
+        "victim": (
+            homogeneous.flat(network),
+            {"victim": homogeneous.victim(config, (1, 5, 1))},
+        ),
+        "lower": (theta, {"lower": bilevel.affine(5), "targets": np.asarray(targets)}),
+    }
+
+
+def play_alone(row, world):
+    theta, told = next(world[name] for name in row.knows if name in world)
+    attack = row.make(row.config(**QUICK.get(row.name, {})), None)
+    return attack, theta, told
+
+
+@alone
+def test_candidates_are_the_same_for_the_same_key(row, alone_world):
+    attack, theta, told = play_alone(row, alone_world)
+    release = shadow.publish(np.stack([theta, theta]))
+    first = attack(release, Architecture(**told), key=KEY)
+    again = attack(release, Architecture(**told), key=KEY)
+    assert_same(first, again)
+    assert set(fields_of(first)) == set(row.gives)
+    assert first.points.shape[0] == 2
+    assert first.points.shape[:2] == first.scores.shape
+    assert first.points.shape[2] == 5
+    assert np.isfinite(first.points).all()
+
+
+@alone
+def test_candidate_attacks_say_what_they_are_not_told(row, alone_world):
+    attack, theta, told = play_alone(row, alone_world)
+    release = shadow.publish(theta[None])
+    for field in row.knows:
+        less = {name: each for name, each in told.items() if name != field}
+        with pytest.raises(ValueError, match=f"told {field}; this adversary isn't"):
+            attack(release, Architecture(**less), key=KEY)
+
+
+def test_every_attack_has_a_threat_model():
+    found = {row.name: row.threat_model for row in registry.rows().values()}
+    expected = {"reconn", "kernel", "inversion", "glm", "membership", "prior_aware"}
+    expected |= {"kkt", "bilevel", "model_inversion"}
+    assert expected <= set(found)
+    for each in found.values():
+        assert each["sees"]
+        assert each["gives"]
+        assert each["about"]
+    with pytest.raises(ValueError, match=r"Did you mean 'kernel'\?"):
+        registry.find("kernl")
+    row = registry.find("kernel")
+    with pytest.raises(ValueError, match="called 'kernel' already"):
+        registry.register(dataclasses.replace(row, config=dict))

@@ -1,0 +1,102 @@
+"""From candidates to counts."""
+
+import numpy as np
+import pytest
+
+from uninformed import candidates
+from uninformed.candidates import Matches
+
+
+@pytest.fixture
+def images(digits) -> np.ndarray:
+    return digits.images[:12]
+
+
+def test_ncc_is_the_correlation_coefficient(images):
+    expected = np.corrcoef(images.reshape(12, -1))
+    np.testing.assert_allclose(candidates.ncc(images, images), expected, atol=1e-9)
+
+
+def test_ncc_doesn_t_see_brightness_and_contrast(images):
+    np.testing.assert_allclose(
+        np.diag(candidates.ncc(images, 3 * images - 0.7)), 1, atol=1e-6
+    )
+
+
+def test_thinning_keeps_one_of_near_copies_and_drops_what_has_no_multiplier():
+    points = np.array([[0.0, 0], [0.01, 0], [1, 0], [5, 5]])
+    multipliers = np.array([1.0, 0.9, 0.5, 0.001])
+    kept = candidates.thinned(points, multipliers, apart=0.03)
+    assert len(kept) == 2
+    assert 2 in kept
+    assert 3 not in kept
+
+
+def test_merging_averages_copies(images):
+    copies = np.concatenate([images[:2], 2 * images[:1]])
+    groups = candidates.merged(copies, np.array([1.0, 0.5, 2.0]))
+    assert len(groups) == 2
+    np.testing.assert_allclose(groups[0], 1.5 * images[0], rtol=1e-6)
+    np.testing.assert_allclose(groups[1], images[1])
+
+
+def test_voting_averages_those_as_near(images, rng):
+    noise = 0.02 * rng.standard_normal((2, *images.shape[1:]))
+    near = images[0][None] + np.stack([noise[0], -noise[0]])
+    others = np.concatenate([near, images[1:4]])
+    alone, chosen = candidates.voted(images[:1], others)
+    assert chosen[0] in (0, 1)
+    np.testing.assert_array_equal(alone[0], others[chosen[0]])
+    together, _ = candidates.voted(images[:1], others, votes=1.5)
+    np.testing.assert_allclose(together[0], images[0], atol=1e-6)
+
+
+def test_stretching_fills_the_range(images):
+    found = candidates.stretched(0.1 * images + 0.3)
+    np.testing.assert_allclose(found.min(axis=(1, 2, 3)), 0, atol=1e-6)
+    np.testing.assert_allclose(found.max(axis=(1, 2, 3)), 1, atol=1e-6)
+
+
+def test_counts_of_a_perfect_attack_and_of_noise(digits, rng):
+    targets, labels = digits.images[:10], digits.labels[:10]
+    held_out, of = digits.images[100:600], digits.labels[100:600]
+    mean = targets.mean(axis=0)
+    exact = candidates.match(targets, labels, targets - mean, held_out, of, mean=mean)
+    assert exact.recovered.all()
+    np.testing.assert_allclose(exact.ssim, 1, atol=0.05)
+    assert exact.precision == 1
+    noise = rng.standard_normal(targets.shape)
+    nothing = candidates.match(targets, labels, noise, held_out, of)
+    assert nothing.recovered.sum() == 0
+    assert nothing.summary()["candidates_recovered"] == 0
+
+
+def test_class_averages_resemble_but_don_t_recover(digits):
+    """Similar to their class: similar to held-out images no less."""
+    labels = digits.labels[:20]
+    held_out, of = digits.images[100:900], digits.labels[100:900]
+    averages = np.stack([held_out[of == c].mean(axis=0) for c in range(10)])
+    found = candidates.match(digits.images[:20], labels, averages, held_out, of)
+    assert (found.ssim > candidates.SIMILAR).sum() >= 10
+    assert found.recovered.sum() <= 2
+
+
+def test_recovered_needs_both():
+    found = Matches(
+        images=np.zeros((3, 1, 1, 1)),
+        chosen=np.arange(3),
+        ssim=np.array([0.9, 0.9, 0.3]),
+        control=np.array([0.5, 0.95, 0.1]),
+        held_out_ssim=np.zeros(3),
+        precision=0.0,
+    )
+    np.testing.assert_array_equal(found.recovered, [True, False, False])
+
+
+@pytest.mark.parametrize("window", [3, 7])
+def test_ssim_of_all_pairs_is_that_of_each(window, rng):
+    images, others = rng.random((4, 12, 9, 3)), rng.normal(size=(5, 12, 9, 3))
+    found = candidates.ssim_of_all(images, others, window)
+    for i, image in enumerate(images):
+        expected = candidates.ssim([image] * len(others), others, window)
+        np.testing.assert_allclose(found[i], expected, rtol=1e-9, atol=1e-12)

@@ -1,0 +1,196 @@
+"""The KKT attack: losses as published, a planted combination, the circle in small."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from uninformed import candidates, homogeneous, kkt
+from uninformed import max_margin as margin
+from uninformed.homogeneous import HomogeneousConfig, Layer
+from uninformed.kkt import KktConfig, Knobs, descent
+
+
+def network(key, outputs=1, inputs=5, widths=(12, 9)):
+    config = HomogeneousConfig(widths=widths, outputs=outputs, first_scale=0.5)
+    return homogeneous.init(config, inputs, key)
+
+
+def loss_at_start(config, net, key):
+    """Our loss, and the candidates and multipliers that it was taken at."""
+    problem = descent._Problem(config, net, None)
+    knobs = Knobs.of(config)
+    begin = problem.begin(key, knobs)
+    total, _ = problem.loss(begin.unknowns, begin, knobs, knobs.alpha)
+    return float(total), begin.unknowns
+
+
+def combination(net, points, coefficients, alpha):
+    """Sum of c_i grad Phi(x_i) with a sigmoid for a derivative, by autodiff."""
+
+    @jax.custom_jvp
+    def relu(z):
+        return jnp.maximum(z, 0)
+
+    @relu.defjvp
+    def _(primals, tangents):
+        return relu(primals[0]), tangents[0] * jax.nn.sigmoid(alpha * primals[0])
+
+    return jax.grad(
+        lambda net: jnp.sum(coefficients * homogeneous.apply(net, points, relu))
+    )(net)
+
+
+def squared_distance(net, other):
+    return sum(
+        float(jnp.sum((one - two) ** 2))
+        for one, two in zip(jax.tree.leaves(net), jax.tree.leaves(other), strict=True)
+    )
+
+
+def test_published_loss(key):
+    """Equations (6) to (9), as meant, written plainly."""
+    config = KktConfig.published(candidates=6, least_multiplier=0.3, start=1.0)
+    net = network(key)
+    total, (points, multipliers) = loss_at_start(config, net, key)
+    signs = np.array([-1, -1, -1, 1, 1, 1.0])
+    made = combination(net, points, (multipliers * signs)[:, None], config.alpha)
+    dual = np.maximum(config.least_multiplier - multipliers, 0).sum()
+    outside = np.maximum(points - 1, 0) + np.maximum(-points, 0)
+    expected = squared_distance(net, made) + 5 * dual + outside.mean(axis=1).sum()
+    np.testing.assert_allclose(total, expected, rtol=1e-4)
+
+
+def test_loss_of_the_public_code(key):
+    """Multipliers over m, squared hinges, pixels in [-1, 1], everything summed."""
+    config = KktConfig.public_code(candidates=6, least_multiplier=0.3, start=1.0)
+    net = network(key)
+    total, (points, multipliers) = loss_at_start(config, net, key)
+    signs = np.array([-1, -1, -1, 1, 1, 1.0])
+    made = combination(net, points, (multipliers * signs)[:, None] / 6, config.alpha)
+    dual = (np.maximum(config.least_multiplier - multipliers, 0) ** 2).sum()
+    outside = np.maximum(points - 1, 0) ** 2 + np.maximum(-1 - points, 0) ** 2
+    expected = squared_distance(net, made) + 5 * dual + outside.sum()
+    np.testing.assert_allclose(total, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
+    """Weights of rank three: what is outside their span adds nothing."""
+    net = network(key, outputs, inputs=8, widths=(12,))
+    low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
+    net = (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
+    config = KktConfig(
+        candidates=6, prior_weight=0.0, units="one", alpha_units="absolute"
+    )
+    inside = descent._Problem(config, net, None)
+    assert inside.basis is not None
+    assert inside.basis.shape == (3, 8)
+    outside = descent._Problem(dataclasses.replace(config, span=False), net, None)
+    knobs = Knobs.of(config)
+    begin = inside.begin(key, knobs)
+    unknowns = begin.unknowns
+    pixels = unknowns._replace(points=inside.pixels(unknowns.points))
+    ours = inside.loss(unknowns, begin, knobs, knobs.alpha)[0]
+    np.testing.assert_allclose(
+        ours, outside.loss(pixels, begin, knobs, knobs.alpha)[0], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("span", [False, True])
+def test_candidates_begin_where_they_are_told(span, key, rng):
+    """At a rate of next to nothing they stay, within the span if that is asked for."""
+    net = network(key, inputs=6, widths=(4, 3))
+    config = KktConfig(candidates=4, steps=3, rate=1e-9, restarts=0, span=span)
+    starts = jnp.asarray(rng.standard_normal((2, 4, 6)), jnp.float32)
+    found = kkt.attack_many(config, net, keys=jax.random.split(key, 2), starts=starts)
+    basis = np.linalg.qr(np.asarray(net[0].w))[0]
+    expected = starts @ (basis @ basis.T) if span else starts
+    for each, start in zip(found, expected, strict=True):
+        np.testing.assert_allclose(each.points, start, atol=1e-5)
+    again = dataclasses.replace(config, restarts=1)
+    with pytest.raises(ValueError, match=r"^restarts is 1, but"):
+        kkt.attack_many(again, net, keys=jax.random.split(key, 2), starts=starts)
+
+
+def test_directions_of_several_classes_lead_over_the_runner_up():
+    outputs = jnp.array([[3.0, 1.0, 2.0], [0.0, 5.0, 1.0]])
+    found = kkt.directions(outputs, jnp.array([0, 0]))
+    np.testing.assert_array_equal(found, [[1, 0, -1], [1, -1, 0]])
+
+
+def test_span_ends_where_singular_values_drop(rng):
+    signal = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 30))
+    found = descent.span(signal + 1e-5 * rng.standard_normal((50, 30)))
+    assert found is not None
+    assert found.shape == (4, 50)
+    outside = signal - found.T @ (found @ signal)
+    assert np.linalg.norm(outside) < 1e-4 * np.linalg.norm(signal)
+    assert descent.span(rng.standard_normal((5, 30))) is None
+
+
+@pytest.fixture(scope="module")
+def circle() -> tuple[homogeneous.Network, np.ndarray]:
+    """A victim of twenty points on the unit circle, near a KKT point."""
+    angles = 2 * np.pi * np.arange(20) / 20
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    net = homogeneous.init(HomogeneousConfig(widths=(200, 200)), 2, jax.random.key(0))
+    config = margin.MarginConfig(route_steps=50_000)
+    return margin.train(config, net, points, np.arange(20) % 2), points
+
+
+@pytest.mark.slow
+def test_points_are_read_out_of_weights_alone(circle):
+    """Most of them: a fourth of the steps of `benchmarks.kkt_circle`."""
+    net, points = circle
+    config = KktConfig(steps=5000)
+    runs = kkt.attack_many(config, net, keys=jax.random.split(jax.random.key(0), 2))
+    best = min(runs, key=lambda run: run.loss)
+    kept = candidates.thinned(best.points, best.multipliers, apart=0.03)
+    distances = np.linalg.norm(points[:, None] - best.points[kept][None], axis=-1)
+    assert (distances.min(axis=1) < 0.05).sum() >= 12
+    by_chance = np.random.default_rng(0).uniform(-1.1, 1.1, (len(kept), 2))
+    distances = np.linalg.norm(points[:, None] - by_chance[None], axis=-1)
+    assert (distances.min(axis=1) < 0.05).sum() <= 3
+
+
+@pytest.mark.slow
+def test_runs_don_t_depend_on_their_neighbours(circle):
+    net, _ = circle
+    config = KktConfig(candidates=8, steps=50)
+    keys = jax.random.split(jax.random.key(0), 2)
+    together = kkt.attack_many(config, net, keys=keys)[1]
+    alone = kkt.attack(config, net, key=keys[1])
+    np.testing.assert_allclose(together.points, alone.points, atol=1e-3)
+    again = kkt.attack_many(config, net, keys=keys)[1]
+    np.testing.assert_array_equal(together.points, again.points)
+
+
+@pytest.mark.slow
+def test_knobs_of_each_run(circle):
+    net, _ = circle
+    config = KktConfig(candidates=8, steps=20)
+    keys = jnp.stack([jax.random.key(0)] * 2)
+    rates = Knobs.of(config)._replace(rate=jnp.array([config.rate, 10 * config.rate]))
+    first, second = kkt.attack_many(config, net, keys=keys, knobs=rates)
+    alike = rates._replace(rate=jnp.full(2, config.rate))  # compiled already
+    same = kkt.attack_many(config, net, keys=keys, knobs=alike)[0]
+    np.testing.assert_allclose(first.points, same.points, atol=1e-5)
+    assert np.abs(second.points - first.points).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"coefficients": "sign"}, "Expected coefficients to be one of"),
+        ({"low": 1.0}, "Expected low < high"),
+        ({"rate": 0.0}, "Expected rate > 0"),
+        ({"coefficients": "signed"}, "^margin_weight is 1.0, but"),
+        ({"candidates": 1}, "Expected candidates >= 2"),
+    ],
+)
+def test_bad_fields_are_named(fields, named):
+    with pytest.raises(ValueError, match=named):
+        KktConfig(**fields)

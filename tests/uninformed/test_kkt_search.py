@@ -1,0 +1,96 @@
+"""The random search: independent of batches, resumable, and what it selects."""
+
+import jax
+import numpy as np
+import pytest
+
+from shadow.store import ConfigurationMismatchError
+from uninformed import homogeneous
+from uninformed.homogeneous import HomogeneousConfig
+from uninformed.kkt import Candidates, KktConfig
+from uninformed.kkt import search as kkt_search
+from uninformed.kkt.search import Ranges, Trial
+
+CONFIG = KktConfig(candidates=4, steps=10)
+
+
+@pytest.fixture(scope="module")
+def network() -> homogeneous.Network:
+    config = HomogeneousConfig(widths=(6,), first_scale=None)
+    return homogeneous.init(config, 3, jax.random.key(0))
+
+
+def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_path):
+    whole = kkt_search.search(CONFIG, network, trials=4, key=key, at_once=2)
+    folder = tmp_path / "search"
+    kkt_search.search(CONFIG, network, trials=2, key=key, at_once=2, folder=folder)
+    kept = {file: file.stat().st_mtime_ns for file in folder.glob("*.npz")}
+    again = kkt_search.search(
+        CONFIG, network, trials=4, key=key, at_once=2, folder=folder
+    )
+    assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
+    assert len(list(folder.glob("*.npz"))) == 2
+    for one, other in zip(whole, again, strict=True):
+        assert one.knobs == pytest.approx(other.knobs)
+        np.testing.assert_array_equal(one.found.points, other.found.points)
+        assert one.found.loss == other.found.loss
+
+
+def test_another_search_is_not_continued(network, key, tmp_path):
+    kkt_search.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
+    with pytest.raises(
+        ConfigurationMismatchError, match=r"config\.steps: 10 there, 11 asked for"
+    ):
+        kkt_search.search(
+            KktConfig(candidates=4, steps=11),
+            network,
+            trials=1,
+            key=key,
+            folder=tmp_path,
+        )
+
+
+def test_settings_are_drawn_within_their_ranges_and_log_uniformly():
+    ranges = Ranges(rate=(1e-4, 1e-2), alpha=None)
+    keys = jax.random.split(jax.random.key(0), 300)
+    drawn = [kkt_search._drawn(CONFIG, ranges, key) for key in keys]
+    rates = np.array([each["rate"] for each in drawn])
+    assert rates.min() >= 1e-4
+    assert rates.max() <= 1e-2
+    assert 0.4 < np.mean(rates < 1e-3) < 0.6
+    assert {each["alpha"] for each in drawn} == {CONFIG.alpha}
+
+
+def trial(points, loss):
+    points = np.asarray(points, float)
+    count = len(points)
+    return Trial(
+        knobs={},
+        found=Candidates(
+            points=points,
+            multipliers=np.ones(count),
+            coefficients=np.ones((count, 1)),
+            labels=None,
+            loss=loss,
+            residual=0.1,
+            layers=np.zeros(2),
+        ),
+    )
+
+
+def test_runs_are_chosen_by_loss_and_stability():
+    good = trial([[0, 0], [1, 1]], 0.1)
+    same = trial([[0, 0.01], [1, 1]], 0.2)
+    other = trial([[5, 5], [1, 1.01]], 0.3)
+    diverged = trial([[9, 9], [8, 8]], float("nan"))
+    trials = [diverged, other, good, same]
+    assert kkt_search.by_loss(trials) == [good, same, other, diverged]
+    assert kkt_search.stability(good, [good, same], apart=0.05) == 1
+    assert kkt_search.stability(good, [good, other], apart=0.05) == 0.5
+    with pytest.raises(ValueError, match="at least two"):
+        kkt_search.stability(good, [good], apart=0.05)
+
+
+def test_bad_ranges_are_named():
+    with pytest.raises(ValueError, match="Expected rate as"):
+        Ranges(rate=(1.0, 0.1))

@@ -1,0 +1,342 @@
+"""The landscape: starts, quantities on planted ends, who can tell, the command."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from configs import landscape as config_file
+from informed import cli
+from shadow import checks
+from shadow.store import ConfigurationMismatchError
+from uninformed import candidates
+from uninformed.landscape import conclusions, detection, quantities, runs, starts
+from uninformed.landscape.runs import Ends, LandscapeConfig
+from uninformed.landscape.starts import Sets, StartsConfig
+
+
+def smoke() -> LandscapeConfig:
+    return checks.build(LandscapeConfig, config_file.get_config("smoke").to_dict())
+
+
+@pytest.mark.parametrize("size", config_file.SIZES)
+def test_every_configuration_is_valid_and_names_every_field(size):
+    values = config_file.get_config(size).to_dict()
+    config = checks.build(LandscapeConfig, values)
+    made = dataclasses.asdict(config)
+    assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
+
+
+@pytest.fixture(scope="module")
+def sets() -> Sets:
+    return starts.load(smoke().data, seed=0)
+
+
+@pytest.fixture(scope="module")
+def begun(sets) -> dict[str, np.ndarray]:
+    return starts.make(StartsConfig(), sets, seed=0)
+
+
+def planted(images: np.ndarray, **changes) -> Ends:
+    """Ends at these images, with nothing else to say."""
+    count, points = images.shape[:2]
+    return Ends(
+        **{
+            "images": images,
+            "distance": np.zeros(count),
+            "size": 1.0,
+            "params": 2,
+            "loss": np.zeros((count, points)),
+            "slope_norm": np.zeros(count),
+            "basis": None,
+            "centre": np.zeros(64),
+        }
+        | changes
+    )
+
+
+def test_the_sets_are_disjoint(sets):
+    kinds = (sets.truth, sets.partition, sets.noise, sets.held_out)
+    seen = [{image.tobytes() for image in images} for images in kinds]
+    assert len(set.union(*seen)) == sum(len(images) for images in kinds)
+
+
+def test_the_partition_has_the_labels_of_the_training_images(sets, digits):
+    label = {
+        i.tobytes(): y % 2 for i, y in zip(digits.images, digits.labels, strict=True)
+    }
+    for kind in (sets.truth, sets.partition):
+        assert [label[image.tobytes()] for image in kind] == sets.labels.tolist()
+
+
+def test_a_partition_needs_images(sets):
+    config = dataclasses.replace(smoke().data, held_out=1)
+    with pytest.raises(ValueError, match="Expected held_out to have"):
+        starts.load(config, seed=0)
+
+
+def test_mixtures(sets, begun):
+    for name, images in (("truth", sets.truth), ("partition", sets.partition)):
+        np.testing.assert_allclose(begun[name], images)
+    np.testing.assert_allclose(
+        begun["0.25 0.5"],
+        (0.25 * sets.truth + 0.75 * sets.partition + sets.noise) / 2,
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    mixed = [name for name in begun if name[0].isdigit()] + list(starts.CORNERS)
+    assert len(mixed) == 21  # 25, less four of nothing but noise
+
+
+def test_the_other_starts(sets, begun):
+    repeated = begun[starts.COLLAPSED]
+    for label in (0, 1):
+        assert len(np.unique(repeated[sets.labels == label], axis=0)) == 1
+    assert begun["normal 1"].std() == pytest.approx(1, abs=0.2)
+    moved = begun["truth perturbed 0"] - sets.truth
+    assert moved.std() == pytest.approx(0.05, rel=0.2)
+    assert not np.array_equal(moved, begun["truth perturbed 1"] - sets.truth)
+
+
+@pytest.mark.parametrize(
+    "change", [{"shares": (0.0, 0.5)}, {"shares": (0.0, 1.0, 2.0)}, {"normal": (0.0,)}]
+)
+def test_starts_that_make_no_sense_are_refused(change):
+    with pytest.raises(ValueError, match=r"Expected (shares|normal) "):
+        StartsConfig(**change)
+
+
+def test_quantities_of_planted_ends(sets):
+    """The training images themselves, and one image many times."""
+    repeated = np.repeat(sets.partition[:1], len(sets.truth), axis=0)
+    ends = planted(
+        np.stack([sets.truth, repeated]), distance=np.array([0.0, 3.0]), size=2.0
+    )
+    found = quantities.measure(sets, np.stack([sets.truth, sets.noise]), ends)
+    count = len(sets.truth)
+    for name, expected in {
+        "truth": [0, None],
+        "partition": [None, 0],
+        "spread": [None, 0],
+        "moved": [0, None],
+        "ssim": [1, None],
+        "rank": [1, None],
+        "recovered": [count, 0],
+        "distinct": [count, 0],
+        "distance_mean": [0, 1.5],
+        "distance_relative": [0, 1.5],
+    }.items():
+        for value, wanted in zip(found[name], expected, strict=True):
+            if wanted is None:
+                assert value > 0.1
+            else:
+                assert value == pytest.approx(wanted, abs=1e-6)
+
+
+def test_copies_of_one_training_image_are_one(sets):
+    copies = np.repeat(sets.truth[:1], len(sets.truth), axis=0)[None]
+    found = quantities.measure(sets, copies, planted(copies))
+    assert found["recovered"] == len(sets.truth)
+    assert found["distinct"] == 1
+
+
+def test_the_rank_counts_held_out_images_that_are_nearer(sets):
+    images = sets.held_out[:4][None]
+    found = quantities.measure(sets, images, planted(images))
+    assert found["rank"][0] > 1  # each is its own nearest
+    assert found["recovered"][0] == 0
+
+
+def test_two_directions(sets, rng):
+    """What an affine victim's steps look like, and what they don't."""
+    directions = rng.standard_normal((3, 64))
+    for rank, least, most in ((2, 1 - 1e-9, 1.0), (3, 0.0, 0.999)):
+        moves = rng.standard_normal((4, rank)) @ directions[:rank]
+        ends = planted(sets.truth[None] + moves.reshape(1, *sets.truth.shape))
+        found = quantities.measure(sets, sets.truth[None], ends)
+        assert least <= found["in_two"][0] <= most + 1e-9
+
+
+def planted_quantities(names: list[str], **values) -> dict[str, np.ndarray]:
+    """Zeros, but for {quantity: {start: value}}."""
+    kinds = ("distance_relative", "ssim", "held_out_ssim", "truth", "partition")
+    found = {kind: np.zeros(len(names)) for kind in (*kinds, "spread")}
+    for kind, by_start in values.items():
+        for start, value in by_start.items():
+            found[kind][names.index(start)] = value
+    return found
+
+
+def test_conclusions_of_a_case_as_the_paper_has_it(begun):
+    names = list(begun)
+    far = {name: 10.0 for name in names if name != "truth"}
+    paper = planted_quantities(
+        names, truth=far, ssim={"noise": 0.3}, held_out_ssim={"noise": 0.3}
+    )
+    found = conclusions.of_method(StartsConfig(), names, paper)
+    said = {letter: each["confirmed"] for letter, each in found.items()}
+    assert said == dict.fromkeys("abcdg", True)
+
+
+def test_conclusions_of_a_case_against_the_paper(begun):
+    """Nothing fits, noise ends at training images, the partition at neither."""
+    names = list(begun)
+    against = planted_quantities(
+        names,
+        distance_relative=dict.fromkeys(set(names) - {"truth"}, 0.5),
+        ssim={"noise": 0.9},
+        partition=dict.fromkeys(names, 10.0),
+    )
+    found = conclusions.of_method(StartsConfig(), names, against)
+    said = {letter: each["confirmed"] for letter, each in found.items()}
+    assert said == dict.fromkeys("abcdg", False)
+
+
+def test_comparisons_know_which_is_which(begun):
+    names = list(begun)
+    near = planted_quantities(names, truth={"1 0.5": 9.0})
+    farther = planted_quantities(names, truth=dict.fromkeys(names, 5.0))
+    for pair, expected in (((near, farther), True), ((farther, near), False)):
+        found = conclusions.compared(StartsConfig(), names, *pair)
+        assert [found[letter]["confirmed"] for letter in "ef"] == [expected] * 2
+
+
+def test_contraction_of_what_halves(begun):
+    images = np.stack(list(begun.values()))
+    found = conclusions.contractions(StartsConfig(), list(begun), images, images / 2)
+    assert list(found.values()) == pytest.approx([0.5] * 3, rel=1e-5)
+    assert conclusions.smoother(dict.fromkeys(found, 0.9), found)["confirmed"]
+    assert not conclusions.smoother(found, found)["confirmed"]
+
+
+def test_scores_tell_what_they_should(rng):
+    """Planted: fit and loss say nothing, the span everything."""
+    basis = np.linalg.qr(rng.standard_normal((64, 3)))[0].T
+    inside = rng.standard_normal((1, 4, 3)) @ basis
+    outside = rng.standard_normal((1, 4, 64))
+    images = np.concatenate([inside, outside]).reshape(2, 4, 8, 8, 1)
+    true = np.array([[True] * 4, [False] * 4])
+    found = detection.uninformed(["0 0.5", "noise"], planted(images, basis=basis), true)
+    assert found["span"].summary()["auc"] == 1
+    assert found["parameters"].summary()["auc"] == 0.5
+    assert found["parameters"].summary()["clusters"] == 2
+    summary = detection.uninformed(["truth", "noise"], planted(images), true)
+    assert "span" not in summary
+    assert summary["loss"].summary()["true_not_begun_at_truth"] == 0
+    assert summary["loss"].summary()["auc_not_begun_at_truth"] is None
+
+
+def test_an_informed_adversary_can_tell(sets, begun):
+    """The closed form answers to rounding; nothing else comes near."""
+    found = detection.informed(sets, begun, decay=1e-2)
+    assert found.summary()["auc"] == 1
+    assert found.true.sum() == len(sets.truth)
+    gap = detection.gap(found)
+    assert gap["largest_true"] < 1e-20
+    assert gap["smallest_false"] > 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", runs.METHODS)
+def test_batches_are_kept_and_don_t_matter(method, sets, begun, tmp_path):
+    config = dataclasses.replace(smoke(), methods=(method,))
+    few = {name: begun[name] for name in ("noise", "partition", "truth")}
+    one = runs.run(config, method, sets, few, tmp_path / "a")
+    small = dataclasses.replace(config, at_once=2)
+    two = runs.run(small, method, sets, few, tmp_path / "b")
+    np.testing.assert_allclose(one.images, two.images, atol=1e-3)
+    files = sorted((tmp_path / "b" / "ends").iterdir())
+    assert len(files) == 2
+    files[1].unlink()
+    again = runs.run(small, method, sets, few, tmp_path / "b")
+    np.testing.assert_array_equal(two.images, again.images)
+    other = dataclasses.replace(config, seed=1)
+    with pytest.raises(ConfigurationMismatchError, match="seed"):
+        runs.run(other, method, sets, few, tmp_path / "a")
+
+
+def test_one_hidden_layer(sets, begun, tmp_path):
+    """From theta the truth stays; weights are combinations of training images."""
+    config = dataclasses.replace(
+        smoke(),
+        victim=runs.VictimConfig(
+            kind="one_hidden", width=8, decay=1e-2, inverse="conjugate_gradients"
+        ),
+        theta="released",
+    )
+    few = {name: begun[name] for name in ("partition", "truth")}
+    ends = runs.run(config, "bilevel", sets, few, tmp_path)
+    shift = np.abs(ends.images[1] - sets.truth).max()
+    assert shift < 0.05 < np.abs(ends.images[0] - sets.partition).max()
+    assert ends.basis is not None
+    spanned = np.linalg.qr(sets.truth.reshape(4, -1).T)[0].T
+    inside = np.linalg.norm(ends.basis @ spanned.T, axis=1)
+    np.testing.assert_allclose(inside, 1, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"methods": ("deco",)}, "methods"),
+        ({"theta": "mine"}, "theta"),
+        ({"kkt": dataclasses.replace(smoke().kkt, restarts=3)}, r"kkt\.restarts"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(change, match):
+    with pytest.raises(ValueError, match=match):
+        dataclasses.replace(smoke(), **change)
+
+
+def test_a_hidden_layer_has_no_closed_form():
+    with pytest.raises(ValueError, match="only affine victims"):
+        runs.VictimConfig(kind="one_hidden")
+
+
+def test_intervals_are_those_of_clusters_not_of_images(rng):
+    """Copies of an image within its cluster add nothing to what is known."""
+    clusters, copies = 16, 20
+    true = np.arange(clusters) % 2 == 0
+    values = true + rng.normal(size=clusters)
+
+    def scores(times):
+        return detection.Scores(
+            np.repeat(values, times),
+            np.repeat(true, times),
+            np.zeros(clusters * times, bool),
+            np.repeat(np.arange(clusters), times),
+        ).summary()
+
+    once, often = scores(1), scores(copies)
+    assert once["auc"] == often["auc"]
+    assert once["auc_95"] == often["auc_95"]
+    low, high = once["auc_95"]
+    assert low < once["auc"] < high
+    assert high - low > 0.15, "sixteen of them can't tell more"
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path, capsys):
+    arguments = ["landscape", "--config=configs/landscape.py:smoke"]
+    cli.main([*arguments, f"--workdir={tmp_path}", "--json"])
+    results = json.loads(capsys.readouterr().out.splitlines()[-1])
+    truth = results["starts"].index("truth")
+    assert results["bilevel"]["truth"][truth] == 0  # begun at the truth: nothing moves
+    assert set(results["conclusions"]["bilevel"]) == set("abcdg")
+    assert set(results["conclusions"]["bilevel against kkt"]) == set("efh")
+    assert results["detection"]["informed"]["retraining"]["auc"] == 1
+    cli.main([*arguments, f"--workdir={tmp_path}"])  # from what is kept
+    lines = capsys.readouterr().out
+    assert "conclusions, bilevel against kkt" in lines
+    pictures = [line.split()[-1] for line in lines.splitlines() if "picture" in line]
+    assert len(pictures) == 6
+    for picture in pictures:
+        assert (tmp_path / picture.split("/")[-1]).stat().st_size > 1000
+
+
+def test_similarity_is_that_of_the_better_of_two_views(sets):
+    """Contrast is given back by stretching, and isn't asked for by clipping."""
+    faint = 0.3 + 0.2 * sets.truth
+    found = np.diag(quantities.similarities(faint, sets.truth))
+    plain = candidates.ssim(sets.truth, faint, window=quantities.WINDOW)
+    assert np.all(found > plain + 0.1)

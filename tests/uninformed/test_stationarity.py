@@ -1,0 +1,126 @@
+"""Residuals against autodiff, both forms against each other, multipliers planted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from uninformed import homogeneous
+from uninformed import max_margin as margin
+from uninformed.homogeneous import HomogeneousConfig
+from uninformed.kkt import stationarity
+
+POINTS = 6
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def case(key, widths=(9, 7), outputs=1, biases="first"):
+    config = HomogeneousConfig(
+        widths=widths, outputs=outputs, biases=biases, first_scale=0.5
+    )
+    network = homogeneous.init(config, 4, key)
+    rng = np.random.default_rng(0)
+    points = jnp.asarray(rng.standard_normal((POINTS, 4)))
+    coefficients = jnp.asarray(rng.standard_normal((POINTS, outputs)))
+    return network, points, coefficients, jnp.full(len(widths), 7.0)
+
+
+CASES = [
+    {},
+    {"widths": (9,), "outputs": 3},
+    {"widths": (8, 7, 6), "biases": "hidden"},
+    {"biases": "none"},
+]
+
+
+@pytest.mark.parametrize("fields", CASES)
+def test_residuals_are_those_of_autodiff(fields, key):
+    network, points, coefficients, alpha = case(key, **fields)
+
+    def weighted(net):
+        outputs = homogeneous.apply(
+            net, points, lambda z: stationarity.soft_relu(z, alpha[0])
+        )
+        return jnp.sum(coefficients * outputs)
+
+    combination = jax.grad(weighted)(network)
+    expected = [
+        homogeneous.squared_norm((jax.tree.map(jnp.subtract, layer, part),))
+        for layer, part in zip(network, combination, strict=True)
+    ]
+    at = stationarity.passes(network, points, coefficients, alpha)
+    np.testing.assert_allclose(stationarity.plain(network, at), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("fields", CASES)
+def test_both_forms_and_their_gradients_agree(fields, key):
+    network, points, coefficients, alpha = case(key, **fields)
+
+    def total(form, points, coefficients):
+        at = stationarity.passes(network, points, coefficients, alpha)
+        return form(network, at).sum()
+
+    both = [
+        jax.value_and_grad(total, argnums=(1, 2))(form, points, coefficients)
+        for form in (stationarity.plain, stationarity.gram)
+    ]
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-10), *both
+    )
+
+
+def test_gradient_through_the_soft_relu_against_finite_differences(key):
+    """The loss has sigmoids in it as they stand, so finite differences see all but the
+    forward ReLU's own derivative, which away from kinks is 0 or 1 in the limit."""
+    network, points, coefficients, _ = case(key)
+    alpha = jnp.full(2, 1e5)  # of hard masks: the loss is smooth away from kinks
+
+    def total(points):
+        at = stationarity.passes(network, points, coefficients, alpha)
+        return stationarity.plain(network, at).sum()
+
+    slope = jax.grad(total)(points)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        way = jnp.asarray(rng.standard_normal(points.shape))
+        step = 1e-6
+        difference = (total(points + step * way) - total(points - step * way)) / (
+            2 * step
+        )
+        np.testing.assert_allclose(jnp.vdot(slope, way), difference, rtol=1e-5)
+
+
+def test_the_derivative_of_soft_relu_is_a_sigmoid_and_has_one():
+    alpha = jnp.asarray(3.0)
+    first = jax.grad(stationarity.soft_relu)
+    z = jnp.asarray(0.4)
+    np.testing.assert_allclose(first(z, alpha), jax.nn.sigmoid(3 * z))
+    second = jax.grad(first)(z, alpha)
+    near = (first(z + 1e-6, alpha) - first(z - 1e-6, alpha)) / 2e-6
+    np.testing.assert_allclose(second, near, rtol=1e-6)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_planted_multipliers_are_found(signed, key, rng):
+    """Theta made a combination of its own gradients on one layer alone: the last."""
+    network, points, _, alpha = case(key, widths=(30,))
+    labels = np.arange(POINTS) % 2
+    directions = margin.signs(jnp.asarray(labels))[:, None].astype(float)
+    planted = rng.random(POINTS) + 0.1
+    planted[2] = 0
+    if signed:
+        planted[1] *= -1
+    at = stationarity.passes(
+        network, points, jnp.asarray(planted)[:, None] * directions, alpha
+    )
+    last = at.inputs[-1].T @ at.back[-1]
+    network = (*network[:-1], homogeneous.Layer(last, None))
+    found = stationarity.best_multipliers(
+        network, points, directions, alpha, jnp.array([0.0, 1.0]), signed=signed
+    )
+    np.testing.assert_allclose(found, planted, atol=1e-5)

@@ -1,0 +1,277 @@
+"""From the candidates of an uninformed attack to reconstructions, and their worth.
+
+An attack hands back more candidates than there are points, in no order. What an
+adversary does: drop those without a multiplier, and thin out or merge near copies. What
+only an evaluation can do: match candidates with training points, and count.
+
+Images are compared after stretching each to [0, 1], by SSIM; matched by normalised
+cross-correlation (NCC). Every count stands beside a control, because some candidate
+resembles any image: the same count for held-out images of the same class.
+
+Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
+Checked: tests/uninformed/test_candidates.py.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import skimage.metrics
+from jaxtyping import Bool, Float, Int
+
+SIMILAR = 0.4  # SSIM from which Haim et al. speak of a good reconstruction
+WINDOW = 3  # pixels, as in the public code; smaller images of larger windows say less
+_ALIKE = 1e-12
+_LUMINANCE, _CONTRAST = 0.01**2, 0.03**2  # constants of SSIM, for pixels in [0, 1]
+
+
+def thinned(
+    points: Float[np.ndarray, "candidates inputs"],
+    multipliers: Float[np.ndarray, " candidates"],
+    *,
+    apart: float,
+    least: float = 0.02,
+    seed: int = 0,
+) -> Int[np.ndarray, " kept"]:
+    """Indices of candidates with a multiplier, no two of them close together.
+
+    Args:
+      apart: distance within which only the first, in random order, is kept.
+      least: multiplier, in units of the largest.
+    """
+    kept: list[int] = []
+    for i in np.random.default_rng(seed).permutation(len(points)):
+        if multipliers[i] <= least * multipliers.max():
+            continue
+        distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
+        if not kept or distances.min() > apart:
+            kept.append(int(i))
+    return np.array(kept, np.int64)
+
+
+def ncc(
+    first: Float[np.ndarray, "first height width channels"],
+    second: Float[np.ndarray, "second height width channels"],
+) -> Float[np.ndarray, "first second"]:
+    """Normalised cross-correlation, averaged over channels; in [-1, 1]."""
+    return np.einsum("ipc,jpc->ij", _standardised(first), _standardised(second)) / (
+        first.shape[1] * first.shape[2] * first.shape[3]
+    )
+
+
+def _standardised(images: np.ndarray) -> np.ndarray:
+    """Every channel of every image with mean 0 and variance 1; (images, pixels, c)."""
+    flat = images.reshape(len(images), -1, images.shape[-1]).astype(np.float64)
+    flat = flat - flat.mean(axis=1, keepdims=True)
+    return flat / (flat.std(axis=1, keepdims=True) + _ALIKE)
+
+
+def merged(
+    images: Float[np.ndarray, "candidates height width channels"],
+    multipliers: Float[np.ndarray, " candidates"],
+    *,
+    alike: float = 0.95,
+) -> Float[np.ndarray, "groups height width channels"]:
+    """Near copies averaged, those of the largest multiplier first.
+
+    Args:
+      alike: NCC from which candidates are taken for copies.
+    """
+    order = np.argsort(-multipliers)
+    similar = ncc(images[order], images[order]) >= alike
+    free = np.ones(len(order), bool)
+    groups = []
+    for i in range(len(order)):
+        if free[i]:
+            members = similar[i] & free
+            free &= ~members
+            groups.append(images[order[members]].mean(axis=0))
+    return np.stack(groups)
+
+
+def stretched(
+    images: Float[np.ndarray, "images height width channels"],
+) -> Float[np.ndarray, "images height width channels"]:
+    """Each image's own range as [0, 1]."""
+    low = images.min(axis=(1, 2, 3), keepdims=True)
+    high = images.max(axis=(1, 2, 3), keepdims=True)
+    return (images - low) / np.maximum(high - low, _ALIKE)
+
+
+def voted(
+    targets: Float[np.ndarray, "targets height width channels"],
+    images: Float[np.ndarray, "candidates height width channels"],
+    *,
+    votes: float = 1.0,
+) -> tuple[
+    Float[np.ndarray, "targets height width channels"], Int[np.ndarray, " targets"]
+]:
+    """For every target the candidate nearest by NCC, or the mean of those as near.
+
+    Args:
+      votes: candidates whose NCC distance 1 - NCC is within this factor of the nearest
+        are averaged; the paper has 1.1 or so, the public code's figures 1.
+    Returns: the reconstructions; the index of the nearest candidate.
+    """
+    distance = 1 - ncc(targets, images)
+    near = distance <= votes * distance.min(axis=1, keepdims=True) + _ALIKE
+    share = near / near.sum(axis=1, keepdims=True)
+    return np.einsum("ij,jhwc->ihwc", share, images), distance.argmin(axis=1)
+
+
+def ssim(
+    targets: Sequence[np.ndarray] | np.ndarray,
+    images: Sequence[np.ndarray] | np.ndarray,
+    window: int = WINDOW,
+) -> Float[np.ndarray, " images"]:
+    """Structural similarity of pairs (height, width, channels); uniform window.
+
+    Pixels in [0, 1].
+    """
+    return np.array(
+        [
+            skimage.metrics.structural_similarity(
+                target.astype(np.float64),
+                image.astype(np.float64),
+                data_range=1.0,
+                win_size=window,
+                channel_axis=-1,
+            )
+            for target, image in zip(targets, images, strict=True)
+        ]
+    )
+
+
+def ssim_of_all(
+    images: Float[np.ndarray, "images height width channels"],
+    others: Float[np.ndarray, "others height width channels"],
+    window: int = WINDOW,
+) -> Float[np.ndarray, "images others"]:
+    """What `ssim` says of all pairs, as matrix products, ten times as fast."""
+    images, others = images.astype(np.float64), others.astype(np.float64)
+    down, across = (_windows(size, window) for size in images.shape[1:3])
+
+    def means(pixels: np.ndarray) -> np.ndarray:
+        """Over all windows; (..., channels, down, across)."""
+        return down @ np.moveaxis(pixels, -1, -3) @ across.T
+
+    def moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first = means(pixels)
+        return first, means(pixels**2) - first**2
+
+    unbiased = window**2 / (window**2 - 1)
+    of_others, others_variance = moments(others)
+    rows = []
+    for image in images:
+        mean, variance = moments(image)
+        covariance = means(image[None] * others) - mean[None] * of_others
+        same = (2 * mean[None] * of_others + _LUMINANCE) * (
+            2 * unbiased * covariance + _CONTRAST
+        )
+        most = (mean[None] ** 2 + of_others**2 + _LUMINANCE) * (
+            unbiased * (variance[None] + others_variance) + _CONTRAST
+        )
+        rows.append(np.mean(same / most, axis=(1, 2, 3)))
+    return np.stack(rows)
+
+
+def _windows(size: int, window: int) -> np.ndarray:
+    """A row of weights a window of neighbouring pixels; (size - window + 1, size)."""
+    first = np.arange(size - window + 1)[:, None]
+    pixels = np.arange(size)[None]
+    return ((pixels >= first) & (pixels < first + window)) / window
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Matches:
+    """What candidates are worth.
+
+    Attributes:
+      images: (targets, ...), the reconstruction of each training image, stretched.
+      chosen: (targets,), its candidate.
+      ssim: (targets,).
+      control: (targets,), the largest SSIM of that same candidate to held-out images of
+        the target's class; what exceeds it is not just typical of the class.
+      held_out_ssim: (as many held-out images,), each with its own nearest candidate.
+      precision: share of candidates whose SSIM with some training image is `SIMILAR`.
+    """
+
+    images: np.ndarray
+    chosen: np.ndarray
+    ssim: np.ndarray
+    control: np.ndarray
+    held_out_ssim: np.ndarray
+    precision: float
+
+    @property
+    def recovered(self) -> Bool[np.ndarray, " targets"]:
+        """SSIM above `SIMILAR` and above the control."""
+        return (self.ssim > SIMILAR) & (self.ssim > self.control)
+
+    def summary(self) -> dict[str, int | float]:
+        """Counts, for results."""
+        return {
+            "targets": len(self.ssim),
+            "similar": int((self.ssim > SIMILAR).sum()),
+            "recovered": int(self.recovered.sum()),
+            "held_out_similar": int((self.held_out_ssim > SIMILAR).sum()),
+            "candidates_recovered": len(np.unique(self.chosen[self.recovered])),
+            "mean_ssim": float(self.ssim.mean()),
+            "precision": self.precision,
+        }
+
+
+def match(
+    targets: Float[np.ndarray, "targets height width channels"],
+    labels: Int[np.ndarray, " targets"],
+    images: Float[np.ndarray, "candidates height width channels"],
+    held_out: Float[np.ndarray, "held_out height width channels"],
+    held_out_labels: Int[np.ndarray, " held_out"],
+    *,
+    mean: Float[np.ndarray, "height width channels"] | None = None,
+    votes: float = 1.0,
+) -> Matches:
+    """Compare candidates with the training images, and with held-out ones.
+
+    Matching is by NCC, on images without the mean; then the mean is added, images are
+    stretched, and compared by SSIM, as in the public code.
+
+    Args:
+      targets, held_out: pixels in [0, 1].
+      images: candidates as the attack found them.
+      mean: what was subtracted from training images; None: nothing was.
+    """
+    shift = np.zeros(targets.shape[1:]) if mean is None else mean
+    found, chosen = voted(targets - shift, images, votes=votes)
+    found = stretched(found + shift)
+    every = stretched(images + shift)
+    similarity = ssim(targets, found)
+    control = np.zeros(len(found))
+    for label in np.unique(labels):
+        like_it = ssim_of_all(
+            found[labels == label], held_out[held_out_labels == label]
+        )
+        control[labels == label] = like_it.max(axis=1, initial=-1.0)
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate(
+        [_draw(rng, held_out_labels, label, labels) for label in np.unique(labels)]
+    )
+    others = held_out[drawn]
+    of_others = stretched(voted(others - shift, images, votes=votes)[0] + shift)
+    nearest = ncc(images, targets - shift).argmax(axis=1)
+    return Matches(
+        images=found,
+        chosen=chosen,
+        ssim=similarity,
+        control=control,
+        held_out_ssim=ssim(others, of_others),
+        precision=float(np.mean(ssim(targets[nearest], every) > SIMILAR)),
+    )
+
+
+def _draw(
+    rng: np.random.Generator, pool: np.ndarray, label: np.integer, like: np.ndarray
+) -> np.ndarray:
+    """As many held-out images of a class as there are training images of it."""
+    members = np.flatnonzero(pool == label)
+    return rng.permutation(members)[: int((like == label).sum())]

@@ -1,0 +1,45 @@
+"""`informed kkt`, `informed landscape`, `informed deletion`: experiments of papers.
+
+The command line finds this module by name when one of them is asked for.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shadow import checks
+from uninformed.deletion import command as deletion
+from uninformed.deletion.config import DeletionConfig
+from uninformed.kkt import experiment as kkt
+from uninformed.landscape import command as landscape
+from uninformed.landscape.runs import LandscapeConfig
+
+
+def execute(
+    command: str, fields: Mapping[str, Any], workdir: Path, data_dir: str | None
+) -> tuple[dict[str, Any], str, list[Path]]:
+    """Run one of the experiments.
+
+    Args:
+      command: "kkt", "landscape" or "deletion".
+      fields: its configuration.
+      workdir: where it writes.
+      data_dir: TFDS folder.
+    Returns: its results (JSON-able), the same as a table, its pictures.
+    Raises: FieldError: a field of the configuration is wrong.
+    """
+    if command == "kkt":
+        experiment = checks.build(kkt.Uninformed, fields)
+        results = kkt.run(experiment, workdir, data_dir)
+        names = ["reconstructions.png", "outputs.png"]
+        return results, kkt.table(results), [workdir / name for name in names]
+    if command == "deletion":
+        config = checks.build(DeletionConfig, fields)
+        results = deletion.run(config, workdir, data_dir)
+        pictures = [workdir / name for name in deletion.PICTURES]
+        return results, deletion.table(results), pictures
+    grid = checks.build(LandscapeConfig, fields)
+    results = landscape.run(grid, workdir, data_dir)
+    names = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]
+    lines = landscape.table(results, grid.methods)
+    return results, lines, [workdir / name for name in names]

@@ -1,0 +1,87 @@
+"""What a service can do instead: batches, noise, another seed."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from uninformed.deletion import measures
+from uninformed.deletion.config import DeletionConfig
+from uninformed.deletion.data import Sides
+from uninformed.deletion.services import NetworkService, Service
+
+Reader = Callable[[np.ndarray], np.ndarray]  # a difference -> a row
+
+
+def batches(
+    config: DeletionConfig, service: Service, sides: Sides, read: Reader
+) -> dict[str, dict[str, float]]:
+    """Several rows deleted by one retraining: the guess against the nearest of them."""
+    generator = np.random.default_rng(config.seed + 1)
+    made = {}
+    for size in config.batches:
+        if size > len(sides.service) // 4:
+            continue
+        found = []
+        for _ in range(min(len(sides.targets), 20)):
+            gone = generator.choice(len(sides.service), size, replace=False)
+            guess = read(service.without(gone, "retrain") - service.theta)
+            near = [measures.cosine(guess, sides.service.x[row]) for row in gone]
+            found.append((max(near), float(np.mean(near))))
+        control = _control(config, sides, size)
+        made[str(size)] = {
+            "nearest": _median([each[0] for each in found]),
+            "mean": _median([each[1] for each in found]),
+            "by_the_average": control,
+        }
+    return made
+
+
+def _control(config: DeletionConfig, sides: Sides, size: int) -> float:
+    """What the mean public row has with the nearest of as many rows."""
+    generator = np.random.default_rng(config.seed + 2)
+    mean = measures.average(sides.public)
+    found = []
+    for _ in range(20):
+        gone = generator.choice(len(sides.service), size, replace=False)
+        found.append(max(measures.cosine(mean, sides.service.x[row]) for row in gone))
+    return _median(found)
+
+
+def noise(
+    config: DeletionConfig,
+    service: Service,
+    sides: Sides,
+    read: Reader,
+    without: dict[int, np.ndarray],
+) -> dict[str, dict[str, float]]:
+    """Gaussian noise on both models, drawn anew for each; and what it costs."""
+    generator = np.random.default_rng(config.seed + 3)
+    made = {}
+    for level in config.noise:
+        cosines, scores = [], []
+        for target, theta in without.items():
+            difference = theta - service.theta
+            sigma = level * float(np.sqrt((difference**2).mean()))
+            first, second = sigma * generator.normal(size=(2, len(theta)))
+            guess = read(difference + second - first)
+            cosines.append(measures.cosine(guess, sides.service.x[target]))
+            scores.append(service.score(theta + second, sides.held_out))
+        made[f"{level:g}"] = {"cosine": _median(cosines), "score": _median(scores)}
+    return made
+
+
+def other_seed(
+    service: NetworkService, sides: Sides, read: Reader, targets: np.ndarray
+) -> dict[str, float]:
+    """The network trained from another draw of the initialisation."""
+    cosines = []
+    for target in targets:
+        stay = sides.service.without(int(target))
+        theta = service.trained(stay, service.seed + 1)
+        guess = read(theta - service.theta)
+        cosines.append(measures.cosine(guess, sides.service.x[target]))
+    return {"cosine": _median(cosines)}
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values))

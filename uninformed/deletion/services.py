@@ -1,0 +1,244 @@
+"""A service: a model of its rows, and the ways in which it deletes some of them."""
+
+import dataclasses
+import functools
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from uninformed.deletion.affine import Affine, softmax, with_ones
+from uninformed.deletion.config import DeletionConfig
+from uninformed.deletion.data import Rows, Sides
+from uninformed.deletion.fourier import Fourier, median_distance
+from uninformed.deletion.network import Network
+
+
+@runtime_checkable
+class Service(Protocol):
+    """What is released, and how a row is deleted. theta is a vector."""
+
+    theta: np.ndarray
+    features: Fourier | None
+
+    def without(self, rows: np.ndarray, method: str) -> np.ndarray:
+        """theta with these rows deleted."""
+        ...
+
+    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+        """(scale times the Hessian of these rows' losses + decay) v, at theta."""
+        ...
+
+    def slope(self, rows: Rows) -> np.ndarray:
+        """The gradient of these rows' losses + decay, at theta."""
+        ...
+
+    def block(self, v: np.ndarray) -> np.ndarray:
+        """(features + 1, units) of a vector like theta: the first layer's."""
+        ...
+
+    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """(rows,), the loss of each row."""
+        ...
+
+    def score(self, theta: np.ndarray, rows: Rows) -> float:
+        """Accuracy, or R^2."""
+        ...
+
+
+@dataclasses.dataclass(eq=False)
+class AffineService:
+    """Ridge or softmax regression, on rows or their random features."""
+
+    model: Affine
+    rows: Rows
+    features: Fourier | None
+    tuning_steps: int
+
+    def __post_init__(self) -> None:
+        self._f = self._of(self.rows)
+        self._shape = (self._f.shape[1], self.rows.y.shape[1])
+        self._factor: Any = None
+        if not self.model.classes:
+            system = self._f.T @ self._f + self.model.decay * np.eye(self._shape[0])
+            self._factor = scipy.linalg.cho_factor(system)
+            theta = scipy.linalg.cho_solve(self._factor, self._f.T @ self.rows.y)
+        else:
+            theta = self.model.fit(self._f, self.rows.y)
+        self.theta = theta.ravel()
+
+    def without(self, rows: np.ndarray, method: str) -> np.ndarray:
+        """theta with these rows deleted."""
+        theta = self.theta.reshape(self._shape)
+        gone_f, gone_y = self._f[rows], self.rows.y[rows]
+        if not self.model.classes and method in ("retrain", "newton"):
+            return self._downdated(theta, gone_f, gone_y).ravel()
+        stay_f, stay_y = np.delete(self._f, rows, 0), np.delete(self.rows.y, rows, 0)
+        if method in ("retrain", "newton"):
+            steps = 50 if method == "retrain" else 1
+            return self.model.newton(theta, stay_f, stay_y, steps=steps).ravel()
+        rate = 1.0 / (self._steepest + self.model.decay)
+        for _ in range(self.tuning_steps):
+            if method == "fine_tune":
+                slope = self.model.gradient(theta, stay_f, stay_y)
+                slope = slope + self.model.decay * theta
+            else:
+                slope = -self.model.gradient(theta, gone_f, gone_y)
+            theta = theta - rate * slope
+        return theta.ravel()
+
+    def _downdated(self, theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The optimum without some rows, exactly (Woodbury)."""
+        moved = scipy.linalg.cho_solve(self._factor, f.T)
+        system = np.eye(len(f)) - f @ moved
+        return theta + moved @ np.linalg.solve(system, f @ theta - y)
+
+    @functools.cached_property
+    def _steepest(self) -> float:
+        """The largest curvature of the sum of losses, by power iteration."""
+        v = np.random.default_rng(0).normal(size=self._shape)
+        for _ in range(20):
+            v /= np.linalg.norm(v)
+            v = self.model.curved(self.theta.reshape(self._shape), self._f, v)
+        return float(np.linalg.norm(v))
+
+    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+        """(scale times the Hessian of these rows' losses + decay) v, at theta."""
+        shaped = v.reshape(self._shape)
+        theta = self.theta.reshape(self._shape)
+        pushed = self.model.curved(theta, self._of(rows), shaped)
+        return (scale * pushed + self.model.decay * shaped).ravel()
+
+    def slope(self, rows: Rows) -> np.ndarray:
+        """The gradient of these rows' losses + decay, at theta."""
+        theta = self.theta.reshape(self._shape)
+        slope = self.model.gradient(theta, self._of(rows), rows.y)
+        return (slope + self.model.decay * theta).ravel()
+
+    def block(self, v: np.ndarray) -> np.ndarray:
+        """(features + 1, outputs)."""
+        return v.reshape(self._shape)
+
+    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """(rows,)."""
+        return row_losses(
+            self._of(rows) @ theta.reshape(self._shape), rows.y, self.model.classes
+        )
+
+    def score(self, theta: np.ndarray, rows: Rows) -> float:
+        """Accuracy, or R^2."""
+        outputs = self._of(rows) @ theta.reshape(self._shape)
+        return scored(outputs, rows.y, rows.y.shape[1] > 1)
+
+    def _of(self, rows: Rows) -> np.ndarray:
+        return with_ones(rows.x if self.features is None else self.features(rows.x))
+
+
+@dataclasses.dataclass(eq=False)
+class NetworkService:
+    """One hidden layer, trained from a draw of the initialisation."""
+
+    model: Network
+    rows: Rows
+    seed: int
+    tuning_steps: int
+
+    def __post_init__(self) -> None:
+        self.features = None
+        self.theta = self.trained(self.rows, self.seed)
+
+    def trained(self, rows: Rows, seed: int) -> np.ndarray:
+        """On these rows, from this draw."""
+        return self.model.fit(self.model.initial(seed), rows.x, rows.y)
+
+    def without(self, rows: np.ndarray, method: str) -> np.ndarray:
+        """theta with these rows deleted."""
+        gone = self.rows.take(rows)
+        keep = np.setdiff1d(np.arange(len(self.rows)), rows)
+        stay = self.rows.take(keep)
+        if method == "retrain":
+            return self.trained(stay, self.seed)
+        if method == "newton":
+            slope = self.model.gradient(self.theta, gone.x, gone.y)
+            return self.theta + self._solve(stay, slope)
+        theta = self.theta
+        for _ in range(self.tuning_steps):
+            if method == "fine_tune":
+                slope = self.model.gradient(theta, stay.x, stay.y)
+                slope = slope + self.model.decay * theta
+            else:
+                slope = -self.model.gradient(theta, gone.x, gone.y)
+            theta = theta - self.model.rate / len(stay) * slope
+        return theta
+
+    def _solve(self, rows: Rows, right: np.ndarray) -> np.ndarray:
+        """(Hessian + decay)^-1 right, by conjugate gradients, stopped early."""
+        size = len(right)
+        operator = scipy.sparse.linalg.LinearOperator(
+            (size, size),
+            matvec=lambda v: self.curved(v, rows, 1.0),
+            dtype=np.float64,
+        )
+        return scipy.sparse.linalg.cg(operator, right, rtol=1e-6, maxiter=100)[0]
+
+    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+        """(scale times the Hessian of these rows' losses + decay) v, at theta."""
+        pushed = self.model.curved(self.theta, rows.x, rows.y, v)
+        return scale * pushed + self.model.decay * v
+
+    def slope(self, rows: Rows) -> np.ndarray:
+        """The gradient of these rows' losses + decay, at theta."""
+        slope = self.model.gradient(self.theta, rows.x, rows.y)
+        return slope + self.model.decay * self.theta
+
+    def block(self, v: np.ndarray) -> np.ndarray:
+        """(features + 1, width)."""
+        return v[: self.model.first].reshape(-1, self.model.width)
+
+    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
+        """(rows,)."""
+        outputs = self.model.outputs_of(theta, rows.x)
+        return row_losses(outputs, rows.y, self.model.classes)
+
+    def score(self, theta: np.ndarray, rows: Rows) -> float:
+        """Accuracy, or R^2."""
+        outputs = self.model.outputs_of(theta, rows.x)
+        return scored(outputs, rows.y, self.model.classes)
+
+
+def make(name: str, config: DeletionConfig, sides: Sides) -> Any:
+    """The service with one of `MODELS`."""
+    service, count = sides.service, sides.service.x.shape[1]
+    if name == "network":
+        model = Network(
+            count,
+            service.y.shape[1],
+            config.width,
+            sides.classes,
+            config.network_decay,
+            config.steps,
+            config.rate,
+        )
+        return NetworkService(model, service, config.seed, config.tuning_steps)
+    features = None
+    if name == "fourier":
+        scale = median_distance(sides.public.x, config.seed)
+        features = Fourier.draw(count, config.features, scale, config.seed)
+    classes = sides.classes and name != "ridge"
+    model_ = Affine(classes, config.decay)
+    return AffineService(model_, service, features, config.tuning_steps)
+
+
+def row_losses(outputs: np.ndarray, y: np.ndarray, classes: bool) -> np.ndarray:
+    """(rows,)."""
+    if classes:
+        return -np.log(np.maximum((softmax(outputs) * y).sum(axis=1), 1e-300))
+    return 0.5 * ((outputs - y) ** 2).sum(axis=1)
+
+
+def scored(outputs: np.ndarray, y: np.ndarray, classes: bool) -> float:
+    """Accuracy, or R^2."""
+    if classes:
+        return float((outputs.argmax(axis=1) == y.argmax(axis=1)).mean())
+    return float(1 - ((outputs - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())

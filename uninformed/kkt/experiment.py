@@ -1,0 +1,346 @@
+"""The uninformed adversary's job in one piece: victim, search, counts, pictures.
+
+`informed kkt --config=configs/kkt.py --workdir=DIR`. A homogeneous network is trained
+on a few images until it is near a KKT point. The KKT attack sees its weights, and the
+mean image if that is known; its best run, chosen by loss, is compared with the training
+images, with held-out images as a control, and with two baselines. The network is kept
+in `network.npz`, batches of the search in `search/`: a run that was cut off goes on.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+
+from informed import report
+from shadow import checks, data, files, records
+from shadow.records import Record
+from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import max_margin as margin
+from uninformed.homogeneous import HomogeneousConfig, Layer, Network
+from uninformed.kkt import Candidates, KktConfig, stationarity
+from uninformed.kkt import search as kkt_search
+from uninformed.kkt.search import Trial
+from uninformed.max_margin import MarginConfig
+
+_VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; else odd against even
+_SAME = 0.05  # a pixel, for `stability`
+_SHOWN = 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PointsConfig:
+    """The training set.
+
+    Attributes:
+      name: of the data set.
+      classes: "binary", vehicles or animals of CIFAR-10, odd or even of others; "all".
+      points: how many images, equal shares of the classes.
+      offset: so many of each class are passed over; then the first are taken.
+      held_out: images for the control.
+      mean_known: whether the adversary knows the mean image, which is subtracted.
+    """
+
+    name: str = "mnist"
+    classes: str = "binary"
+    points: int = 20
+    offset: int = 0
+    held_out: int = 2000
+    mean_known: bool = True
+
+    def __post_init__(self) -> None:
+        checks.choice("classes", self.classes, ("binary", "all"))
+        checks.at_least("points", self.points, 2)
+        checks.at_least("offset", self.offset, 0)
+        checks.at_least("held_out", self.held_out, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """How many runs of the attack, and whether with settings drawn at random."""
+
+    trials: int = 4
+    at_once: int = 2
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        checks.at_least("trials", self.trials, 1)
+        checks.at_least("at_once", self.at_once, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Uninformed:
+    """Everything that decides a result; all that is random comes from `seed`."""
+
+    seed: int = 0
+    data: PointsConfig = dataclasses.field(default_factory=PointsConfig)
+    victim: HomogeneousConfig = dataclasses.field(default_factory=HomogeneousConfig)
+    training: MarginConfig = dataclasses.field(default_factory=MarginConfig)
+    attack: KktConfig = dataclasses.field(default_factory=KktConfig)
+    search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
+
+
+@dataclasses.dataclass(frozen=True)
+class Images:
+    """Training images, and those they are compared with."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    held_out: np.ndarray
+    held_out_labels: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """What is subtracted."""
+        return self.images.mean(axis=0)
+
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        return checks.fingerprint(
+            [
+                hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest()
+                for each in dataclasses.astuple(self)
+            ]
+        )
+
+    @property
+    def points(self) -> np.ndarray:
+        """What the network sees; (points, inputs)."""
+        return (self.images - self.mean).reshape(len(self.images), -1)
+
+
+def run(
+    experiment: Uninformed, workdir: Path, data_dir: str | None = None
+) -> dict[str, Any]:
+    """All of it. Returns what `results.json` holds.
+
+    Raises: ConfigurationMismatchError: the folder holds another victim or search.
+    """
+    with checks.under("config.data"):
+        images = load(experiment.data, data_dir)
+    clock = records.Clock(workdir / "seconds.json")
+    with clock.running("train_s"):
+        network = victim(experiment, images, workdir / "network.npz")
+    mean = images.mean.ravel() if experiment.data.mean_known else None
+    with clock.running("attack_s"):
+        trials = kkt_search.search(
+            experiment.attack,
+            network,
+            trials=experiment.search.trials,
+            at_once=experiment.search.at_once,
+            key=_key(experiment, 2),
+            ranges=None if experiment.search.random else kkt_search.Ranges.none(),
+            mean=mean,
+            folder=workdir / "search",
+        )
+    results = evaluate(experiment, images, network, trials, workdir) | clock.seconds
+    files.write_json(workdir / "results.json", results)
+    return results
+
+
+def _key(experiment: Uninformed, use: int) -> jax.Array:
+    return jax.random.fold_in(jax.random.key(experiment.seed), use)
+
+
+def load(config: PointsConfig, data_dir: str | None = None) -> Images:
+    """The first images that fill equal shares; held-out ones are drawn.
+
+    Raises: ValueError: too few images of a class.
+    """
+    pool = data.load(config.name, data_dir=data_dir)
+    labels = pool.labels
+    if config.classes == "binary":
+        vehicles = np.isin(labels, _VEHICLES)
+        cifar10 = config.name.partition(":")[0] == "cifar10"  # of any version
+        labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
+    classes = np.unique(labels)
+    share = config.points // len(classes)
+    wanted = slice(config.offset, config.offset + share)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[wanted] for c in classes])
+    if len(chosen) < share * len(classes) or share == 0:
+        raise checks.FieldError(
+            "points",
+            f"{{}} is {config.points} and offset {config.offset}, but {config.name} has"
+            f" {np.bincount(labels).min()} images of its rarest class of"
+            f" {len(classes)}; expected at least one and at most all of a class.",
+        )
+    rest = np.setdiff1d(np.arange(len(labels)), chosen)
+    others = np.random.default_rng(0).permutation(rest)[: config.held_out]
+    return Images(
+        pool.images[chosen], labels[chosen], pool.images[others], labels[others]
+    )
+
+
+def victim(experiment: Uninformed, images: Images, file: Path) -> Network:
+    """The trained network, from `file` if it is there.
+
+    Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
+    """
+    fields = dataclasses.asdict(experiment)
+    about = {name: fields[name] for name in ("seed", "data", "victim", "training")}
+    record = Record.of(
+        about | {"content": images.fingerprint()},
+        homogeneous=homogeneous.REVISION,
+        margin=margin.REVISION,
+    )
+
+    def train() -> dict[str, np.ndarray]:
+        begun = homogeneous.init(
+            experiment.victim, images.points.shape[1], _key(experiment, 1)
+        )
+        made = margin.train(experiment.training, begun, images.points, images.labels)
+        arrays = {f"w{i}": np.asarray(layer.w) for i, layer in enumerate(made)}
+        biases = {f"b{i}": np.asarray(layer.b) for i, layer in enumerate(made)}
+        return arrays | {
+            name: b for name, b in biases.items() if made[int(name[1:])].b is not None
+        }
+
+    arrays = records.kept(file, record, f"The victim in {file}", train)
+    return tuple(
+        Layer(
+            jnp.asarray(arrays[f"w{number}"]),
+            jnp.asarray(arrays[f"b{number}"]) if f"b{number}" in arrays else None,
+        )
+        for number in range(len(experiment.victim.widths) + 1)
+    )
+
+
+def evaluate(
+    experiment: Uninformed,
+    images: Images,
+    network: Network,
+    trials: list[Trial],
+    workdir: Path,
+) -> dict[str, Any]:
+    """Counts of the run that an adversary would choose, controls, baselines, pictures.
+
+    `oracle_recovered` is the most that any of the runs has, chosen by looking at the
+    training images.
+    """
+    chosen = kkt_search.by_loss(trials)[0]
+    mean = images.mean if experiment.data.mean_known else None
+    found = _match(images, chosen.found.points, mean)
+    inversion = model_inversion.InversionOfModel(count=experiment.attack.candidates)
+    prototypes = model_inversion.invert(inversion, network, key=_key(experiment, 3))
+    baselines = {
+        "first_layer": model_inversion.first_layer(network),
+        "model_inversion": prototypes.points,
+    }
+    left, layers = at_truth(experiment, images, network)
+    of_runs = [
+        int(_match(images, t.found.points, mean).recovered.sum()) for t in trials
+    ]
+    results: dict[str, Any] = {
+        **{
+            name: value if isinstance(value, int) else round(value, 3)
+            for name, value in found.summary().items()
+        },
+        **{
+            f"{name}_recovered": int(_match(images, points, mean).recovered.sum())
+            for name, points in baselines.items()
+        },
+        "runs_recovered": of_runs,
+        "oracle_recovered": max(of_runs),
+        "distinct": _distinct(images, chosen.found),
+        "residual": round(chosen.found.residual, 3),
+        "residual_at_truth": round(left, 3),
+        "layers_at_truth": [round(float(each), 3) for each in layers],
+    }
+    if len(trials) > 1:
+        results["stability"] = round(
+            kkt_search.stability(chosen, trials, apart=_SAME), 3
+        )
+    _draw_images(images, found, workdir / "reconstructions.png")
+    _draw_outputs(network, images, found, workdir / "outputs.png")
+    return results
+
+
+def _match(
+    images: Images, points: np.ndarray, mean: np.ndarray | None
+) -> candidates.Matches:
+    """Candidates beside the training images; `mean`: if the adversary knows it."""
+    return candidates.match(
+        images.images,
+        images.labels,
+        points.reshape(-1, *images.images.shape[1:]),
+        images.held_out,
+        images.held_out_labels,
+        mean=mean,
+    )
+
+
+def _distinct(images: Images, found: Candidates) -> int:
+    """Candidates with a multiplier, near copies counted once."""
+    shown = found.points[found.alive].reshape(-1, *images.images.shape[1:])
+    return len(candidates.merged(shown, found.multipliers[found.alive]))
+
+
+def at_truth(
+    experiment: Uninformed, images: Images, network: Network
+) -> tuple[float, np.ndarray]:
+    """How far the victim is from a KKT point, at its own training points.
+
+    |theta - sum| / |theta| with the best coefficients, and the same of each layer
+    relative to that layer, (layers,). Where it is large, any attack looks bad.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    alpha = experiment.attack.alpha / stationarity.typical_sums(network, points)
+    best = stationarity.best_multipliers(
+        network,
+        points,
+        directions,
+        alpha,
+        signed=experiment.attack.coefficients == "signed",
+    )
+    coefficients = jnp.asarray(best, points.dtype)[:, None] * directions
+    at = stationarity.passes(network, points, coefficients, alpha)
+    left = np.asarray(stationarity.plain(network, at))
+    norms = np.array([float(homogeneous.squared_norm((each,))) for each in network])
+    return float(np.sqrt(left.sum() / norms.sum())), np.sqrt(left / norms)
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """Results as lines."""
+    return "\n".join(f"{name:<32}{value}" for name, value in results.items())
+
+
+# Pictures
+
+
+def _draw_images(images: Images, found: candidates.Matches, path: Path) -> None:
+    """Training images by falling SSIM, and the candidate nearest to each."""
+    order = np.argsort(-found.ssim)[:_SHOWN]
+    figure = matplotlib.figure.Figure(
+        figsize=(0.7 * len(order), 1.9), layout="constrained"
+    )
+    axes = figure.subplots(2, len(order), squeeze=False)
+    for column, i in enumerate(order):
+        for row, shown in enumerate((images.images, found.images)):
+            report.show(axes[row, column], shown[i])
+            axes[row, column].set(xticks=[], yticks=[])
+        axes[1, column].set_xlabel(f"{found.ssim[i]:.2f}", fontsize=7)
+    axes[0, 0].set_ylabel("training", fontsize=7)
+    axes[1, 0].set_ylabel("candidate", fontsize=7)
+    files.write_bytes(path, report.png(figure))
+
+
+def _draw_outputs(
+    network: Network, images: Images, found: candidates.Matches, path: Path
+) -> None:
+    """Figure 4 of Haim et al. 2022: only points on the margin can be found."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    leads = margin.margins(outputs, jnp.asarray(images.labels)).min(axis=1)
+    figure = matplotlib.figure.Figure(figsize=(4, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(np.asarray(leads), found.ssim, s=12)
+    axes.axhline(candidates.SIMILAR, color="grey", linewidth=0.8)
+    axes.set(xlabel="lead of the right class", ylabel="SSIM of the reconstruction")
+    files.write_bytes(path, report.png(figure))

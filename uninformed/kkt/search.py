@@ -1,0 +1,255 @@
+"""Random search over the settings of the KKT attack, and which run to believe.
+
+The attack is brittle in its rates, its start and its sigmoid, so it is run many times
+with settings drawn at random (Haim et al. 2022, Appendix B). An adversary can choose
+runs by their loss, and by whether other good runs found the same candidates; choosing
+by resemblance to the training set, as the public code does, is for evaluations, and to
+be reported apart.
+
+Several runs go at once, as one batch over the devices. With a folder, batches are kept
+as they are done, and an interrupted search goes on; a trial doesn't depend on which
+others were run.
+
+Checked: tests/uninformed/test_kkt_search.py.
+"""
+
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from shadow import checks, files, records
+from shadow.records import Record
+from uninformed import homogeneous, kkt
+from uninformed.homogeneous import Network
+from uninformed.kkt import Candidates, KktConfig, Knobs
+
+_GOOD = 3  # runs of low loss, with which others are compared
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """Settings are drawn log-uniformly from these; None: as the configuration has it.
+
+    Attributes:
+      start, rate, multiplier_rate, least_multiplier, alpha, alpha_end: (low, high); the
+        defaults suit `KktConfig()`, in its units.
+    """
+
+    start: tuple[float, ...] | None = (0.1, 1.0)
+    rate: tuple[float, ...] | None = (1e-3, 3e-2)
+    multiplier_rate: tuple[float, ...] | None = (3e-3, 1e-1)
+    least_multiplier: tuple[float, ...] | None = None
+    alpha: tuple[float, ...] | None = (10.0, 300.0)
+    alpha_end: tuple[float, ...] | None = (100.0, 3000.0)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None and not (len(value) == 2 and 0 < value[0] <= value[1]):
+                raise checks.FieldError(
+                    field.name,
+                    "Expected {} as (low, high) with 0 < low <= high, or None; got"
+                    f" {value!r}.",
+                )
+
+    @classmethod
+    def none(cls) -> "Ranges":
+        """All as the configuration has it; trials differ in their start alone."""
+        return cls(**{field.name: None for field in dataclasses.fields(cls)})
+
+    @classmethod
+    def published(cls) -> "Ranges":
+        """Appendix B of Haim et al. 2022, for `KktConfig.published()`."""
+        return cls(
+            start=(1e-6, 1.0),
+            rate=(1e-5, 1.0),
+            multiplier_rate=None,
+            least_multiplier=(1e-4, 1.0),
+            alpha=(10.0, 500.0),
+            alpha_end=None,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One run: its settings, and what it found."""
+
+    knobs: dict[str, float]
+    found: Candidates
+
+
+def search(
+    config: KktConfig,
+    network: Network,
+    *,
+    trials: int,
+    key: Array,
+    ranges: Ranges | None = None,
+    at_once: int = 4,
+    mean: Float[np.ndarray, " inputs"] | None = None,
+    folder: Path | None = None,
+) -> list[Trial]:
+    """So many runs of the attack, in the order of their numbers.
+
+    Args:
+      at_once: runs in one batch; memory and speed, not results.
+      folder: where finished batches are kept.
+    Raises: ConfigurationMismatchError: the folder holds a search of something else.
+    """
+    checks.at_least("trials", trials, 1)
+    checks.at_least("at_once", at_once, 1)
+    ranges = Ranges() if ranges is None else ranges
+    if folder is not None:
+        record = _record(config, ranges, network, key, mean)
+        records.claim(folder / "search.json", record, f"The search in {folder}")
+    done: list[Trial] = []
+    while len(done) < trials:
+        first = len(done)
+        batch = _kept(folder, first)
+        if batch is None:
+            count = min(at_once, trials - first)
+            batch = _run(
+                config, network, ranges, key, range(first, first + count), mean
+            )
+            if folder is not None:
+                _keep(folder, first, batch)
+        done += batch
+    return done[:trials]
+
+
+def by_loss(trials: list[Trial]) -> list[Trial]:
+    """Lowest loss first; runs that diverged last."""
+
+    def loss(trial: Trial) -> float:
+        return trial.found.loss if np.isfinite(trial.found.loss) else np.inf
+
+    return sorted(trials, key=loss)
+
+
+def stability(trial: Trial, trials: list[Trial], *, apart: float) -> float:
+    """Share of a run's candidates that other runs of low loss have found as well.
+
+    Weighted by multipliers; what an adversary can ask without the training set.
+
+    Args:
+      apart: root mean square per pixel within which candidates count as the same.
+    """
+    others = [other for other in by_loss(trials) if other is not trial][:_GOOD]
+    if not others:
+        raise ValueError("Expected at least two trials, got one: nothing to compare.")
+    weights = np.maximum(trial.found.multipliers, 0)
+    shares = []
+    for other in others:
+        alive = other.found.points[other.found.alive]
+        gaps = trial.found.points[:, None] - alive[None]
+        near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < apart
+        shares.append(np.sum(weights * near) / weights.sum())
+    return float(np.mean(shares))
+
+
+def _drawn(config: KktConfig, ranges: Ranges, key: Array) -> dict[str, float]:
+    """The settings of a trial."""
+    knobs = {name: float(value) for name, value in Knobs.of(config)._asdict().items()}
+    shares = np.asarray(jax.random.uniform(key, (len(knobs),)), np.float64)
+    for share, name in zip(shares, knobs, strict=True):
+        limits = getattr(ranges, name)
+        if limits is not None:
+            knobs[name] = float(limits[0] * (limits[1] / limits[0]) ** share)
+    if ranges.alpha_end is None and config.alpha_end is None:
+        knobs["alpha_end"] = knobs["alpha"]
+    return knobs
+
+
+def _run(
+    config: KktConfig,
+    network: Network,
+    ranges: Ranges,
+    key: Array,
+    numbers: range,
+    mean: np.ndarray | None,
+) -> list[Trial]:
+    """One batch."""
+    pairs = [jax.random.split(jax.random.fold_in(key, number)) for number in numbers]
+    drawn = [_drawn(config, ranges, pair[0]) for pair in pairs]
+    knobs = Knobs(
+        **{name: jnp.array([each[name] for each in drawn]) for name in Knobs._fields}
+    )
+    found = kkt.attack_many(
+        config, network, keys=jnp.stack([p[1] for p in pairs]), knobs=knobs, mean=mean
+    )
+    return [Trial(knobs=k, found=f) for k, f in zip(drawn, found, strict=True)]
+
+
+# The folder
+
+
+def _record(
+    config: KktConfig,
+    ranges: Ranges,
+    network: Network,
+    key: Array,
+    mean: np.ndarray | None,
+) -> Record:
+    """What decides a search."""
+    theta = homogeneous.flat(network)
+    about = {
+        "config": dataclasses.asdict(config),
+        "ranges": dataclasses.asdict(ranges),
+        "theta": hashlib.sha256(theta.tobytes()).hexdigest(),
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
+    }
+    return Record.of(about, kkt=kkt.REVISION)
+
+
+def _file(folder: Path, first: int) -> Path:
+    return folder / f"trials_{first:06d}.npz"
+
+
+def _keep(folder: Path, first: int, trials: list[Trial]) -> None:
+    """Write a batch, whole or not at all."""
+    arrays: dict[str, Any] = {
+        "knobs": np.array([list(trial.knobs.values()) for trial in trials])
+    }
+    for field in (
+        "points",
+        "multipliers",
+        "coefficients",
+        "loss",
+        "residual",
+        "layers",
+    ):
+        arrays[field] = np.stack([getattr(trial.found, field) for trial in trials])
+    labels = trials[0].found.labels
+    if labels is not None:
+        arrays["labels"] = labels
+    files.write_arrays(_file(folder, first), **arrays)
+
+
+def _kept(folder: Path | None, first: int) -> list[Trial] | None:
+    """A batch that was kept, or None."""
+    if folder is None or not _file(folder, first).exists():
+        return None
+    arrays = files.read_arrays(_file(folder, first))
+    labels = arrays.get("labels")
+    return [
+        Trial(
+            knobs=dict(zip(Knobs._fields, map(float, knobs), strict=True)),
+            found=Candidates(
+                points=arrays["points"][i],
+                multipliers=arrays["multipliers"][i],
+                coefficients=arrays["coefficients"][i],
+                labels=labels,
+                loss=float(arrays["loss"][i]),
+                residual=float(arrays["residual"][i]),
+                layers=arrays["layers"][i],
+            ),
+        )
+        for i, knobs in enumerate(arrays["knobs"])
+    ]

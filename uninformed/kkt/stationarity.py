@@ -1,0 +1,161 @@
+"""How far theta is from a combination of gradients of the outputs at some points.
+
+    | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
+
+with coefficients c_i (outputs,). ReLU's derivative, a step, is replaced by a sigmoid of
+slope alpha: the sum then has derivatives with respect to x, and where training has
+parked kinks on the data, as it does in few dimensions, a value between 0 and 1 is what
+the KKT conditions of ReLU networks (Clarke's) mean.
+
+Two ways to the same number. `plain` forms the sum; `gram` multiplies out,
+
+    |W|^2 - 2 sum_i z_i . d_i + sum_ij (a_i . a_j + 1) (d_i . d_j),
+
+(a inputs of the layer, z its sums, d what is propagated back to them, 1 for biases),
+which with m points and h units costs m^2 (d + h) in place of the two products m d h.
+
+Source: Haim et al. 2022, equation (6) and Appendix B (sigmoid in the backward pass).
+Checked: tests/uninformed/test_stationarity.py (autodiff; both ways to 1e-10).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+from jaxtyping import Array, Float
+
+from uninformed import homogeneous
+from uninformed.homogeneous import Network
+
+_RANK = 1e-10  # directions of the Gram matrix that are weaker are rounding
+
+
+@jax.custom_jvp
+def soft_relu(z: Array, alpha: Float[Array, ""]) -> Array:
+    """max(z, 0), with derivative sigmoid(alpha z); alpha itself is a constant."""
+    del alpha
+    return jnp.maximum(z, 0)
+
+
+@soft_relu.defjvp
+def _soft_relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    z, alpha = primals
+    return soft_relu(z, alpha), tangents[0] * jax.nn.sigmoid(alpha * z)
+
+
+class Pass(NamedTuple):
+    """One way there and back: a list of (points, width) arrays, one per layer.
+
+    Attributes:
+      inputs: of each layer.
+      sums: of each layer, before its ReLU; the last are the outputs.
+      back: what comes back to these sums from the coefficients.
+    """
+
+    inputs: list[Array]
+    sums: list[Array]
+    back: list[Array]
+
+
+def passes(
+    network: Network,
+    points: Float[Array, "points inputs"],
+    coefficients: Float[Array, "points outputs"],
+    alpha: Float[Array, " hidden"],
+) -> Pass:
+    """Both ways, with one slope of the sigmoid a hidden layer."""
+    inputs, sums = [points], []
+    for number, layer in enumerate(network):
+        sums.append(homogeneous.affine(layer, inputs[-1]))
+        if number < len(network) - 1:
+            inputs.append(soft_relu(sums[-1], alpha[number]))
+    back = [coefficients]
+    for number in range(len(network) - 1, 0, -1):
+        mask = jax.nn.sigmoid(alpha[number - 1] * sums[number - 1])
+        back.insert(0, (back[0] @ network[number].w.T) * mask)
+    return Pass(inputs, sums, back)
+
+
+def plain(network: Network, at: Pass) -> Float[Array, " layers"]:
+    """Squared residual of each layer, weights and biases together."""
+    residuals = []
+    for layer, inputs, back in zip(network, at.inputs, at.back, strict=True):
+        residual = jnp.sum((layer.w - inputs.T @ back) ** 2)
+        if layer.b is not None:
+            residual += jnp.sum((layer.b - back.sum(axis=0)) ** 2)
+        residuals.append(residual)
+    return jnp.stack(residuals)
+
+
+def gram(network: Network, at: Pass) -> Float[Array, " layers"]:
+    """The same, from inner products of the points."""
+    residuals = []
+    for number, layer in enumerate(network):
+        sums, back = at.sums[number], at.back[number]
+        squared = jnp.sum(layer.w**2)
+        if layer.b is not None:
+            squared += jnp.sum(layer.b**2)
+        inner = jnp.sum(_inner(layer, at.inputs[number]) * (back @ back.T))
+        residuals.append(squared - 2 * jnp.sum(sums * back) + inner)
+    return jnp.stack(residuals)
+
+
+def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
+    """Inner products of a layer's inputs, the constant one of biases included."""
+    return inputs @ inputs.T + (0 if layer.b is None else 1)
+
+
+def gram_pays(network: Network, points: int) -> bool:
+    """Whether `gram` is less work than `plain` for so many points."""
+    there = sum(points * points * sum(layer.w.shape) for layer in network)
+    return there < sum(2 * points * layer.w.size for layer in network)
+
+
+def best_multipliers(
+    network: Network,
+    points: Float[Array, "points inputs"],
+    directions: Float[Array, "points outputs"],
+    alpha: Float[Array, " hidden"],
+    weights: Float[Array, " layers"] | None = None,
+    signed: bool = False,
+) -> Float[np.ndarray, " points"]:
+    """Multipliers l, non-negative unless `signed`, of least residual at these points.
+
+    The coefficients are l_i times the directions: y_i for one output, e_y - e_rival for
+    several. An active-set solution (scipy) of the problem in the m x m Gram matrix.
+
+    Args:
+      weights: of the layers in the sum of squares; None: all 1.
+    """
+    at = jax.jit(passes)(network, points, directions, alpha)
+    inner = np.zeros((len(points), len(points)))
+    towards = np.zeros(len(points))
+    for number, layer in enumerate(network):
+        weight = 1.0 if weights is None else float(weights[number])
+        back = np.asarray(at.back[number], np.float64)
+        inputs = _inner(layer, np.asarray(at.inputs[number], np.float64))
+        inner += weight * inputs * (back @ back.T)
+        sums = np.asarray(at.sums[number], np.float64)
+        towards += weight * np.sum(sums * back, axis=1)
+    spectrum, rotation = np.linalg.eigh(inner)
+    kept = spectrum > _RANK * spectrum[-1]
+    root = np.sqrt(spectrum[kept])
+    factor = (rotation[:, kept] * root[None]).T
+    wanted = (rotation[:, kept].T @ towards) / root
+    if signed:
+        return np.linalg.lstsq(factor, wanted, rcond=None)[0]
+    return scipy.optimize.nnls(factor, wanted, maxiter=100 * len(points))[0]
+
+
+def typical_sums(
+    network: Network, points: Float[Array, "points inputs"]
+) -> Float[Array, " hidden"]:
+    """Root mean square of the sums of each hidden layer: the scale of alpha."""
+    scales = []
+    for layer in network[:-1]:
+        sums = homogeneous.affine(layer, points)
+        scales.append(jnp.sqrt(jnp.mean(sums**2)))
+        points = jax.nn.relu(sums)
+    return jnp.stack(scales)

@@ -1,0 +1,177 @@
+"""Could an adversary tell? ROC of scores that it can compute itself.
+
+Of all images that an attack ended at, from any start, some are recovered training
+images and most aren't. Scores of an uninformed adversary:
+
+parameters  how near theta of the run's images is to the released one
+loss        how well theta* treats the image, as it treats a training image
+span        how near the image is to the span of the first layer's weights: what decay
+            has left there is a combination of the training images
+
+An informed adversary retrains with its guess, and compares parameters: the closed form
+is right to the last digits, and every other image isn't.
+
+Source: the question is that of Runkel et al. 2024, Section 5; the scores are ours, but
+for `parameters`.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from sklearn.metrics import roc_auc_score
+
+from artefacts import glm
+from uninformed import bilevel
+from uninformed.landscape.runs import Ends
+from uninformed.landscape.starts import Sets
+
+_BOOTSTRAPS = 200
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scores:
+    """One score of many images; larger for what is taken for a training image.
+
+    Attributes:
+      values: (images,); true: (images,), which are; trivial: (images,), which began at
+        a training image, perturbed or not.
+      cluster: (images,), which images belong together: those of one start were found
+        together, and aren't independent.
+    """
+
+    values: Float[np.ndarray, " images"]
+    true: Bool[np.ndarray, " images"]
+    trivial: Bool[np.ndarray, " images"]
+    cluster: Int[np.ndarray, " images"]
+
+    def summary(self) -> dict[str, Any]:
+        """AUC of all images; of those that didn't begin at the truth; and counts.
+
+        None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
+        the bootstrap's over clusters.
+        """
+        rest = ~self.trivial
+        return {
+            "auc": _auc(self.true, self.values),
+            "auc_95": self._interval(np.ones_like(rest)),
+            "auc_not_begun_at_truth": _auc(self.true[rest], self.values[rest]),
+            "auc_not_begun_at_truth_95": self._interval(rest),
+            "clusters": len(np.unique(self.cluster)),
+            "true": int(self.true.sum()),
+            "true_not_begun_at_truth": int(self.true[rest].sum()),
+            "images": len(self.true),
+        }
+
+    def _interval(self, counted: np.ndarray) -> list[float] | None:
+        """Of the AUC of some images, when whole clusters are drawn anew."""
+        rng = np.random.default_rng(0)
+        members = [
+            rows
+            for each in np.unique(self.cluster)
+            if len(rows := np.flatnonzero((self.cluster == each) & counted))
+        ]
+        drawn = []
+        for _ in range(_BOOTSTRAPS):
+            chosen = rng.integers(0, max(1, len(members)), len(members))
+            rows = np.concatenate([np.zeros(0, int), *(members[i] for i in chosen)])
+            auc = _auc(self.true[rows], self.values[rows])
+            if auc is not None:
+                drawn.append(auc)
+        if len(drawn) < _BOOTSTRAPS // 2:
+            return None
+        return [round(float(q), 3) for q in np.quantile(drawn, [0.025, 0.975])]
+
+
+def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
+    if not len(true) or true.all() or not true.any():
+        return None
+    return round(float(roc_auc_score(true, values)), 3)
+
+
+def uninformed(
+    names: Sequence[str], ends: Ends, true: Bool[np.ndarray, "starts images"]
+) -> dict[str, Scores]:
+    """Every score of one method's images."""
+    values = {
+        "parameters": np.repeat(-ends.distance[:, None], true.shape[1], axis=1),
+        "loss": -ends.loss,
+    }
+    if ends.basis is not None and len(ends.basis) > 1:
+        values["span"] = -_outside(ends)
+    trivial = np.array([name.startswith("truth") for name in names])
+    return {
+        score: Scores(
+            each.astype(np.float64).ravel(),
+            true.ravel(),
+            np.repeat(trivial, true.shape[1]),
+            np.repeat(np.arange(len(true)), true.shape[1]),
+        )
+        for score, each in values.items()
+    }
+
+
+def _outside(ends: Ends) -> Float[np.ndarray, "starts images"]:
+    """Share of each image's length that lies outside the first layer's span."""
+    points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
+    inside = np.linalg.norm(points @ ends.basis.T, axis=-1)  # type: ignore[union-attr]
+    total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
+    return np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
+
+
+def informed(sets: Sets, starts: Mapping[str, np.ndarray], decay: float) -> Scores:
+    """Retraining distance of an informed adversary, each image in turn its target.
+
+    It knows the other images, and theta of an affine victim. True is the closed form's
+    answer; false are the starts, and held-out images in the target's place.
+    """
+    count = len(sets.truth)
+    flat = sets.truth.reshape(count, -1).astype(np.float64)
+    signs = sets.signs.astype(np.float64)
+    values, true, trivial, cluster = [], [], [], []
+    others = sets.held_out[:count].reshape(count, -1)
+    with jax.enable_x64(True):
+        released = np.asarray(
+            bilevel.ridge(jnp.asarray(flat), jnp.asarray(signs), decay)
+        )
+
+        def distance(claim: jax.Array, target: jax.Array) -> jax.Array:
+            points = jnp.asarray(flat).at[target].set(claim)
+            theta = bilevel.ridge(points, jnp.asarray(signs), decay)
+            return jnp.sum((theta - released) ** 2)
+
+        distances = jax.jit(jax.vmap(distance, (0, None)))
+        for target in range(count):
+            known = np.arange(count) != target
+            answer = glm.reconstruct_glm(
+                released[:-1],
+                float(released[-1]),
+                flat[known],
+                signs[known],
+                link="identity",
+                penalty=decay * count,
+                intercept_penalty=decay * count,
+            )
+            begun = {
+                name: images[target].ravel()
+                for name, images in starts.items()
+                if name != "truth"
+            }
+            claims = np.stack([answer.x, *begun.values(), *others])
+            values.append(-np.asarray(distances(jnp.asarray(claims), target)))
+            true.append(np.arange(len(claims)) == 0)
+            trivial.append(np.zeros(len(claims), bool))
+            cluster.append(np.full(len(claims), target))
+    return Scores(*(np.concatenate(each) for each in (values, true, trivial, cluster)))
+
+
+def gap(scores: Scores) -> dict[str, float]:
+    """The worst score of a true image, and the best of a false one, as distances."""
+    return {
+        "largest_true": float(-scores.values[scores.true].min()),
+        "smallest_false": float(-scores.values[~scores.true].max()),
+    }

@@ -1,0 +1,106 @@
+"""What ends are worth: to the adversary, and beside images it doesn't have.
+
+L2 distances are those of each image to its nearest by SSIM, in windows of 7 pixels; the
+better of the clipped and of the stretched image counts there, because the KKT attack
+loses lengths. An image is *recovered* whose SSIM with a training image exceeds 0.4, and
+that with any image of the partition or any held-out one.
+
+Source: Runkel et al. 2024, Table 1, Section 4.5; the paper leaves "structurally most
+similar" open. The controls are ours.
+"""
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from uninformed import candidates
+from uninformed.landscape.runs import Ends
+from uninformed.landscape.starts import Sets
+
+Measured = dict[str, np.ndarray]
+
+WINDOW = 7  # pixels
+_POOL = 200  # held-out images
+
+
+def similarities(
+    images: Float[np.ndarray, "images height width channels"],
+    others: Float[np.ndarray, "others height width channels"],
+) -> Float[np.ndarray, "images others"]:
+    """SSIM of all pairs, of the clipped or the stretched image."""
+    return np.maximum(
+        *(
+            candidates.ssim_of_all(shown, others, WINDOW)
+            for shown in (np.clip(images, 0, 1), candidates.stretched(images))
+        )
+    )
+
+
+def measure(
+    sets: Sets, starts: Float[np.ndarray, "starts images ..."], ends: Ends
+) -> Measured:
+    """Every quantity of every start.
+
+    Returns: (starts,) each, means over a start's images:
+      truth, partition, noise: L2 distance to the nearest of these.
+      ssim, held_out_ssim: with the nearest training image; with the nearest of as many
+        held-out ones.
+      rank: median of the nearest training image's among 200 held-out ones and itself.
+      recovered: how many images; distinct: how many training images these are.
+      spread: L2 distance between the images themselves.
+      moved: L2 distance from the start; in_two: share of its square that lies in two
+        directions, the same for all images.
+      distance, distance_mean, distance_relative: |theta - theta*|^2, a parameter, and
+        over |theta*|^2; slope_norm.
+      And (starts, images), `true`: which are recovered.
+    """
+    rows = [_of_one(sets, *pair) for pair in zip(starts, ends.images, strict=True)]
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {
+        "distance": np.asarray(ends.distance, np.float64),
+        "distance_mean": ends.distance / ends.params,
+        "distance_relative": ends.distance / ends.size,
+        "slope_norm": np.asarray(ends.slope_norm, np.float64),
+    }
+
+
+def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
+    """The quantities of one start."""
+    images = images.astype(np.float64)
+    alike = {
+        "truth": similarities(images, sets.truth),
+        "partition": similarities(images, sets.partition),
+        "noise": similarities(images, sets.noise),
+        "held_out": similarities(images, sets.held_out[:_POOL]),
+    }
+    distances = {
+        kind: np.mean(
+            _lengths(images - getattr(sets, kind)[alike[kind].argmax(axis=1)])
+        )
+        for kind in ("truth", "partition", "noise")
+    }
+    best = alike["truth"].max(axis=1)
+    others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
+    true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
+    as_many = alike["held_out"][:, : len(sets.truth)]
+    ranks = 1 + np.sum(alike["held_out"] > best[:, None], axis=1)
+    moves = (images - start).reshape(len(images), -1)
+    energies = np.linalg.svd(moves, compute_uv=False) ** 2
+    count = len(images)
+    pairs = np.linalg.norm(
+        images.reshape(count, 1, -1) - images.reshape(1, count, -1), axis=2
+    )
+    return {
+        **{kind: np.asarray(value) for kind, value in distances.items()},
+        "ssim": best.mean(),
+        "held_out_ssim": as_many.max(axis=1).mean(),
+        "rank": np.asarray(np.median(ranks)),
+        "recovered": true.sum(),
+        "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
+        "spread": pairs.sum() / (count * (count - 1)),
+        "moved": _lengths(images - start).mean(),
+        "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
+        "true": true,
+    }
+
+
+def _lengths(images: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.sum(images**2, axis=(1, 2, 3)))

@@ -1,0 +1,313 @@
+"""The attacks from all starts, in batches that are kept.
+
+`bilevel` and `matching` see theta of an affine victim or of one with a hidden layer,
+and know its labels; `kkt` sees a homogeneous network on the same images, because other
+victims have no KKT point of margin maximisation. All begin at the same images.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from shadow import bars, checks, records
+from shadow.records import Record
+from uninformed import bilevel, homogeneous, kkt
+from uninformed import max_margin as margin
+from uninformed.bilevel import BilevelConfig, Lower
+from uninformed.homogeneous import HomogeneousConfig
+from uninformed.kkt import KktConfig, descent
+from uninformed.kkt import experiment as uninformed
+from uninformed.kkt.experiment import PointsConfig
+from uninformed.landscape.starts import Sets, StartsConfig
+from uninformed.max_margin import MarginConfig
+
+METHODS = ("bilevel", "matching", "kkt")
+Attack = Callable[[np.ndarray], Mapping[str, Any]]  # (starts, points, ...) -> ends
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VictimConfig:
+    """The victim of `bilevel` and `matching`.
+
+    Attributes:
+      kind: "affine" or "one_hidden"; width: of the latter.
+      decay: mu, of victim and attack alike.
+      smoothness: beta of softplus(beta z) / beta; None: ReLU.
+      init: of theta, "uniform" in [0, 1] or "scaled" by 1 / sqrt(inputs); affine ones
+        need none.
+      steps: of L-BFGS when the victim is trained; attack_steps: of each lower solve.
+      inverse: "conjugate_gradients", "quasi_newton", or for affine victims "exact".
+    """
+
+    kind: str = "affine"
+    width: int = 128
+    decay: float = 1e-2
+    smoothness: float | None = 20.0
+    init: str = "scaled"
+    steps: int = 10_000
+    attack_steps: int = 100
+    inverse: str = "exact"
+
+    def __post_init__(self) -> None:
+        checks.choice("kind", self.kind, ("affine", "one_hidden"))
+        checks.choice("init", self.init, ("uniform", "scaled"))
+        checks.choice("inverse", self.inverse, bilevel.INVERSES)
+        for field in ("width", "steps", "attack_steps"):
+            checks.at_least(field, getattr(self, field), 1)
+        self.lower(1)  # says what else is wrong
+
+    def lower(self, inputs: int) -> Lower:
+        """The lower problem of the attack."""
+        if self.kind == "affine":
+            lower = bilevel.affine(inputs, self.decay)
+        else:
+            lower = bilevel.one_hidden(inputs, self.width, self.decay, self.smoothness)
+        return dataclasses.replace(lower, steps=self.attack_steps, inverse=self.inverse)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LandscapeConfig:
+    """One landscape; all that is random comes from `seed`.
+
+    Attributes:
+      data: the training images; as many of the held-out ones are the partition.
+      methods: among `METHODS`.
+      theta: where lower problems begin, "own", a draw that isn't the victim's, or
+        "released", theta itself; of no importance to affine victims.
+      at_once: starts in one batch: memory and speed.
+      network, training, kkt: the victim of `kkt`, and its attack, with as many
+        candidates as points and without restarts.
+    """
+
+    seed: int = 0
+    data: PointsConfig = dataclasses.field(
+        default_factory=lambda: PointsConfig(name="cifar10")
+    )
+    starts: StartsConfig = dataclasses.field(default_factory=StartsConfig)
+    methods: tuple[str, ...] = METHODS
+    victim: VictimConfig = dataclasses.field(default_factory=VictimConfig)
+    theta: str = "own"
+    attack: BilevelConfig = dataclasses.field(default_factory=BilevelConfig)
+    at_once: int = 40
+    network: HomogeneousConfig = dataclasses.field(default_factory=HomogeneousConfig)
+    training: MarginConfig = dataclasses.field(default_factory=MarginConfig)
+    kkt: KktConfig = dataclasses.field(default_factory=KktConfig)
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            checks.choice("methods", method, METHODS)
+        checks.choice("theta", self.theta, ("own", "released"))
+        checks.at_least("at_once", self.at_once, 1)
+        for field, found, wanted, why in (
+            ("data.classes", self.data.classes, "binary", "victims have one output"),
+            ("data.mean_known", self.data.mean_known, True, "starts are images"),
+            ("network.outputs", self.network.outputs, 1, "victims have one output"),
+            ("kkt.restarts", self.kkt.restarts, 0, "restarts would leave the start"),
+            ("kkt.coefficients", self.kkt.coefficients, "multipliers", "no others"),
+        ):
+            if found != wanted:
+                raise checks.FieldError(
+                    field,
+                    f"Expected {{}} to be {wanted!r} here ({why}), got {found!r}.",
+                )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ends:
+    """Where one method ended.
+
+    Attributes:
+      images: (starts, points, ...), as found.
+      distance: (starts,), what an adversary sees of the fit: |theta(x) - theta*|^2, for
+        `kkt` |theta - sum|^2.
+      size, params: |theta*|^2, and how many parameters.
+      loss: (starts, points), of each image at theta*: half its squared error, for
+        `kkt` the squared deviation of its lead from the margin.
+      slope_norm: (starts,), |grad E| of the last lower solve; `kkt`: 0.
+      basis: (rank, inputs), span of the first layer, or None where it has one unit;
+      centre: (inputs,), what points are taken from before that layer.
+    """
+
+    images: np.ndarray
+    distance: np.ndarray
+    size: float
+    params: int
+    loss: np.ndarray
+    slope_norm: np.ndarray
+    basis: np.ndarray | None
+    centre: np.ndarray
+
+
+def run(
+    config: LandscapeConfig,
+    method: str,
+    sets: Sets,
+    starts: Mapping[str, np.ndarray],
+    workdir: Path,
+) -> Ends:
+    """One method from all starts.
+
+    Raises: ConfigurationMismatchError: the folder holds another landscape.
+    """
+    record = _record(config, sets)
+    records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
+    prepare = _kkt if method == "kkt" else _bilevel
+    double = jax.enable_x64(method != "kkt")  # which is in float32
+    with double, jax.default_matmul_precision("highest"):
+        attack, victim = prepare(config, method, sets, workdir, record)
+        images = np.stack(list(starts.values()))
+        found = _in_batches(config, method, images, workdir, attack, record)
+    return Ends(**found, **victim)
+
+
+def _record(config: LandscapeConfig, sets: Sets) -> Record:
+    """What decides where attacks end."""
+    about = dataclasses.asdict(config)
+    for free in ("methods", "at_once"):
+        del about[free]
+    return Record.of(
+        about | {"content": sets.fingerprint()},
+        bilevel=bilevel.REVISION,
+        homogeneous=homogeneous.REVISION,
+        kkt=kkt.REVISION,
+        margin=margin.REVISION,
+    )
+
+
+def _in_batches(
+    config: LandscapeConfig,
+    method: str,
+    starts: np.ndarray,
+    workdir: Path,
+    attack: Attack,
+    record: Record,
+) -> dict[str, Any]:
+    """All starts, batch by batch; what is on disk isn't done again."""
+    parts: list[dict[str, np.ndarray]] = []
+    first = 0
+    with bars.bar(total=len(starts), desc=method, unit=" starts") as bar:
+        while first < len(starts):
+            batch = starts[first : first + config.at_once]
+            file = workdir / "ends" / f"{method}_{first:04d}.npz"
+            make = functools.partial(attack, batch)
+            parts.append(records.kept(file, record, f"The batch in {file}", make))
+            done = len(parts[-1]["images"])  # batches may have been larger then
+            first += done
+            bar.update(done)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _bilevel(
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
+) -> tuple[Attack, dict[str, Any]]:
+    """Points whose training ends at theta, or at which theta is stationary.
+
+    Returns: the attack, and what `Ends` says of its victim.
+    """
+    flat = sets.truth.reshape(len(sets.truth), -1).astype(np.float64)
+    inputs = flat.shape[1]
+    lower = config.victim.lower(inputs)
+    longer = dataclasses.replace(lower, steps=config.victim.steps)
+    scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
+    keys = jax.random.split(jax.random.key(config.seed))
+    theirs, own = (
+        scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
+        for key in keys
+    )
+    targets = jnp.asarray(sets.signs, jnp.float64)
+
+    def train() -> Mapping[str, Any]:
+        solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
+        return {"theta": solve(jnp.asarray(flat)).theta}
+
+    file = workdir / f"{config.victim.kind}.npz"
+    theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
+    released = jnp.asarray(theta)
+    begin = released if config.theta == "released" else own
+    solver, within = bilevel.attack, lower
+    if method == "matching":  # which solves but once
+        solver, within = bilevel.matching, longer
+
+    @jax.jit
+    @jax.vmap
+    def from_start(points: jax.Array) -> tuple[bilevel.Ended, jax.Array]:
+        ended = solver(config.attack, within, released, points, targets, begin)
+        errors = lower.outputs(released, ended.points) - targets
+        return ended, 0.5 * errors**2
+
+    def attack(batch: np.ndarray) -> Mapping[str, Any]:
+        points = jnp.asarray(batch.reshape(len(batch), *flat.shape), jnp.float64)
+        ended, loss = from_start(points)
+        return {
+            "images": np.asarray(ended.points).reshape(batch.shape),
+            "distance": ended.distance,
+            "slope_norm": ended.slope_norm,
+            "loss": loss,
+        }
+
+    basis = None
+    if config.victim.kind == "one_hidden":
+        width = config.victim.width
+        basis = descent.span(theta[: inputs * width].reshape(inputs, width))
+    return attack, {
+        "size": float(np.sum(theta**2)),
+        "params": len(theta),
+        "basis": basis,
+        "centre": np.zeros(inputs),
+    }
+
+
+def _kkt(
+    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
+) -> tuple[Attack, dict[str, Any]]:
+    """The KKT attack on a homogeneous network of the same images, less their mean."""
+    del method, record  # the network's file has a record of its own
+    images = uninformed.Images(
+        sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
+    )
+    points = len(sets.truth)
+    experiment = uninformed.Uninformed(
+        seed=config.seed,
+        data=config.data,
+        victim=config.network,
+        training=config.training,
+        attack=dataclasses.replace(config.kkt, candidates=points),
+    )
+    network = uninformed.victim(experiment, images, workdir / "network.npz")
+    mean = images.mean.ravel()
+    key = jax.random.fold_in(jax.random.key(config.seed), 2)
+    size = float(homogeneous.squared_norm(network))
+
+    def attack(batch: np.ndarray) -> Mapping[str, Any]:
+        found = kkt.attack_many(
+            experiment.attack,
+            network,
+            keys=jnp.stack([key] * len(batch)),
+            mean=mean if config.data.mean_known else None,
+            starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
+        )
+        ends = np.stack([each.points for each in found])
+        outputs = np.stack(
+            [homogeneous.apply(network, jnp.asarray(each))[:, 0] for each in ends]
+        )
+        leads = outputs * sets.signs
+        margins = np.median(leads, axis=1, keepdims=True)
+        return {
+            "images": (ends + mean).reshape(batch.shape),
+            "distance": np.array([each.residual**2 for each in found]) * size,
+            "slope_norm": np.zeros(len(found)),
+            "loss": (leads / margins - 1) ** 2,
+        }
+
+    return attack, {
+        "size": size,
+        "params": len(homogeneous.flat(network)),
+        "basis": descent.span(np.asarray(network[0].w)),
+        "centre": mean,
+    }

@@ -1,0 +1,142 @@
+"""Where attacks begin: the mixtures of equation (10), and what is asked beside them.
+
+    l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
+
+of the training images (GT), other images of the same classes (partition), and uniform
+noise. Also normal noise of any size; one image of the partition per class; and
+small perturbations of the three corners.
+
+Source: Runkel et al. 2024, Sections 4.3 to 4.5.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+from jaxtyping import Float
+
+from shadow import checks
+from uninformed.kkt import experiment as uninformed
+from uninformed.kkt.experiment import PointsConfig
+
+Images = Float[np.ndarray, "images height width channels"]
+
+CORNERS = ("noise", "partition", "truth")
+COLLAPSED = "one image per class"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartsConfig:
+    """Which starts.
+
+    Attributes:
+      shares: values of l1 and l2; with 0 and 1.
+      normal: standard deviations of normal noise.
+      collapsed: whether to begin at one image per class, repeated, too.
+      perturbed: so many perturbations of each corner; deviation: theirs, a pixel.
+    """
+
+    shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    normal: tuple[float, ...] = (1.0,)
+    collapsed: bool = True
+    perturbed: int = 3
+    deviation: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not {0.0, 1.0} <= set(self.shares) or not all(
+            0 <= share <= 1 for share in self.shares
+        ):
+            raise checks.FieldError(
+                "shares",
+                f"Expected {{}} in [0, 1], 0 and 1 among them, got {self.shares!r}.",
+            )
+        checks.at_least("perturbed", self.perturbed, 0)
+        for name, values in (("normal", self.normal), ("deviation", [self.deviation])):
+            checks.require(name, values, all(value > 0 for value in values), "> 0")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sets:
+    """Images of the three kinds, others that no attack sees, and labels 0 and 1."""
+
+    truth: Images
+    partition: Images
+    noise: Images
+    held_out: Float[np.ndarray, "others height width channels"]
+    labels: np.ndarray
+
+    def fingerprint(self) -> str:
+        """A hash of everything."""
+        return uninformed.Images(
+            np.concatenate([self.truth, self.partition, self.noise]),
+            self.labels,
+            self.held_out,
+            np.zeros(0, np.int32),
+        ).fingerprint()
+
+    @property
+    def signs(self) -> Float[np.ndarray, " images"]:
+        """Labels as -1 and 1."""
+        return (2 * self.labels - 1).astype(np.float32)
+
+
+def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
+    """Training images in the order of their labels, which the partition has too.
+
+    Raises: ValueError: too few held-out images of a class for a partition.
+    """
+    images = uninformed.load(config, data_dir)
+    chosen = []
+    for label in np.unique(images.labels):
+        members = np.flatnonzero(images.held_out_labels == label)
+        wanted = int((images.labels == label).sum())
+        if len(members) < wanted:
+            raise checks.FieldError(
+                "held_out",
+                f"Expected {{}} to have {wanted} images of class {label} for the"
+                f" partition, found {len(members)}. Make it larger.",
+            )
+        chosen.append(members[:wanted])
+    partition = np.concatenate(chosen)
+    others = np.setdiff1d(np.arange(len(images.held_out)), partition)
+    rng = np.random.default_rng(seed)
+    return Sets(
+        truth=images.images,
+        partition=images.held_out[partition],
+        noise=rng.random(images.images.shape).astype(np.float32),
+        held_out=images.held_out[others],
+        labels=images.labels,
+    )
+
+
+def name(l1: float, l2: float) -> str:
+    """Of a mixture. Without any share of images l1 doesn't matter."""
+    if l2 == 0:
+        return "noise"
+    corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}
+    return corners.get((l1, l2), f"{l1:g} {l2:g}")
+
+
+def perturbed_name(corner: str, number: int) -> str:
+    """Of a perturbation of a corner."""
+    return f"{corner} perturbed {number}"
+
+
+def make(config: StartsConfig, sets: Sets, seed: int) -> dict[str, Images]:
+    """All starts by name; equal mixtures once."""
+    rng = np.random.default_rng([seed, 1])
+    shape = sets.truth.shape
+    starts = {
+        name(l1, l2): l2 * (l1 * sets.truth + (1 - l1) * sets.partition)
+        + (1 - l2) * sets.noise
+        for l1, l2 in itertools.product(config.shares, config.shares)
+    }
+    for deviation in config.normal:
+        starts[f"normal {deviation:g}"] = deviation * rng.standard_normal(shape)
+    if config.collapsed:
+        first = {label: np.argmax(sets.labels == label) for label in (0, 1)}
+        starts[COLLAPSED] = sets.partition[[first[label] for label in sets.labels]]
+    for corner, number in itertools.product(CORNERS, range(config.perturbed)):
+        moved = starts[corner] + config.deviation * rng.standard_normal(shape)
+        starts[perturbed_name(corner, number)] = moved
+    return {key: images.astype(np.float32) for key, images in starts.items()}

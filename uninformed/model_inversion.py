@@ -1,0 +1,126 @@
+"""Baselines for attacks that know only the weights: class prototypes, and the weights.
+
+THREAT: uninformed, as `kkt`.
+
+`invert` looks for points of extreme output within the range of pixels: what the network
+takes for most typical of a class, which need not be a training point. `first_layer`
+shows the units' weights as images.
+
+Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
+al. 2015).
+Checked: tests/uninformed/test_model_inversion.py (a linear network, whose extremes are
+the corners of the box).
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from shadow import checks
+from shadow.release import Release
+from uninformed import homogeneous
+from uninformed import max_margin as margin
+from uninformed.homogeneous import Network
+from uninformed.threat import Architecture, Candidates
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InversionOfModel:
+    """Settings of `invert`.
+
+    Attributes:
+      count: points, an equal share for each class.
+      steps, rate: of Adam.
+      start: standard deviation of the points at the start.
+      low, high: the range of pixels; prior_weight: of the squares of what lies outside,
+        in units of the spread of outputs at the start.
+    """
+
+    count: int = 100
+    steps: int = 2000
+    rate: float = 1e-2
+    start: float = 0.5
+    low: float = -1.0
+    high: float = 1.0
+    prior_weight: float = 10.0
+
+    def __post_init__(self) -> None:
+        checks.at_least("count", self.count, 1)
+        checks.at_least("steps", self.steps, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Prototypes:
+    """Points of extreme output: (count, inputs), and the classes they are of."""
+
+    points: np.ndarray
+    labels: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInversion:
+    """`invert` as an attack on weights alone; see `informed.threat.CandidateAttack`."""
+
+    config: InversionOfModel = InversionOfModel()
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Needs the victim. Scores are all equal: nothing tells points apart."""
+        architecture.require("victim")
+        assert architecture.victim is not None
+        found = [
+            invert(
+                self.config, architecture.victim.unflatten(jnp.asarray(theta)), key=key
+            ).points
+            for theta in release.weights
+        ]
+        return Candidates(
+            points=np.stack(found), scores=np.ones((len(found), self.config.count))
+        )
+
+
+def invert(config: InversionOfModel, network: Network, *, key: Array) -> Prototypes:
+    """Points that lead for their class by as much as they can."""
+    outputs = network[-1].w.shape[1]
+    labels = margin.equal_shares(config.count, max(outputs, 2))
+    shape = (config.count, network[0].w.shape[0])
+    points = config.start * jax.random.normal(key, shape, network[0].w.dtype)
+    with jax.default_matmul_precision("highest"):
+        points = _ascend(config, network, points, labels)
+    return Prototypes(points=np.asarray(points), labels=np.asarray(labels))
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def _ascend(
+    config: InversionOfModel, network: Network, points: Array, labels: Array
+) -> Array:
+    """All steps of Adam."""
+
+    def leads(points: Array) -> Array:
+        return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)
+
+    unit = jnp.std(leads(points)) + jnp.finfo(points.dtype).tiny
+    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+
+    def cost(points: Array) -> Array:
+        outside = jax.nn.relu(points - config.high) + jax.nn.relu(config.low - points)
+        return config.prior_weight * jnp.sum(outside**2) - leads(points).sum() / unit
+
+    def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+        points, state = carry
+        update, state = adam.update(jax.grad(cost)(points), state)
+        return (points + update, state), None
+
+    start = (points, adam.init(points))
+    return jax.lax.scan(step, start, jnp.arange(config.steps))[0][0]
+
+
+def first_layer(network: Network) -> Float[np.ndarray, "units inputs"]:
+    """The weights of each unit of the first layer, as a point."""
+    return np.asarray(network[0].w).T
