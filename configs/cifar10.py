@@ -10,8 +10,8 @@ Hardware:  the full size is for an accelerator; two CPU cores: smoke 128 s; it s
 
 Shadow targets from CIFAR-100 (Section VI-B): --config.data.shadow_name=cifar100. The
 RecoNN is Table VII's, with the absolute and squared error as its loss; the paper adds
-LPIPS (--config.reconn.loss.lpips=1.0, extra lpips) and a discriminator
-(--config.reconn.loss.adversarial=...).
+LPIPS (--config.attacks.reconn.loss.lpips=1.0, extra lpips) and a discriminator
+(--config.attacks.reconn.loss.adversarial=...).
 """
 
 from ml_collections import config_dict
@@ -31,26 +31,26 @@ def get_config(size: str = "paper") -> config_dict.ConfigDict:
     config.shadow.count = 54_000
     config.shadow.block_size = 128
     config.view.probes = 500
-    config.reconn.architecture = "transposed_cnn"
-    config.reconn.widths = (4096,)
-    config.reconn.learning_rate = 1e-4
-    config.reconn.weight_decay = 1e-4
-    config.reconn.epochs = 1000
+    config.attacks.reconn.architecture = "transposed_cnn"
+    config.attacks.reconn.widths = (4096,)
+    config.attacks.reconn.learning_rate = 1e-4
+    config.attacks.reconn.weight_decay = 1e-4
+    config.attacks.reconn.epochs = 1000
     if size == "cpu":
         config.data.num_fixed = 200
         config.data.num_test = 200
         config.training.epochs = 20
         config.shadow.count = 2000
         config.shadow.block_size = 50
-        config.reconn.widths = (2048,)
-        config.reconn.epochs = 60
+        config.attacks.reconn.widths = (2048,)
+        config.attacks.reconn.epochs = 60
     if size == "smoke":
         config.data.num_fixed = 200
         config.data.num_test = 16
         config.training.epochs = 20
         config.shadow.count = 128
         config.shadow.block_size = 32
-        config.reconn.widths = (1024,)
-        config.reconn.batch_size = 16
-        config.reconn.epochs = 10
+        config.attacks.reconn.widths = (1024,)
+        config.attacks.reconn.batch_size = 16
+        config.attacks.reconn.epochs = 10
     return config

@@ -14,8 +14,8 @@ def get_config() -> config_dict.ConfigDict:
     config = informed.defaults(informed.Experiment)
     config.shadow.count = 1397
     config.shadow.block_size = 256
-    config.reconn.batch_size = 32
-    config.reconn.epochs = 60
-    config.inversion.targets = 5
+    config.attacks.reconn.batch_size = 32
+    config.attacks.reconn.epochs = 60
+    config.attacks.inversion.targets = 5
     informed.add_attack(config, "kernel", "kernel")
     return config

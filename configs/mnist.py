@@ -11,9 +11,9 @@ Victim and training algorithm are Table V's. The RecoNN is Table V's network wit
 sigmoid of the authors' notebook; it is trained by Adam with dropout, which need fewer
 shadow models. The paper's own way to train it:
 
-    --config.reconn.optimiser=rmsprop --config.reconn.schedule=constant
-    --config.reconn.warmup_epochs=0 --config.reconn.input_dropout=0
-    --config.reconn.dropout=0 --config.reconn.epochs=100
+    --config.attacks.reconn.optimiser=rmsprop --config.attacks.reconn.schedule=constant
+    --config.attacks.reconn.warmup_epochs=0 --config.attacks.reconn.input_dropout=0
+    --config.attacks.reconn.dropout=0 --config.attacks.reconn.epochs=100
 """
 
 from ml_collections import config_dict
@@ -29,8 +29,8 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.data.num_fixed = 1000
     config.data.num_test = 1000
     config.shadow.count = 20_000
-    config.reconn.learning_rate = 1e-3
-    config.reconn.epochs = 60
+    config.attacks.reconn.learning_rate = 1e-3
+    config.attacks.reconn.epochs = 60
     if size == "paper":
         config.data.num_fixed = 10_000
         config.shadow.count = 59_000
@@ -39,6 +39,6 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         config.data.num_test = 20
         config.training.epochs = 10
         config.shadow.count = 200
-        config.reconn.widths = (50,)
-        config.reconn.epochs = 5
+        config.attacks.reconn.widths = (50,)
+        config.attacks.reconn.epochs = 5
     return config

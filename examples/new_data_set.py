@@ -13,9 +13,9 @@ from sklearn import datasets, preprocessing
 import informed
 import shadow
 from informed.runs import pipeline
-from informed.runs.experiment import DataConfig, InversionStage, ShadowConfig
+from informed.runs.experiment import DataConfig, ShadowConfig
+from informed.runs.named import NamedAttack
 from informed.runs.stages import Paths
-from reconn import ReconnConfig
 
 
 def wine() -> shadow.Examples:
@@ -38,14 +38,17 @@ def main() -> dict:
     experiment = informed.Experiment(
         data=DataConfig(name="wine", num_fixed=60, num_test=10),
         shadow=ShadowConfig(count=100),
-        reconn=ReconnConfig(kind="kernel"),
-        inversion=InversionStage(targets=1),
+        attacks={
+            "kernel": NamedAttack.of("kernel"),
+            "inversion": NamedAttack.of("inversion", targets=1),
+        },
     )
     with tempfile.TemporaryDirectory() as folder:
         paths = Paths(workdir=Path(folder), shadow=Path(folder))
         results = pipeline.run(experiment, paths, progress=False)
-    names = ("reconn_mse", "nn_oracle_mse", "mean_image_mse", "inversion_mse_median")
-    return {name: results[name] for name in names}
+    return {name: found["mse"] for name, found in results["attacks"].items()} | {
+        name: results[name] for name in ("nn_oracle_mse", "mean_image_mse")
+    }
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int
 
 # MSE per pixel: a thousandth of the range. Chosen as the error below which an attack's
-# answer counts as exact (`informed.audit.judging`): whoever has a nearer copy needs no
-# attack. What rounding and conversions of numbers change is less.
+# answer counts as exact (`informed.metrics.judging`): whoever has a nearer copy needs
+# no attack. What rounding and conversions of numbers change is less.
 NEAR = 1e-6
 _ROWS, _TARGETS = 4096, 256  # at a time: memory is their product in float32
 _ROUNDING = (

@@ -31,13 +31,13 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.points = tuple(
         (
             f"{kind}, k={k}",
-            f"reconn.kind={kind}",
-            f"reconn.models={k}",
-            f"reconn.epochs={_epochs(k)}",
+            f"attacks.reconn.kind={kind}",
+            f"attacks.reconn.models={k}",
+            f"attacks.reconn.epochs={_epochs(k)}",
         )
         for kind in ("network", "kernel")
         for k in SIZES[size]
     )
-    config.x = "reconn.models"
-    config.series = ("reconn.kind",)
+    config.x = "attacks.reconn.models"
+    config.series = ("attacks.reconn.kind",)
     return config

@@ -14,7 +14,7 @@ SIZES = {
     "cpu": (100, 300, 1000, 3000),
     "paper": (100, 1000, 10_000),
 }
-SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

@@ -2,7 +2,7 @@
 
 Command:   informed sweep --config=configs/sweeps/notebook.py --workdir=DIR
 Sizes:     :cpu is the default, and the notebook's own; :smoke is for tests
-Expected:  the notebook quotes a test loss, reconn_mae + reconn_mse, of about 0.0583
+Expected:  the notebook quotes a test loss, MAE + MSE, of about 0.0583
 
 Fixed set of 1,000, 10,000 shadow models at a learning rate of 0.1. The notebook trains
 Table V's network, ending in a sigmoid, by RMSProp 3e-4 in batches of 32 for 200 epochs.
@@ -14,13 +14,13 @@ import informed
 from informed.runs.sweep import SweepConfig
 
 NOTEBOOK = (
-    "reconn.optimiser=rmsprop",
-    "reconn.learning_rate=0.0003",
-    "reconn.schedule=constant",
-    "reconn.warmup_epochs=0",
-    "reconn.batch_size=32",
-    "reconn.input_dropout=0",
-    "reconn.dropout=0",
+    "attacks.reconn.optimiser=rmsprop",
+    "attacks.reconn.learning_rate=0.0003",
+    "attacks.reconn.schedule=constant",
+    "attacks.reconn.warmup_epochs=0",
+    "attacks.reconn.batch_size=32",
+    "attacks.reconn.input_dropout=0",
+    "attacks.reconn.dropout=0",
 )
 EPOCHS = {"smoke": 5, "cpu": 200, "paper": 200}
 
@@ -33,9 +33,9 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     if size != "smoke":
         config.overrides += ("shadow.count=10000",)
     config.points = (
-        ("notebook", *NOTEBOOK, f"reconn.epochs={EPOCHS[size]}"),
+        ("notebook", *NOTEBOOK, f"attacks.reconn.epochs={EPOCHS[size]}"),
         ("ours, network",),
-        ("ours, kernel", "reconn.kind=kernel"),
+        ("ours, kernel", "attacks.reconn.kind=kernel"),
     )
-    config.metric = "reconn_mae"
+    config.metric = "attacks.reconn.mae"
     return config

@@ -22,10 +22,10 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.base = f"../cifar10.py:{size}"
     config.overrides = ("shadow.count=50000",) if size == "paper" else ()
     config.points = tuple(
-        (f"{name}, k={k}", f"data.shadow_name={name}", f"reconn.models={k}")
+        (f"{name}, k={k}", f"data.shadow_name={name}", f"attacks.reconn.models={k}")
         for name in ("cifar10", "cifar100")
         for k in SIZES[size]
     )
-    config.x = "reconn.models"
+    config.x = "attacks.reconn.models"
     config.series = ("data.shadow_name",)
     return config

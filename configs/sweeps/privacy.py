@@ -23,7 +23,7 @@ EPSILONS = {
 STEPS = {"smoke": 10, "cpu": 100, "paper": 100}
 SMALLER = {
     "smoke": (),
-    "cpu": ("shadow.count=4000", "data.num_test=300", "reconn.epochs=40"),
+    "cpu": ("shadow.count=4000", "data.num_test=300", "attacks.reconn.epochs=40"),
     "paper": (),
 }
 INVERTED = {"smoke": 1, "cpu": 3, "paper": 100}
@@ -49,20 +49,20 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
             )
         )
     inverted = (
-        f"inversion.targets={INVERTED[size]}",
-        f"inversion.attack.draws={DRAWS[size]}",
-        f"inversion.attack.noise_draws={DRAWS[size]}",
+        f"attacks.inversion.targets={INVERTED[size]}",
+        f"attacks.inversion.draws={DRAWS[size]}",
+        f"attacks.inversion.noise_draws={DRAWS[size]}",
     )
     config.points = tuple(
         (
             f"{name}, {kind}",
             *fields,
-            f"reconn.kind={kind}",
+            f"attacks.reconn.kind={kind}",
             *(inverted if kind == "kernel" and name != "no noise" else ()),
         )
         for name, *fields in points
         for kind in ("network", "kernel")
     )
     config.x = "epsilon"
-    config.series = ("reconn.kind",)
+    config.series = ("attacks.reconn.kind",)
     return config

@@ -10,7 +10,7 @@ import informed
 from informed.runs.sweep import SweepConfig
 
 SEEDS = {"smoke": 2, "cpu": 10, "paper": 10}
-SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

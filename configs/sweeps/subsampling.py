@@ -13,7 +13,7 @@ from informed.runs.sweep import SweepConfig
 
 RATES = {"smoke": (0.01,), "cpu": (0.01, 0.2), "paper": (0.01, 0.05, 0.2)}
 BATCHES = {"smoke": (16, 32), "cpu": (128, 512), "paper": (256, 512, 1024, 2048, 4096)}
-SMALLER = ("shadow.count=3000", "reconn.epochs=40")
+SMALLER = ("shadow.count=3000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

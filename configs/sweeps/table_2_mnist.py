@@ -7,7 +7,8 @@ Each row with the paper's network and with the kernel regression, on the same mo
 :cpu size the network is left out where its first layer alone has 79 million weights.
 The last row has random initialisations as a script draws them, from a secret integer of
 32 bits: 20 of its models are inverted as well, from the seeds that a search finds (the
-column inversion_mse_median); not at :smoke size, as all 2^32 seeds are searched.
+column attacks.inversion.mse_median); not at :smoke size, as all 2^32 seeds are
+searched.
 """
 
 from ml_collections import config_dict
@@ -29,7 +30,7 @@ ROWS = (
     ("random initialisation", ("training.initialisation=random",), 0.0695),
     ("black-box logits", ("view.kind=logits",), 0.0110),
 )
-SMALLER = ("shadow.count=3000", "reconn.epochs=40")
+SMALLER = ("shadow.count=3000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
@@ -38,7 +39,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.base = f"../mnist.py:{size}"
     config.overrides = SMALLER if size == "cpu" else ()
     config.points = tuple(
-        (f"{name}, {kind}", *fields, f"reconn.kind={kind}", f"paper={paper}")
+        (f"{name}, {kind}", *fields, f"attacks.reconn.kind={kind}", f"paper={paper}")
         for name, fields, paper in ROWS
         for kind in ("network", "kernel")
         if not (size == "cpu" and (name, kind) == ("width 100", "network"))
@@ -48,8 +49,8 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
             (
                 "random initialisation from a seed, inverted",
                 "training.initialisation=seeded",
-                "inversion.targets=20",
-                "reconn.kind=kernel",
+                "attacks.inversion.targets=20",
+                "attacks.reconn.kind=kernel",
                 "paper=0.0695",
             ),
         )

@@ -19,7 +19,7 @@ ROWS = (
     ("shared", 0.2, 0.0, 0.0063),
     ("shared", 0.2, 0.9, 0.0089),
 )
-SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

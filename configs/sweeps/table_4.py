@@ -20,7 +20,7 @@ POINTS = (
         "paper=0.0124",
     ),
 )
-SMALLER = ("shadow.count=6000", "reconn.epochs=40")
+SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:

@@ -1,99 +1,32 @@
-"""Attacks by name: what each sees, needs to be told, and gives.
+"""Attacks by name: what each sees, needs to be told, and gives; when it applies.
 
 A new attack is one file with a callable of one of the protocols in `informed.threat`,
 a frozen dataclass of settings, and one row here; or a call of `register` from the
-user's own module. The command line, the evaluation, sweeps and the contract test over
-all attacks pick it up by its name: `config.attacks.NAME = {"type": ...}`.
+user's own module. Everything else picks it up by its name: `informed attacks` lists
+it, a run plays it (`config.attacks.NAME = {"type": ...}`), sweeps and reports compare
+it, an audit gives it its share of the time, and the contract test plays it.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
-from jaxtyping import Array
+import numpy as np
 
-from informed.attacks import prior_aware
+from artefacts.glm.estimators import SUPPORTED
+from informed import released
+from informed.attacks import artefact, linear_estimator, prior_aware, two_missing
 from informed.attacks.closed_form import GlmAttack, GlmConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage, MeanImageConfig
 from informed.attacks.membership import RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
+from informed.attacks.row import Facts, Material, Row
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import checks
-from shadow.models import ShadowModels
-from shadow.store import ShadowStore
-from shadow.views import EVERYTHING, View
-
-PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
-SEES = ("nothing", "view", "weights", "every noisy gradient")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Material:
-    """What an attack may be prepared with; nothing of it depends on a release.
-
-    Attributes:
-      shadows: the adversary's shadow models.
-      view: what will be released of the models.
-      workdir: takes what the attack prepares and keeps.
-      key: the adversary's own randomness.
-      progress: show bars.
-    """
-
-    shadows: ShadowModels | ShadowStore | None
-    view: View = EVERYTHING
-    workdir: Path
-    key: Array
-    progress: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Row:
-    """One attack.
-
-    Attributes:
-      name: of it.
-      about: in a line.
-      protocol: "reconstruction" (`threat.Attack`), "membership", "candidates" (weights
-        alone: many candidates, no D_-), or "transcript" (private training).
-      config: a frozen dataclass of its settings.
-      make: (settings, material) -> the attack.
-      sees: "nothing", "view" (whatever is released), "weights" (all of them), "every
-        noisy gradient".
-      knows: what it needs to be told: fields of `threat.Knowledge`, or of
-        `uninformed.threat.Architecture` for attacks on weights alone.
-      uses: what it uses where it is told.
-      gives: fields of what it returns.
-      revision: see `shadow.records`.
-    """
-
-    name: str
-    about: str
-    protocol: str
-    config: type
-    make: Callable[[Any, Material], Any]
-    sees: str
-    knows: tuple[str, ...]
-    uses: tuple[str, ...] = ()
-    gives: tuple[str, ...]
-    revision: int = 1
-
-    def __post_init__(self) -> None:
-        checks.choice("protocol", self.protocol, PROTOCOLS)
-        checks.choice("sees", self.sees, SEES)
-
-    @property
-    def threat_model(self) -> dict[str, Any]:
-        """JSON-able; what `informed attacks --json` prints."""
-        fields = ("name", "about", "protocol", "sees", "knows", "uses", "gives")
-        values = {field: getattr(self, field) for field in fields}
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-
 
 _ROWS: dict[str, Row] = {}
 
@@ -133,8 +66,56 @@ def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:
             workdir=material.workdir,
             view=material.view,
             progress=material.progress,
+            on_epoch=material.note or (lambda: None),
         )
     )
+
+
+def _inversion(config: InversionConfig, material: Material) -> TrainingInversion:
+    """With as many trainings for noise and neighbours as a tenth of the time allows."""
+    affordable = material.affordable(_OF_NOISE)
+    if affordable is not None:
+        config = dataclasses.replace(
+            config,
+            neighbours=int(np.clip(affordable, *_NEIGHBOURS)),
+            noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
+        )
+    return TrainingInversion(config=config, progress=material.progress)
+
+
+def _membership(
+    config: RetrainingMembership, material: Material
+) -> RetrainingMembership:
+    """With as many draws of a seed that isn't told as the time allows."""
+    affordable = material.affordable()
+    if affordable is None:
+        return config
+    draws = int(np.clip(affordable, 2, config.draws))
+    return dataclasses.replace(config, draws=draws)
+
+
+def _exact(facts: Facts) -> str:
+    """Attacks that run the training again need it to give the same weights again."""
+    if not facts.deterministic:
+        return "equal arguments give other weights; see what the pre-flight found"
+    return ""
+
+
+def _linear(facts: Facts) -> str:
+    fitted = released.is_estimator(facts.returned)
+    if fitted and type(facts.returned).__name__ in SUPPORTED:
+        return ""
+    return f"it is for estimators of type {', '.join(SUPPORTED)}"
+
+
+def _two(facts: Facts) -> str:
+    if facts.secret:
+        return "the seed is secret"
+    if not facts.differentiable:
+        return "it needs derivatives through JAX"
+    if facts.targets < 2:
+        return "it needs two targets"
+    return _exact(facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,7 +125,15 @@ class KernelReconnConfig(ReconnConfig):
     kind: str = "kernel"
 
 
+# Share of an inversion's time for trainings that measure noise, and how many
+# neighbours of a target are trained for it, at least and at most.
+_OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
+_NOISE = (
+    "only noise in training bounds it (DP-SGD, `informed calibrate`); a seed that"
+    " nobody is told makes it inexact, and is no guarantee"
+)
 _SHADOWS = ("fixed", "algorithm", "public")  # by way of the shadow models
+# In the order in which an audit plays them: what is exact and cheap comes first.
 for _row in (
     Row(
         name="mean_image",
@@ -156,39 +145,41 @@ for _row in (
         knows=("fixed",),
         uses=("public", "labels"),
         gives=("images",),
+        share=0.0,  # every audit has it among its baselines
     ),
     Row(
-        name="reconn",
-        about="reconstructor network trained on shadow models (Balle et al. 2022)",
+        name="artefact",
+        about="what a fitted estimator stores: moments, rows, seeds, counts",
         protocol="reconstruction",
-        config=ReconnConfig,
-        make=_reconn,
-        sees="view",
-        knows=_SHADOWS,
-        uses=("initialisation",),
-        gives=("images",),
-        revision=trainer.REVISION,
+        config=artefact.ArtefactConfig,
+        make=artefact.ArtefactAttack.made,
+        sees="artefact",
+        knows=("fixed",),
+        gives=("images", "labels", "certified", "trainings"),
+        remedy="ship what informed.sanitise(model, fold=True) leaves, or a table of"
+        " coefficients",
+        share=0.15,
     ),
     Row(
-        name="kernel",
-        about="kernel regression on shadow models, a label at a time",
+        name="closed_form",
+        about="linear equations at the optimum of a linear model (Theorem 1)",
         protocol="reconstruction",
-        config=KernelReconnConfig,
-        make=_reconn,
-        sees="view",
-        knows=_SHADOWS,
-        uses=("initialisation",),
-        gives=("images", "labels"),
-        revision=trainer.revisions(KernelReconnConfig())["kernel"],
+        config=linear_estimator.LinearEstimatorConfig,
+        make=linear_estimator.LinearEstimatorAttack.made,
+        sees="weights",
+        knows=("fixed",),
+        gives=("images", "labels", "trainings"),
+        applies=_linear,
+        remedy="only noise in training bounds it (`informed calibrate`); fewer digits"
+        " of the coefficients make it inexact",
+        share=0.05,
     ),
     Row(
         name="inversion",
         about="inversion of the training itself; exact, with a certificate",
         protocol="reconstruction",
         config=InversionConfig,
-        make=lambda config, material: TrainingInversion(
-            config=config, progress=material.progress
-        ),
+        make=_inversion,
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels", "seeds"),
@@ -202,6 +193,71 @@ for _row in (
             "label_margins",
             "trainings",
         ),
+        applies=_exact,
+        remedy=_NOISE,
+        share=0.45,  # the most: it alone is exact for weights of any training
+        revision=INVERSION_REVISION,
+    ),
+    Row(
+        name="kernel",
+        about="kernel regression on shadow models, a label at a time",
+        protocol="reconstruction",
+        config=KernelReconnConfig,
+        make=_reconn,
+        sees="view",
+        knows=_SHADOWS,
+        uses=("initialisation",),
+        gives=("images", "labels"),
+        remedy=_NOISE,
+        shadows=True,
+        share=0.15,
+        revision=trainer.revisions(KernelReconnConfig())["kernel"],
+    ),
+    Row(
+        name="black_box",
+        about="kernel regression on answers",
+        protocol="reconstruction",
+        config=KernelReconnConfig,
+        make=_reconn,
+        sees="answers",
+        knows=_SHADOWS,
+        uses=("initialisation",),
+        gives=("images", "labels"),
+        remedy="only noise in training bounds it; labels without scores tell less",
+        shadows=True,
+        share=0.08,
+        revision=trainer.revisions(KernelReconnConfig())["kernel"],
+    ),
+    Row(
+        name="reconn",
+        about="reconstructor network trained on shadow models (Balle et al. 2022)",
+        protocol="reconstruction",
+        config=ReconnConfig,
+        make=_reconn,
+        sees="view",
+        knows=_SHADOWS,
+        uses=("initialisation",),
+        gives=("images",),
+        remedy=_NOISE,
+        shadows=True,
+        asked=True,
+        share=0.15,
+        revision=trainer.REVISION,
+    ),
+    Row(
+        name="two_missing",
+        about="inversion of two unknown records together",
+        protocol="reconstruction",
+        config=InversionConfig,
+        make=two_missing.TwoMissing.made,
+        sees="pairs",
+        knows=("fixed", "algorithm", "initialisation"),
+        uses=("training_key", "public"),
+        gives=("images", "labels", "residuals", "certified", "expected_mse"),
+        applies=_two,
+        points=2,
+        remedy=_NOISE,
+        share=0.05,
         revision=INVERSION_REVISION,
     ),
     Row(
@@ -213,6 +269,7 @@ for _row in (
         sees="weights",
         knows=("fixed", "algorithm"),
         gives=("images", "labels", "residuals"),
+        share=0.0,  # for the toolkit's own affine victims, which an audit never meets
     ),
     Row(
         name="stationary",
@@ -226,6 +283,7 @@ for _row in (
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels"),
         gives=("images", "labels", "residuals", "expected_mse"),
+        share=0.0,  # it needs gradients of the loss, which a training function hides
         revision=STATIONARY_REVISION,
     ),
     Row(
@@ -233,11 +291,12 @@ for _row in (
         about="which of two candidates: train with both, and compare",
         protocol="membership",
         config=RetrainingMembership,
-        make=lambda config, material: config,
+        make=_membership,
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
         gives=("choice",),
+        share=0.0,  # audits play it beside reconstruction, in a part of its own
     ),
     Row(
         name="prior_aware",
@@ -248,6 +307,7 @@ for _row in (
         sees="every noisy gradient",
         knows=("fixed", "algorithm", "initialisation", "candidates"),
         gives=("log_posterior",),
+        share=0.0,  # nobody but the developer has every noisy gradient
     ),
 ):
     register(_row)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from informed import limits
 from informed.audit import (
     budget as budgets,
 )
@@ -16,21 +17,20 @@ from informed.audit import (
     contract,
     defences,
     forecast,
-    judging,
-    limits,
     membership,
     noise,
+    playing,
     preflight,
     probe,
     records,
-    rows,
     subject,
     trained,
-    trials,
 )
-from informed.audit.document import Document, finite
 from informed.audit.preflight import Preflight
+from informed.metrics import judging
+from informed.play import Trial
 from informed.report import words
+from informed.report.report import Report, finite
 from shadow import checks, data, tables
 from shadow import records as versions
 from shadow.data import Examples
@@ -83,6 +83,8 @@ class AuditConfig:
 class AuditStoppedError(ValueError):
     """The pre-flight found what has to be mended first; the message says how."""
 
+    exit_code = 3  # of the command line
+
 
 def audit(
     train: str | Callable,
@@ -95,7 +97,7 @@ def audit(
     version: str | None = None,
     progress: Progress = lambda _: None,
     **config: Any,
-) -> Document:
+) -> Report:
     """Could someone who knows the rest read one record out of what this training ships?
 
         audit = informed.audit(train, "mine.npz", targets=20, minutes=10)
@@ -206,7 +208,7 @@ def load(
 
 def _run(
     checked: Preflight, settings: AuditConfig, progress: Progress, started: float
-) -> Document:
+) -> Report:
     """Everything after the pre-flight, within what is left of the time."""
     about = checked.subject
     clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
@@ -234,7 +236,7 @@ def _run(
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
         )
-    pool = judging.known_to_all(about)
+    pool = about.known_to_all()
     groups = None if about.table is None else about.table.groups
     baselines = judging.baselines(models.targets, pool, groups=groups)
     ranking = records.rank(
@@ -251,10 +253,9 @@ def _run(
         progress("trying what stops it")
         bench = defences.Bench(
             models=models,
+            checked=checked,
             pool=pool,
             baselines=baselines,
-            seconds_a_model=checked.seconds_a_model,
-            template=checked.returned,
             clock=limits.Clock(schedule.limit("defences")),
         )
         stops = defences.tried(bench, found, progress)
@@ -270,7 +271,10 @@ def _run(
             ),
         },
         "baselines": [judging.summary(b) for b in baselines],
-        "attacks": [judging.judge(t, models.targets, pool, baselines) for t in found],
+        "attacks": [
+            budgets.with_advice(judging.judge(t, models.targets, pool, baselines))
+            for t in found
+        ],
         "membership": members,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
@@ -281,7 +285,7 @@ def _run(
         "versions": {**versions.versions(), **versions.packages()},
         "seconds": round(time.monotonic() - started, 1),
     }
-    return Document(
+    return Report(
         values=finite(values),
         pictures=_pictures(models, found, baselines, ranking),
     )
@@ -290,11 +294,11 @@ def _run(
 def _parts(
     checked: Preflight, settings: AuditConfig, plan: budgets.Budget
 ) -> list[str]:
-    """The parts of `budget.SHARES` that are going to run."""
-    running = set(rows.applying(checked, settings.skip, reconn=settings.reconn))
+    """The parts of `budget.shares` that are going to run."""
+    running = set(playing.applying(checked, settings.skip, reconn=settings.reconn))
     if not plan.inversion_seconds:
         running.discard("inversion")
-    learned = {row.name for row in rows.ROWS if row.shadows}
+    learned = {row.title for row in playing.rows() if row.shadows}
     if running & learned and plan.most_shadows:
         running.add("shadow models")
     else:
@@ -302,7 +306,7 @@ def _parts(
     if checked.subject.contract.privacy is not None:
         running.add("noise")
     running |= {"membership", "defences"}
-    return [part for part in budgets.SHARES if part in running - set(settings.skip)]
+    return [part for part in budgets.shares() if part in running - set(settings.skip)]
 
 
 def _attacks(
@@ -312,12 +316,12 @@ def _attacks(
     plan: budgets.Budget,
     schedule: budgets.Schedule,
     progress: Progress,
-) -> tuple[trained.Models, list[trials.Trial]]:
+) -> tuple[trained.Models, list[Trial]]:
     """Every row is played, or says why it isn't; models with shadow models."""
-    found: list[trials.Trial] = []
+    found: list[Trial] = []
     a_record = plan.trainings_an_inversion * checked.seconds_a_model
-    for row in rows.ROWS:
-        if not rows.wanted(row, settings.skip, reconn=settings.reconn):
+    for row in playing.rows():
+        if not playing.wanted(row, settings.skip, reconn=settings.reconn):
             continue
         if row.shadows and "shadow models" in schedule.parts and not models.seconds:
             models = trained.with_shadows(
@@ -328,21 +332,22 @@ def _attacks(
                 progress=progress,
             )
         hopeless = row.name == "inversion" and not plan.inversion_seconds
-        if hopeless and not row.applies(checked):
-            found.append(rows.not_begun(row, models, a_record))
+        if hopeless and not row.why_not(checked.facts):
+            found.append(playing.not_begun(row, models, a_record))
             continue
         limit = 0.0  # it isn't played, and says why
-        if row.name in schedule.parts:
-            limit = schedule.limit(row.name)
+        if row.title in schedule.parts:
+            limit = schedule.limit(row.title)
             if row.name == "inversion" and not models.secret:
                 left = schedule.clock.left
                 limit = budgets.of_inversion(left, a_record, models.count) or limit
-            progress(f"{row.name}, at most {words.seconds(limit)}")
-        found.append(rows.play(row, models, checked, limit=limit))
+            progress(f"{row.title}, at most {words.seconds(limit)}")
+        found.append(playing.attempt(row, models, checked, limit=limit))
+    found = [judging.matched(trial, models.targets) for trial in found]
     return models, sorted(found, key=_place)
 
 
-def _place(trial: trials.Trial) -> int:
+def _place(trial: Trial) -> int:
     """Where an attack stands on the page."""
     return _FIRST.index(trial.name) if trial.name in _FIRST else len(_FIRST)
 
@@ -395,7 +400,7 @@ def _about(
 
 def _pictures(
     models: trained.Models,
-    found: list[trials.Trial],
+    found: list[Trial],
     baselines: list[judging.Baseline],
     ranking: records.Ranking,
 ) -> dict[str, Any]:

@@ -3,27 +3,31 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from informed.audit import limits
+from informed import limits
+from informed.attacks import registry
 from shadow import checks
 
-# Of the time after the pre-flight. Inversion has the most, because it alone is exact
-# for weights of any training; a kernel regression on 900 models of 25,450 weights takes
+# Shares of the time after the pre-flight for what isn't an attack, beside those of
+# the attacks (`Row.share`). A kernel regression on 900 models of 25,450 weights takes
 # 6 s of one core, 28 s beside other jobs.
-SHARES: Mapping[str, float] = {
-    "artefact": 0.15,
-    "closed form": 0.05,
-    "inversion": 0.45,
-    "shadow models": 0.2,
-    "kernel": 0.15,
-    "black box": 0.08,
-    "reconn": 0.15,
-    "two missing": 0.05,
-    "membership": 0.05,
-    "noise": 0.3,
-    "defences": 0.12,
-}
+_SHADOWS = 0.2
+_AFTER = {"membership": 0.05, "noise": 0.3, "defences": 0.12}
+
+
+def shares() -> dict[str, float]:
+    """Each part of an audit, in order, and its share of the time."""
+    found: dict[str, float] = {}
+    for row in registry.rows().values():
+        if row.audited:
+            if row.shadows:
+                found.setdefault("shadow models", _SHADOWS)
+            found[row.title] = row.share
+    return found | _AFTER
+
+
 RELEASED = 0.1  # at most, of the time, for released models
 # An inversion that finishes a record in it may have so much of the time.
 _MOST_INVERSION = 0.75
@@ -31,7 +35,7 @@ _MOST_INVERSION = 0.75
 _MARGIN = 1.25
 # What `--minutes` may be advised: people think in these.
 _ROUND = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
-_SHADOWS, _INVERSION = SHARES["shadow models"], SHARES["inversion"]
+_INVERSION = registry.find("inversion").share
 _MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
 _MEMORY = 1 / 8  # of the machine's, for the weights of shadow models
 _COLUMNS = 3  # Jacobians of all columns an inversion takes, about
@@ -152,7 +156,7 @@ class Schedule:
 
     Args:
       clock: of everything.
-      parts: that are going to run, of `SHARES` and in its order.
+      parts: that are going to run, of `shares` and in its order.
     """
 
     def __init__(self, clock: limits.Clock, parts: Sequence[str]) -> None:
@@ -161,10 +165,18 @@ class Schedule:
     def limit(self, part: str) -> float:
         """Seconds of a part, whose turn it is; those before it are over."""
         to_come = self.parts[self.parts.index(part) :]
-        whole = sum(SHARES[each] for each in to_come)
-        return self.clock.left * SHARES[part] / whole
+        share = shares()
+        whole = sum(share[each] for each in to_come)
+        return self.clock.left * share[part] / whole
 
 
 def _memory() -> int:
     """Of the machine, bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def with_advice(row: dict[str, Any]) -> dict[str, Any]:
+    """A judged attack, with the minutes in which it would have finished its records."""
+    needs = row["needs_seconds"]
+    minutes = None if needs is None else advised(needs, row["planned"])
+    return row | {"needs_minutes": minutes}

@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from informed.audit import fitted, judging, limits, released, trained, trials
+from informed import limits, released
+from informed.attacks import artefact, registry
+from informed.audit import trained
+from informed.audit.findings import Preflight
+from informed.audit.playing import STUMBLES, attempt
 from informed.audit.probe import first_line
-from informed.audit.rows import STUMBLES
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
-from informed.audit.trials import Trial
+from informed.metrics import judging
+from informed.play import Trial
 from shadow import rounding
 from shadow.data import Examples
 from shadow.models import ShadowModels
@@ -36,20 +40,34 @@ class Bench:
     """What defences are tried on.
 
     Attributes:
-      models: as they are, undefended.
+      models: the released and shadow models, undefended.
+      checked: what the pre-flight found of their training.
       pool: all that is known to everyone.
       baselines: see `judging`.
-      seconds_a_model: measured before.
-      template: what train returned once; None: it isn't kept.
       clock: what is left of the time for all defences.
     """
 
     models: Models
+    checked: Preflight
     pool: Examples
     baselines: list[judging.Baseline]
-    seconds_a_model: float
-    template: Any
     clock: limits.Clock
+
+    def attempt(self, name: str, models: Models | None = None, **named: Any) -> Trial:
+        """Play an attack within what is left; see `playing.attempt`.
+
+        Args:
+          name: of its row.
+          models: None: the undefended ones.
+        """
+        models = self.models if models is None else models
+        named.setdefault("limit", self.clock.left)
+        return attempt(registry.find(name), models, self.checked, **named)
+
+    @property
+    def seconds_a_model(self) -> float:
+        """How long a training takes, measured."""
+        return self.checked.seconds_a_model
 
     @property
     def subject(self) -> Subject:
@@ -102,8 +120,8 @@ def stripped(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     if before is None or before.images is None:
         return
     about = "the estimator without what predictions don't need, scalers folded in"
-    trial = fitted.artefact(
-        bench.models, limit=bench.clock.left / 2, shipped=fitted.stripped
+    trial = bench.attempt(
+        "artefact", limit=bench.clock.left / 2, shipped=artefact.stripped
     )
     if trial.images is None:
         yield _not_tried("stripped", about, trial.why_not)
@@ -128,7 +146,7 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         if not np.isfinite(rounded).all():
             yield _not_tried(precision, about, "weights overflow this format")
             continue
-        found = [trials.learned(bench.models, view=view)]
+        found = [bench.attempt("kernel", view=view)]
         if inversion is not None and _affordable(bench, inversion):
             found.append(_inverted(bench, rounded, precision))
         yield _row(bench, precision, about, found, _accuracy_of(bench, rounded))
@@ -158,12 +176,7 @@ def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
         deviations=view.deviations(np.asarray(theta, np.float32)),
     )
     few = dataclasses.replace(bench.models, released=bench.models.released[:_INVERTED])
-    return trials.inversion(
-        few,
-        bench.seconds_a_model,
-        limit=bench.clock.left / 4,
-        release=release,
-    )
+    return bench.attempt("inversion", few, limit=bench.clock.left / 4, release=release)
 
 
 def fewer_layers(bench: Bench) -> Rows:
@@ -179,7 +192,7 @@ def fewer_layers(bench: Bench) -> Rows:
     for name, names in {"last arrays": last, "without the first array": rest}.items():
         if name != "last arrays" and names == last:
             continue
-        trial = trials.learned(bench.models, view=_columns(bench.subject, names))
+        trial = bench.attempt("kernel", view=_columns(bench.subject, names))
         about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
         yield _row(bench, name, about, [trial], None)
 
@@ -205,7 +218,7 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
         secret=True,
         progress=progress,
     )
-    trial = trials.learned(models)
+    trial = bench.attempt("kernel", models)
     yield _row(bench, "secret seed", about, [trial], _accuracy(models))
 
 
@@ -246,7 +259,7 @@ def noisy_release(bench: Bench) -> Rows:
             bench,
             f"noise {scale:g}",
             about,
-            [trials.learned(changed)],
+            [bench.attempt("kernel", changed)],
             _accuracy_of(bench, noisy[0]),
         )
 
@@ -312,15 +325,12 @@ def _accuracy(models: Models) -> float | None:
 def _accuracy_of(bench: Bench, weights: np.ndarray) -> float | None:
     """Of models with these weights, put back where train had them."""
     subject = bench.subject
-    if not subject.answering or bench.template is None:
+    template = bench.checked.returned
+    if not subject.answering or template is None:
         return None
-    shapes = [np.shape(part.array) for part in released.parts(bench.template)]
-    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
     call, right = subject.call(), []
     for theta in weights[:_JUDGED]:
-        pieces = np.split(np.asarray(theta), ends)
-        arrays = [a.reshape(s) for a, s in zip(pieces, shapes, strict=True)]
-        model = released.replaced(bench.template, arrays)
+        model = released.with_theta(template, theta)
         try:
             with np.errstate(all="ignore"):
                 scores = np.asarray(call.answers(model, subject.held_out.images))

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from informed.audit import released
+from informed import released
+from informed.attacks.row import Facts
 from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 
@@ -75,6 +76,31 @@ class Preflight:
     def stops(self) -> tuple[Finding, ...]:
         """Findings for which there is no audit."""
         return tuple(f for f in self.findings if f.level == "stops")
+
+    @property
+    def facts(self) -> Facts:
+        """What decides which attacks apply."""
+        about = self.subject
+        shapes = (
+            "" if about.comparable else "the weights of two models have other shapes"
+        )
+        unasked = "models can't be asked: no predict(released, images)"
+        fitted = "" if self.is_estimator else "training returns no fitted estimator"
+        return Facts(
+            withheld={
+                "view": shapes,
+                "weights": shapes,
+                "pairs": shapes,
+                "answers": "" if about.answering else unasked,
+                "artefact": fitted,
+                "every noisy gradient": "only the developer has every noisy gradient",
+            },
+            deterministic=about.deterministic,
+            differentiable=about.engine == "jax",
+            secret=about.contract.privacy is not None,
+            targets=len(about.split.test),
+            returned=self.returned,
+        )
 
     @property
     def is_estimator(self) -> bool:

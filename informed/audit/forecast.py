@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from informed.audit import budget, rows
-from informed.audit.document import finite
+from informed.audit import budget, playing
 from informed.audit.findings import Preflight
+from informed.report.report import finite
 from shadow import checks
 
 
@@ -61,7 +61,7 @@ def estimate(checked: Preflight, *, minutes: float, targets: int) -> dict[str, A
         "seconds_at_most": planned.seconds,
         "memory_bytes": bytes_a_model * (planned.targets + 2 * planned.shadows),
         "disk_bytes": bytes_a_model * planned.shadows,
-        "attacks": rows.listed(checked, planned),
+        "attacks": playing.listed(checked, planned),
         "why": list(planned.why),
         "fixed": len(about.fixed),
         "public": len(about.split.shadow),

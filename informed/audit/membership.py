@@ -5,23 +5,24 @@ It is here for comparison: most tools answer this one alone.
 """
 
 import dataclasses
-import time
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
-from informed import metrics
-from informed.attacks.membership import RetrainingMembership
-from informed.audit import limits
+from informed import limits
+from informed.attacks import registry
+from informed.attacks.row import Material
 from informed.audit.subject import CANARIES
 from informed.audit.trained import Models
-from informed.audit.trials import ALL_BUT_ONE, SEED
+from informed.metrics import judging
+from informed.play import ALL_BUT_ONE, SEED, play
 from shadow.data import Examples
 
 _CONFIDENCE = 0.95
-_DRAWS = 16
 
 
 def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str, Any]:
@@ -38,35 +39,36 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
         "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
     }
     cost = 2 * len(targets) * seconds_a_model
+    why = ""
     if not subject.comparable:
         why = "the weights of two models have other shapes"
-        return {**words, "rate": None, "seconds": 0.0, "why_not": why}
-    if cost > limit:
+    elif cost > limit:
         why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
+    if why:
         return {**words, "rate": None, "seconds": 0.0, "why_not": why}
     others = of_same_label(subject.split.shadow, targets, subject.seed)
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
     pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
-    affordable = limit / (2 * len(targets) * max(seconds_a_model, 1e-9))
-    draws = int(np.clip(affordable, 2, _DRAWS))  # of a seed that isn't told
-    attack, started = RetrainingMembership(draws=draws), time.monotonic()
-    try:
-        with limits.seconds(limit):
-            chosen = attack(
-                models.weights,
-                models.knowledge(),
-                pair,
-                key=jax.random.key(subject.seed),
-            )
-    except limits.OutOfTimeError as error:
-        return {**words, "rate": None, "seconds": limit, "why_not": str(error)}
-    rate = metrics.success_rate(np.asarray(chosen) == coins)
-    return {
-        **words,
-        "rate": dataclasses.asdict(rate),
-        "seconds": round(time.monotonic() - started, 2),
-        "why_not": "",
+    with tempfile.TemporaryDirectory() as folder:
+        trial = play(
+            registry.find("membership"),
+            Material(
+                workdir=Path(folder),
+                key=models.key,
+                # Both candidates of every target are trained on.
+                seconds_a_model=2 * len(targets) * seconds_a_model,
+            ),
+            models.weights,
+            models.knowledge(),
+            key=models.key,
+            limit=limit,
+            candidates=pair,
+        )
+    return words | {
+        "rate": judging.chosen(trial, coins),
+        "seconds": round(trial.seconds, 2),
+        "why_not": trial.why_not,
     }
 
 

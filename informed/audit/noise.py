@@ -20,8 +20,7 @@ import numpy as np
 
 import dp
 from dp import accounting, rates
-from informed import metrics
-from informed.audit import limits
+from informed import limits, metrics
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.report import words
 from shadow import checks

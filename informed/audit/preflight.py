@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed.audit import limits
+from informed import limits
 from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.probe import BUSY, others_at_work
 from informed.audit.questions import Look

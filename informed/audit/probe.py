@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import threadpoolctl
 
-from informed.audit import released
+from informed import released
 from informed.audit.subject import Subject
 from shadow import devices
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed.audit import causes, engines, instability, limits, released, timing
+from informed import limits, released
+from informed.audit import causes, engines, instability, timing
 from informed.audit.contract import NOISE
 from informed.audit.findings import Finding
 from informed.audit.instability import Instability

@@ -19,10 +19,11 @@ from jaxtyping import Float
 from scipy import stats
 
 from informed import metrics
-from informed.audit import judging, membership
+from informed.audit import membership
 from informed.audit.subject import CANARIES, WEIGHTS
 from informed.audit.trained import Models
-from informed.audit.trials import Trial
+from informed.metrics import judging
+from informed.play import Trial
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.training.algorithm import Draw
@@ -117,7 +118,7 @@ def indicators(
       limit: seconds; what takes longer by `seconds_a_model` is left out.
     """
     subject, targets = models.subject, models.targets
-    pool = judging.known_to_all(subject)
+    pool = subject.known_to_all()
     found = geometry(targets, pool, len(subject.fixed))
     affordable = seconds_a_model * len(np.unique(targets.labels)) <= limit / 4
     told = not models.secret and subject.deterministic and subject.comparable
@@ -169,7 +170,7 @@ def influence(models: Models) -> np.ndarray:
     """How far weights are from those after training on the mean record of the label."""
     subject, targets = models.subject, models.targets
     labels = np.unique(targets.labels)
-    pool = judging.known_to_all(subject)
+    pool = subject.known_to_all()
     means = np.stack(
         [
             pool.images[pool.labels == label].mean(axis=0)

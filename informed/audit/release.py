@@ -15,8 +15,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from informed import released
 from informed.attacks.inversion import TrainingInversion
-from informed.audit import released, weights
+from informed.audit import weights
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of

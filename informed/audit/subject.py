@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.audit import released
+from informed import released
 from informed.audit.contract import NOISE, Contract
 from shadow import checks, data
 from shadow.data import Examples
@@ -195,6 +195,15 @@ class Subject:
     def key(self) -> Any:
         """Root of all randomness."""
         return jax.random.key(self.seed)
+
+    def known_to_all(self) -> Examples:
+        """D_- and all public records."""
+        parts = (self.fixed, self.split.shadow, self.held_out)
+        return dataclasses.replace(
+            self.fixed,
+            images=np.concatenate([part.images for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+        )
 
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
         """The function as it is called."""

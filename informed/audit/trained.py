@@ -1,16 +1,21 @@
 """Released and shadow models of a training function, which its attacks share."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import jax
 import numpy as np
 
-from informed.audit import limits
+from informed import limits
+from informed.attacks import artefact
 from informed.audit.subject import WEIGHTS, Subject
 from informed.threat import Knowledge
 from shadow.data import Examples
 from shadow.models import ShadowModels
+from shadow.parallel import Runs
 from shadow.release import Release, publish
+from shadow.training.algorithm import Draw
 
 Progress = Callable[[str], None]
 _SHAPES = "must have the same shape"  # what NumPy says of weights that don't stack
@@ -52,10 +57,67 @@ class Models:
         """The weights alone, as a release of all of theta."""
         return publish(self.subject.only(WEIGHTS)(self.released))
 
+    @property
+    def key(self) -> Any:
+        """The adversary's own randomness."""
+        return jax.random.key(self.subject.seed)
+
+    def fitted(self, shipped: Callable[[Any, np.ndarray], Any]) -> "Shipped":
+        """What training returned for each target, as it is shipped.
+
+        Args:
+          shipped: (estimator, known rows) -> what is released of it.
+        """
+        return Shipped(self.subject, self.count, shipped)
+
+    def without_two(self, pairs: np.ndarray) -> Release:
+        """The weights of models that were trained on D_- and two targets each.
+
+        Args:
+          pairs: (models, 2), positions of the targets.
+        """
+        subject, targets = self.subject, self.targets
+        own = self.knowledge().training_key
+        runs = Runs(
+            subject.algorithm(),
+            (subject.fixed.images, subject.fixed.labels),
+            lambda _: Draw(key=own),
+            width=len(pairs),
+        )
+        numbers = np.zeros(len(pairs), int)
+        return publish(runs(targets.images[pairs], targets.labels[pairs], numbers))
+
     def knowledge(self) -> Knowledge:
         """What the adversary of Definition 1 is told."""
         factory = self.subject.factory("released", secret=self.secret)
         return Knowledge.informed(factory, public=self.subject.split.shadow)
+
+
+class Shipped(Sequence):
+    """Fitted estimators, one a target; each is fitted when it is asked for.
+
+    Args:
+      subject: who fits them.
+      count: how many there are.
+      shipped: (estimator, known rows) -> what is released of it.
+    """
+
+    def __init__(
+        self, subject: Subject, count: int, shipped: Callable[[Any, np.ndarray], Any]
+    ) -> None:
+        self._subject, self._count, self._shipped = subject, count, shipped
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, i: Any) -> Any:
+        if not 0 <= i < self._count:
+            raise IndexError(i)
+        subject = self._subject
+        data = subject.training_set(i)
+        estimator = subject.call().train(*data, subject.seed + i)
+        known = artefact.features(subject.table, subject.fixed.images)
+        return self._shipped(estimator, known)
 
 
 def train(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from informed.audit.released import parts
+from informed.released import parts
 from shadow import checks, files, safetensors
 
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")

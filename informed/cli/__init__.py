@@ -1,12 +1,15 @@
 """The command `informed`.
 
-commands       every command that takes a configuration
+commands       every command by name, and the module that is loaded when it is asked for
+running        `run` and its stages, `diagnose`, `sweep`, `attacks`
+shadow         `shadow`: make, plan, look after shadow data sets
+audit          `audit`, `compare`, `report`
+privacy        `bound` and `calibrate`
+artefact       `artefact`
+experiments    `kkt`, `landscape`, `deletion`
 configuration  configurations and their overrides, read
-privacy        `informed bound` and `informed calibrate`
-shadow         `informed shadow`: make, plan, look after shadow data sets
 """
 
 from informed.cli.commands import main
-from informed.cli.configuration import load_experiment, load_sweep
 
-__all__ = ["load_experiment", "load_sweep", "main"]
+__all__ = ["main"]

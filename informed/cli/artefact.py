@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,12 @@ from artefacts.answer import Answer
 from artefacts.glm.closed_form import ReconstructionImpossibleError
 from artefacts.reconstruct import reconstruct
 from artefacts.sanitise import Sanitised, sanitise
+from informed.cli.commands import refuse_unknown
 from shadow import checks
 
-COMMAND = "artefact"
-COMMANDS = (COMMAND,)
-ABOUT = "a scikit-learn model in a skops file: what it tells of one training row"
 
-
-def add_parser(commands: Any) -> None:
-    """The command's arguments."""
-    command = commands.add_parser(
-        COMMAND, help=ABOUT, description=ABOUT, allow_abbrev=False
-    )
+def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    """What the command takes."""
     command.add_argument("model", help="a skops file (never a pickle)")
     command.add_argument(
         "--known", required=True, help="CSV with a header: all training rows but one"
@@ -35,15 +30,14 @@ def add_parser(commands: Any) -> None:
         "--position", type=int, help="where the missing row stood, if that is known"
     )
     command.add_argument("--out", help="write an HTML page here")
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.add_argument("--debug", action="store_true", help="show tracebacks")
 
 
-def execute(arguments: argparse.Namespace) -> None:
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Read, attack, strip, attack again, and say it.
 
     Raises: what `files`, `reconstruct` and `sanitise` raise.
     """
+    refuse_unknown(rest)
     estimator = files.load_estimator(arguments.model)
     rows, labels, names = files.load_table(arguments.known, arguments.label)
     if hasattr(estimator, "feature_names_in_"):

@@ -11,43 +11,24 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from informed.audit import AuditConfig, Document, auditing, forecast, release
+from informed.audit import AuditConfig, Report, auditing, forecast, release
 from informed.cli import printed
-from informed.report import words, workdir
+from informed.cli.commands import refuse_unknown
+from informed.report import words
+from informed.runs import reporting
 from shadow import files
 
-COMMANDS = {
-    "audit": "your own training: can one record be read out of what it ships?",
-    "compare": "attacks side by side, of an audit's .json or a work directory",
-    "report": "a page of any work directory: one .html file",
-}
 
-
-def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
-    """The commands with their arguments.
-
-    Args:
-      epilog: command -> what its help ends with.
-    """
-    for name, text in COMMANDS.items():
-        parser = commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            epilog=epilog(name),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        {"audit": _of_audit, "compare": _of_compare, "report": _of_report}[name](parser)
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.add_argument("--debug", action="store_true", help="show tracebacks")
-        parser.add_argument("--quiet", action="store_true", help="no progress")
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """What the command of a name takes."""
+    {"audit": _of_audit, "compare": _of_compare, "report": _of_report}[name](parser)
+    parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def _of_audit(parser: argparse.ArgumentParser) -> None:
@@ -138,15 +119,16 @@ def _of_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
 
 
-def execute(arguments: argparse.Namespace) -> None:
-    """Run one of `COMMANDS` and print what it has to say."""
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Run one of the commands and print what it has to say."""
+    refuse_unknown(rest)
     if arguments.command == "audit":
         _audit(arguments)
     elif arguments.command == "compare":
         values = _values(arguments.source)
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
     else:
-        document = workdir.document(
+        document = reporting.report(
             Path(arguments.workdir),
             data_dir=arguments.data_dir,
             progress=_Progress(arguments, None),
@@ -197,7 +179,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             )
     finally:
         progress.close()
-    document = Document(
+    document = Report(
         values={**document.values, "again": _again(arguments)},
         pictures=document.pictures,
     )
@@ -284,7 +266,7 @@ def _values(source: str) -> Mapping[str, Any]:
     """
     path = Path(source)
     if path.is_dir():
-        return workdir.document(path).values
+        return reporting.report(path).values
     if not path.is_file():
         raise FileNotFoundError(f"There is no audit and no work directory {source}.")
     values = json.loads(path.read_text())

@@ -36,6 +36,11 @@ _EXAMPLES = {
     "compare": "informed compare audit.json",
     "report": "informed report runs/digits --out digits.html",
     "attacks": "informed attacks --json",
+    "artefact": "informed artefact model.skops --known known.csv --out page.html",
+    "attack": _STAGE.format("attack") + " --only reconn",
+    "deletion": (
+        "informed deletion --config=configs/deletion.py --workdir=runs/deletion"
+    ),
     "bound": "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
     "calibrate": "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
     "kkt": "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
@@ -49,7 +54,16 @@ _EXAMPLES = {
     ),
     "completion": 'eval "$(informed completion bash)"',
 }
-_PLAIN = ("audit", "compare", "report", "attacks", "bound", "calibrate", "completion")
+_PLAIN = (
+    "audit",
+    "compare",
+    "report",
+    "attacks",
+    "bound",
+    "calibrate",
+    "completion",
+    "artefact",
+)
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:

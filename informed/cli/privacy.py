@@ -14,7 +14,7 @@ import argparse
 import dataclasses
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,12 @@ import numpy as np
 import dp
 from dp import accounting, bounds, checks, poisson, priors, rero
 from dp.batches import SAMPLINGS, Run
+from informed.cli.commands import refuse_unknown
 from shadow import files
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-COMMANDS = {
-    "bound": "how often reconstruction can succeed, given the noise of training",
-    "calibrate": "the least noise that keeps reconstruction below a probability",
-}
 _TRAINING = "--records 60000 --batch 256 --epochs 15 --kappa 0.01"
 _IN_WORDS = {
     "bound": f"\n  informed bound --noise-multiplier 1.1 {_TRAINING}",
@@ -44,53 +41,39 @@ _NOTHING = 0.99995  # a probability that is printed as 1 bounds nothing
 _SCRIPT = ("records", "batch", "epochs")
 
 
-def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
-    """Both commands, with their arguments.
-
-    Args:
-      epilog: command -> what its help ends with.
-    """
-    for name, text in COMMANDS.items():
-        parser = commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            epilog=epilog(name).rstrip() + _IN_WORDS[name],
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        if name == "bound":
-            parser.add_argument(
-                "--noise-multiplier",
-                type=float,
-                required=True,
-                help="standard deviation of the noise on the sum of clipped gradients,"
-                " over the clipping norm",
-            )
-            parser.add_argument(
-                "--figure", type=Path, help="gamma against epsilon, as a PNG picture"
-            )
-        else:
-            parser.add_argument(
-                "--gamma",
-                type=float,
-                required=True,
-                help="the probability of success that is allowed, above kappa",
-            )
-        _add_training(parser)
-        _add_baseline(parser)
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """What the command of a name takes."""
+    parser.epilog = f"{parser.epilog}".rstrip() + _IN_WORDS[name]
+    if name == "bound":
         parser.add_argument(
-            "--relation",
-            default="zero_out",
-            choices=bounds.RELATIONS,
-            help="what training is compared with; zero_out (default) is always valid"
-            " for reconstruction",
+            "--noise-multiplier",
+            type=float,
+            required=True,
+            help="standard deviation of the noise on the sum of clipped gradients,"
+            " over the clipping norm",
         )
         parser.add_argument(
-            "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
+            "--figure", type=Path, help="gamma against epsilon, as a PNG picture"
         )
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    else:
+        parser.add_argument(
+            "--gamma",
+            type=float,
+            required=True,
+            help="the probability of success that is allowed, above kappa",
+        )
+    _add_training(parser)
+    _add_baseline(parser)
+    parser.add_argument(
+        "--relation",
+        default="zero_out",
+        choices=bounds.RELATIONS,
+        help="what training is compared with; zero_out (default) is always valid"
+        " for reconstruction",
+    )
+    parser.add_argument(
+        "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
+    )
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
@@ -150,8 +133,9 @@ def _add_baseline(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def execute(arguments: argparse.Namespace) -> None:
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
+    refuse_unknown(rest)
     log_kappa = baseline(arguments)
     batches = _batches(arguments)
     if arguments.command == "calibrate":

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from informed.cli.configuration import load_experiment
+from informed.cli.running import add_places
 from informed.runs import pipeline, shadow_sets
 from informed.runs.stages import Paths
 from shadow.launchers import Launch, local
@@ -26,8 +27,9 @@ _LAUNCHERS = ("local", "ray")
 _OWN = ("address", "cpus", "gpus", "memory", "forward")  # options of Ray alone
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """What only this command takes."""
+def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    """What the command takes."""
+    add_places(command, required=False)
     command.add_argument(
         "action",
         nargs="?",

@@ -4,11 +4,10 @@ pictures  PNG files and the table of a run
 figures   SVG figures of a page, for light and dark
 words     the answer in two sentences, and other sentences about numbers
 page      one HTML file out of a document
-workdir   the document of any work directory
+report    the result of an audit or a run; JSON and CSV of it
 """
 
 from informed.report.pictures import (
-    ATTACKS,
     distance_histogram,
     png,
     reconstruction_grid,
@@ -17,7 +16,6 @@ from informed.report.pictures import (
 )
 
 __all__ = [
-    "ATTACKS",
     "distance_histogram",
     "png",
     "reconstruction_grid",

@@ -1,7 +1,7 @@
 """One HTML file out of a document: no script, no network, light and dark, to print.
 
 The template is in the package. What it shows of records comes from
-`Document.pictures`, and nothing of that is there in a redacted page.
+`Report.pictures`, and nothing of that is there in a redacted page.
 """
 
 import json
@@ -28,7 +28,7 @@ def render(document: Any, *, redact: bool = False) -> str:
     """The page.
 
     Args:
-      document: an `informed.audit.Document`.
+      document: an `informed.audit.Report`.
       redact: numbers only, no record and no guess.
     """
     values = document.redacted if redact else document.values

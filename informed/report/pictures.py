@@ -11,37 +11,29 @@ import numpy as np
 from informed.metrics import PERCENTILES, Neighbours
 from shadow import files
 
-ATTACKS = {"network": "RecoNN", "kernel": "kernel regression"}  # reconn.kind, to read
-
 
 def reconstruction_grid(
     path: Path,
     *,
     targets: np.ndarray,
-    reconstructions: np.ndarray,
+    attacks: Mapping[str, tuple[np.ndarray, np.ndarray]],
     neighbours: np.ndarray,
-    errors: np.ndarray,
     neighbour_errors: np.ndarray,
-    others: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    attack: str = "RecoNN",
 ) -> None:
-    """Draw targets, reconstructions and nearest neighbours in rows.
+    """Draw targets, what each attack read, and nearest neighbours in rows.
 
     Args:
       path: PNG file.
-      targets, reconstructions, neighbours: (columns, height, width, channels), [0, 1].
-      errors, neighbour_errors: (columns,), MSE per pixel, written below each image.
-      others: name -> (images, errors) of other attacks, on the first targets.
-      attack: what the reconstructions are called.
+      targets, neighbours: (columns, height, width, channels), [0, 1].
+      attacks: name -> (images, errors), on the first targets.
+      neighbour_errors: (columns,), MSE per pixel, written below each image.
     """
     columns = len(targets)
     rows: list[tuple[str, np.ndarray, np.ndarray | None]] = [
         ("target", targets, None),
-        (attack.replace(" ", "\n"), reconstructions, errors),
+        *((name.replace("_", "\n"), *found) for name, found in attacks.items()),
         ("nearest\nneighbour", neighbours, neighbour_errors),
     ]
-    for name, (images, found) in others.items():
-        rows.insert(1, (name.replace(" ", "\n"), images, found))
     figure = matplotlib.figure.Figure(
         figsize=(1.05 * columns + 1.3, 1.0 + 1.05 * len(rows)), dpi=120
     )
@@ -76,14 +68,14 @@ def show(axis: matplotlib.axes.Axes, image: np.ndarray) -> None:
 
 
 def distance_histogram(
-    path: Path, neighbours: Neighbours, attack_mse: float, attack: str = "RecoNN"
+    path: Path, neighbours: Neighbours, attacks: Mapping[str, float]
 ) -> None:
     """Draw Figure 3 of the paper: distances between targets and the adversary's data.
 
     Args:
       path: PNG file.
       neighbours: of all targets.
-      attack_mse, attack: mean MSE and name of the attack, drawn for comparison.
+      attacks: name -> mean MSE, drawn for comparison.
     """
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)
     axis = figure.subplots()
@@ -95,12 +87,12 @@ def distance_histogram(
         align="edge",
         color="0.8",
     )
-    lines = [(attack, attack_mse, "C3"), ("NN oracle", neighbours.mse.mean(), "C2")]
+    lines = [*attacks.items(), ("NN oracle", neighbours.mse.mean())]
     for number, percentile in enumerate(PERCENTILES):
         value = neighbours.percentiles[:, number].mean()
-        lines.append((f"percentile {percentile}", value, f"C{4 + number}"))
-    for name, value, colour in lines:
-        axis.axvline(value, color=colour, label=f"{name} {value:.4f}")
+        lines.append((f"percentile {percentile}", value))
+    for number, (name, value) in enumerate(lines):
+        axis.axvline(value, color=f"C{number}", label=f"{name} {value:.4f}")
     axis.set_xlabel("MSE per pixel to a point of the adversary's data")
     axis.set_ylabel("share of the data")
     axis.set_xlim(left=0)
@@ -111,38 +103,16 @@ def distance_histogram(
 
 def table(results: Mapping[str, Any]) -> str:
     """The results as text, for people."""
-    attack = ATTACKS[results["configuration"]["reconn"]["kind"]]
-    better = results["closer_than_oracle"]
-    rows = [
-        (attack, f"{results['reconn_mse']:.5f}"),
-        ("nearest-neighbour oracle", f"{results['nn_oracle_mse']:.5f}"),
-        ("mean image", f"{results['mean_image_mse']:.5f}"),
-    ]
-    for name, found in results["attacks"].items():
-        if name not in ("reconn", "inversion"):
-            rows.append((f"{name}, {found['targets']} targets", f"{found['mse']:.3g}"))
-    if results["inversion_targets"]:
-        count = results["inversion_targets"]
-        name = f"inversion, median of {count}"
-        median = results["inversion_mse_median"]
-        rows.insert(0, (name, f"{median:{_small(median)}}"))
     lines = [f"{'average MSE per pixel':<28}{results['num_targets']} test targets"]
-    lines += [f"  {name:<26}{value:>8}" for name, value in rows]
-    if results["reconn_labels_right"] is not None:
-        right = 100 * results["reconn_labels_right"]
-        lines.append(f"labels recovered            {right:.1f} %")
-    if results["reconn_lpips"] is not None:
-        lines.append(f"{attack + ', LPIPS':<28}{results['reconn_lpips']:.4f}")
-    if results["reconn_kl"] is not None:
-        lines.append(
-            f"{attack + ', KL':<28}{results['reconn_kl']:.4f} (classifier:"
-            f" {100 * results['classifier_accuracy']:.1f} %)"
-        )
-    if results["inversion_targets"]:
-        lines.append(
-            f"certified as exact          {results['inversion_certified']} of"
-            f" {results['inversion_targets']} inversions"
-        )
+    for name, found in results["attacks"].items():
+        lines += _of_attack(name, found, results["num_targets"])
+    lines += [
+        f"  {'nearest-neighbour oracle':<26}{results['nn_oracle_mse']:>8.5f}",
+        f"  {'mean image':<26}{results['mean_image_mse']:>8.5f}",
+    ]
+    if results["classifier_accuracy"] is not None:
+        accuracy = 100 * results["classifier_accuracy"]
+        lines.append(f"{'classifier of KL, accuracy':<28}{accuracy:.1f} %")
     if results["epsilon"] is not None:
         lines += [
             f"differential privacy        epsilon {results['epsilon']:.4g} at delta"
@@ -155,14 +125,40 @@ def table(results: Mapping[str, Any]) -> str:
             " valid, whatever the attack)"
         )
     lines += [
-        f"closer than the oracle      {100 * better['rate']:.1f} % of targets"
-        f" (95 %: {100 * better['low']:.1f} to {100 * better['high']:.1f})",
         *_copied(results),
         f"shadow models               {results['shadow_models']}",
         f"released models' accuracy   {100 * results['released_accuracy']:.1f} %",
         f"wall time                   {results['wall_s']:.0f} s",
     ]
     return "\n".join(lines)
+
+
+def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
+    """One attack: its error, and below it what else is known of it.
+
+    Exact attacks are summed up by their median, since one miss decides their mean.
+    """
+    count, exact = found["targets"], found["certified"] is not None
+    value = found["mse_median" if exact else "mse"]
+    what = f"{name}, median of {count}" if exact else name
+    if not exact and count < targets:
+        what = f"{name}, {count} targets"
+    form = _small(value) if value < 1e-4 else ".5f"
+    lines = [f"  {what:<26}{value:>8{form}}"]
+    if exact:
+        lines.append(f"    certified as exact        {found['certified']} of {count}")
+    if found["labels_right"] is not None:
+        share = 100 * found["labels_right"] / count
+        lines.append(f"    labels recovered          {share:.1f} %")
+    for metric in ("lpips", "kl"):
+        if found[metric] is not None:
+            lines.append(f"    {metric.upper():<26}{found[metric]:.4f}")
+    closer = found["closer_than_oracle"]
+    lines.append(
+        f"    closer than the oracle    {100 * closer['rate']:.1f} % of targets (95 %:"
+        f" {100 * closer['low']:.1f} to {100 * closer['high']:.1f})"
+    )
+    return lines
 
 
 def _copied(results: Mapping[str, Any]) -> list[str]:

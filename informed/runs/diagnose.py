@@ -21,10 +21,10 @@ from scipy import stats
 from informed import metrics, report
 from informed.metrics import difficulty
 from informed.metrics.difficulty import Gradients, WithAndWithout
-from informed.runs import evaluation, stored
+from informed.runs import evaluation, former, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
-from shadow import files
+from shadow import checks, files
 from shadow.data import Examples
 from shadow.factory import Factory
 
@@ -45,10 +45,11 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
       VersionMismatchError: models or attacks were made otherwise.
     """
     shadows, released = stored.stores(experiment, paths)
-    record = stored.attack_record(experiment, shadows, released)
-    Stage.require(paths.workdir, "attack", record)
+    name = attacked(experiment)
+    record = stored.attack_record(experiment, name, shadows, released)
+    Stage.require(paths.workdir, f"attack-{name}", record)
     truth = released.read()
-    guesses = files.read_arrays(paths.workdir / "reconstructions.npz")["images"]
+    guesses = former.guesses(paths.workdir, name)["images"]
     factory = stored.factory_of(experiment, shadows, role="released")
     targets = stored.examples(released, truth.images, truth.labels)
     errors = metrics.mse(truth.images, guesses)
@@ -63,9 +64,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     files.write_bytes(folder / "embedding.png", _embedding(places, truth.labels))
     files.write_bytes(
         folder / "easy_and_hard.png",
-        _extremes(
-            truth.images, guesses, errors, report.ATTACKS[experiment.reconn.kind]
-        ),
+        _extremes(truth.images, guesses, errors, name),
     )
     say("gradients through training")
     some = targets.take(np.arange(min(len(targets), _MODELS)))
@@ -77,9 +76,10 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     compared = [_with_and_without(factory, kind, targets) for kind in _INITIALISATIONS]
     files.write_bytes(folder / "losses.png", _losses(compared))
     say("metrics")
-    judged = {"MSE": errors} | evaluation.other_metrics(
+    others = evaluation.other_metrics(
         experiment, paths, released, truth.images, guesses
     )
+    judged = {"MSE": errors} | {metric.upper(): each for metric, each in others.items()}
     if len(judged) > 1:
         files.write_bytes(folder / "metrics.png", _agreement(judged))
     else:  # nothing to compare the MSE with
@@ -98,9 +98,9 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
         },
         "loss_auc": {each.initialisation: each.auc for each in compared},
         "spearman": {
-            f"MSE, {name}": _spearman(errors, values)
-            for name, values in judged.items()
-            if name != "MSE"
+            f"MSE, {metric}": _spearman(errors, values)
+            for metric, values in judged.items()
+            if metric != "MSE"
         },
         "easiest": np.argsort(errors)[:_EXTREMES].tolist(),
         "hardest": np.argsort(-errors)[:_EXTREMES].tolist(),
@@ -108,6 +108,20 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     }
     files.write_json(paths.workdir / "diagnostics.json", results)
     return results
+
+
+def attacked(experiment: Experiment) -> str:
+    """The name of the attack that is diagnosed: the first one on all targets.
+
+    Raises: FieldError: there is none.
+    """
+    count = experiment.data.num_test
+    for name, one in experiment.played.items():
+        if one.targets in (None, count):
+            return name
+    raise checks.FieldError(
+        "config.attacks", "Expected one of {} to attack all targets, to be diagnosed."
+    )
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -176,7 +190,7 @@ def _extremes(
             axis.set_yticks([])
         axes[1, column].set_xlabel(f"{errors[i]:.4f}", fontsize=8)
     axes[0, 0].set_ylabel("target")
-    axes[1, 0].set_ylabel(attack.replace(" ", "\n"))
+    axes[1, 0].set_ylabel(attack.replace("_", "\n"))
     axes[0, 0].set_title("smallest errors", fontsize=9, loc="left")
     axes[0, count].set_title("largest errors", fontsize=9, loc="left")
     figure.tight_layout()

@@ -12,14 +12,15 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
-from informed.attacks.inversion import InversionConfig
 from informed.metrics.classifier import ClassifierConfig
 from informed.runs.named import NamedAttack
-from reconn.config import ReconnConfig
 from shadow import checks
 from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig
 from shadow.views import ViewConfig
+
+# Streams of randomness that these two had before there were others by name.
+_KEYS = {"reconn": 2, "inversion": 3}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,22 +64,6 @@ class ShadowConfig:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class InversionStage:
-    """Training inversion of some of the released models.
-
-    Attributes:
-      targets: how many, from the first on; 0 leaves the stage out.
-      attack: how hard to try.
-    """
-
-    targets: int = 0
-    attack: InversionConfig = dataclasses.field(default_factory=InversionConfig)
-
-    def __post_init__(self) -> None:
-        checks.at_least("targets", self.targets, 0)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
     """Metrics besides the MSE.
 
@@ -95,7 +80,7 @@ class EvaluationConfig:
 class Experiment:
     """Everything that decides a run's result; all that is random comes from `seed`.
 
-    `reconn` and `inversion` are attacks of every run; `attacks` are others, by name.
+    `attacks` are played by name, in this order; `targets = 0` leaves one out.
     """
 
     seed: int = 0
@@ -104,9 +89,12 @@ class Experiment:
     training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
     shadow: ShadowConfig = dataclasses.field(default_factory=ShadowConfig)
     view: ViewConfig = dataclasses.field(default_factory=ViewConfig)
-    reconn: ReconnConfig = dataclasses.field(default_factory=ReconnConfig)
-    inversion: InversionStage = dataclasses.field(default_factory=InversionStage)
-    attacks: Mapping[str, NamedAttack] = dataclasses.field(default_factory=dict)
+    attacks: Mapping[str, NamedAttack] = dataclasses.field(
+        default_factory=lambda: {
+            "reconn": NamedAttack.of("reconn"),
+            "inversion": NamedAttack.of("inversion", targets=0),
+        }
+    )
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
 
     @classmethod
@@ -123,26 +111,29 @@ class Experiment:
         return jax.random.fold_in(jax.random.key(self.seed), 1)
 
     @property
-    def reconn_key(self) -> Array:
-        """Root of the RecoNN's randomness."""
-        return jax.random.fold_in(jax.random.key(self.seed), 2)
-
-    @property
-    def inversion_key(self) -> Array:
-        """Root of the inversion's randomness."""
-        return jax.random.fold_in(jax.random.key(self.seed), 3)
-
-    @property
     def classifier_key(self) -> Array:
         """Root of the downstream classifier's randomness."""
         return jax.random.fold_in(jax.random.key(self.seed), 4)
 
     def attack_key(self, name: str) -> Array:
-        """Root of a named attack's randomness."""
+        """Root of an attack's randomness."""
+        if name in _KEYS:
+            return jax.random.fold_in(jax.random.key(self.seed), _KEYS[name])
         number = zlib.crc32(name.encode())
         return jax.random.fold_in(
             jax.random.fold_in(jax.random.key(self.seed), 5), number
         )
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All fields as nested plain values, as a configuration has them; JSON-able."""
+        attacks = {name: one.values for name, one in self.attacks.items()}
+        return dataclasses.asdict(self) | {"attacks": attacks}
+
+    @property
+    def played(self) -> dict[str, NamedAttack]:
+        """The attacks that aren't left out."""
+        return {name: one for name, one in self.attacks.items() if one.targets != 0}
 
     @property
     def model_configuration(self) -> dict[str, Any]:

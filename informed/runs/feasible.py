@@ -4,6 +4,8 @@ Dataclasses check each field for itself when they are made; here are the checks 
 groups of fields, and of fields against the data and the machine.
 """
 
+from informed.attacks import registry
+from informed.attacks.row import Facts
 from informed.runs.experiment import Experiment
 from reconn import perceptual
 from reconn.config import ReconnConfig
@@ -33,38 +35,50 @@ def require(experiment: Experiment, victim: Victim) -> None:
         hasn't, widths that don't fit the images.
       ImportError: an extra that isn't installed; names it.
     """
-    shadow, reconn, view = experiment.shadow, experiment.reconn, experiment.view
+    shadow, view = experiment.shadow, experiment.view
     if shadow.count < 2:
         raise checks.FieldError(
             "config.shadow.count",
             f"Expected {{}} >= 2, got {shadow.count}: one validates the reconstructor.",
         )
-    _at_most("config.reconn.models", reconn.models, "shadow.count", shadow.count)
-    _at_most(
-        "config.inversion.targets",
-        experiment.inversion.targets,
-        "data.num_test",
-        experiment.data.num_test,
-    )
-    for name, attack in experiment.attacks.items():
-        _at_most(
-            f"config.attacks.{name}.targets",
-            attack.targets,
-            "data.num_test",
-            experiment.data.num_test,
-        )
-        if isinstance(attack.settings, ReconnConfig):
-            place = f"config.attacks.{name}.models"
-            models = attack.settings.models
-            _at_most(place, models, "shadow.count", shadow.count)
     with checks.under("config.view"):
         view.require(victim, public=shadow.count)
-    if reconn.kind == "network":
-        with checks.under("config.reconn"):
-            reconn.network(view.most_features(victim), victim.image_shape)
-    trained_with = reconn.kind == "network" and reconn.loss.lpips > 0
-    if experiment.evaluation.lpips or trained_with:
+    lpips = experiment.evaluation.lpips
+    for name, attack in experiment.played.items():
+        place = f"config.attacks.{name}"
+        number = experiment.data.num_test
+        _at_most(f"{place}.targets", attack.targets, "data.num_test", number)
+        why = registry.find(attack.type).why_not(facts(experiment))
+        if why:
+            raise checks.FieldError(
+                f"{place}.type",
+                f"{{}} = {attack.type!r} doesn't apply to a run: {why}.",
+            )
+        settings = attack.settings
+        if isinstance(settings, ReconnConfig):
+            _at_most(f"{place}.models", settings.models, "shadow.count", shadow.count)
+            if settings.kind == "network":
+                with checks.under(place):
+                    features = view.most_features(victim)
+                    settings.network(features, victim.image_shape)
+                lpips |= settings.loss.lpips > 0
+    if lpips:
         perceptual.require(victim.image_shape)
+
+
+def facts(experiment: Experiment) -> Facts:
+    """What decides which attacks apply to a run."""
+    answers = "what a run releases is config.view; type = kernel sees it"
+    return Facts(
+        withheld={
+            "answers": answers,
+            "artefact": "its models aren't fitted estimators",
+            "pairs": "each of its models lacks one record",
+            "every noisy gradient": "only the developer has every noisy gradient",
+        },
+        secret=experiment.training.initialisation != "shared",
+        targets=experiment.data.num_test,
+    )
 
 
 def _at_most(field: str, value: int | None, of: str, bound: int) -> None:

@@ -1,4 +1,4 @@
-"""`config.attacks.NAME`: attacks of a run beside the reconstructor, by name."""
+"""`config.attacks.NAME`: the attacks of a run, by name."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from ml_collections import config_dict
 
 from informed.attacks import registry
-from informed.defaults import defaults
+from informed.runs.defaults import defaults
 from shadow import checks
 
 _OWN = ("type", "targets")
@@ -20,7 +20,7 @@ class NamedAttack:
     Attributes:
       type: a name of `informed.attacks.registry`.
       targets: how many of the released models are attacked, from the first on; None:
-        all of them.
+        all of them; 0: none, the attack is left out.
       settings: of the attack, its row's dataclass.
     """
 
@@ -30,7 +30,7 @@ class NamedAttack:
 
     def __post_init__(self) -> None:
         if self.targets is not None:
-            checks.at_least("targets", self.targets, 1)
+            checks.at_least("targets", self.targets, 0)
         protocol = registry.find(self.type).protocol
         if protocol != "reconstruction":
             raise checks.FieldError(
@@ -39,11 +39,27 @@ class NamedAttack:
                 " takes those of the protocol 'reconstruction'.",
             )
 
+    @classmethod
+    def of(cls, type: str, targets: int | None = None, **settings: Any) -> Any:
+        """An attack with the default settings, apart from those that are named."""
+        made = registry.find(type).config(**settings)
+        return cls(type=type, targets=targets, settings=made)
+
     @property
     def values(self) -> dict[str, Any]:
         """All fields side by side, as a configuration has them; JSON-able."""
         own = {"type": self.type, "targets": self.targets}
         return own | dataclasses.asdict(self.settings)
+
+    def defaults(self) -> config_dict.ConfigDict:
+        """All fields side by side, for configuration files to start from."""
+        values = defaults(self.settings)
+        with values.unlocked():
+            values.type = self.type
+            values.targets = (
+                config_dict.placeholder(int) if self.targets is None else self.targets
+            )
+        return values
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], where: str) -> "NamedAttack":
@@ -78,8 +94,7 @@ def add_attack(
       settings: fields of the attack that deviate from its defaults, and `targets`.
     Raises: ValueError: an unknown type.
     """
-    values = defaults(registry.find(type).config)
+    values = NamedAttack.of(type).defaults()
     with values.unlocked(), config.unlocked():
-        values.type, values.targets = type, config_dict.placeholder(int)
         values.update(settings)
         config.attacks[name] = values

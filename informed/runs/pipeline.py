@@ -1,10 +1,7 @@
-"""The main job in five stages, each resumable, each reading what the one before wrote.
+"""The main job in three stages, each resumable, each reading what the one before wrote.
 
     shadow     <shadow>/shadow/, <shadow>/released/   stores of trained models
-    train      <workdir>/reconn/                      the RecoNN
-    attack     <workdir>/reconstructions.npz          its guesses at the test targets
-    invert     <workdir>/inversions.npz               inversions of a few of them
-    attack     <workdir>/attacks/NAME.npz             those of config.attacks as well
+    attack     <workdir>/attacks/NAME.npz             guesses of each of config.attacks
     evaluate   <workdir>/results.json, *.png          the comparison with the truth
 
 A finished stage does nothing; an interrupted one goes on. Every stage compares its
@@ -16,27 +13,23 @@ they lie in a bucket.
 
 import dataclasses
 import functools
-from pathlib import Path
 
 import numpy as np
-from jaxtyping import Array
 
 from informed.attacks import registry
-from informed.attacks.inversion import TrainingInversion
-from informed.attacks.reconn import ReconnAttack
-from informed.attacks.registry import Material
-from informed.runs import evaluation, feasible, stored
+from informed.attacks.row import Material
+from informed.play import play
+from informed.runs import evaluation, feasible, former, stored
 from informed.runs.experiment import Experiment
 from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
-from informed.threat import Attack, Knowledge
-from reconn import trainer
-from shadow import data, files
+from informed.threat import Knowledge
+from shadow import checks, data, files
 from shadow import plan as planning
 from shadow.factory import Factory
 from shadow.launchers import Launch, Work, local
 from shadow.plan import Plan
-from shadow.release import Release, publish
+from shadow.release import publish
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
 
@@ -45,10 +38,9 @@ ROLES = ("released", "shadow")
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     """All stages. Returns the contents of results.json."""
+    former.refuse(paths.workdir)
     shadow(experiment, paths, progress=progress)
-    train(experiment, paths, progress=progress)
     attack(experiment, paths, progress=progress)
-    invert(experiment, paths, progress=progress)
     return evaluation.evaluate(experiment, paths)
 
 
@@ -166,136 +158,70 @@ def remake(paths: Paths, *, progress: bool = True) -> None:
     shadow(Experiment.from_mapping(configuration), paths, progress=progress)
 
 
-def train(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
-    """Train the RecoNN on the shadow models. The released ones are not opened."""
-    store, _ = stored.stores(experiment, paths)
-    stage = Stage(
-        paths.workdir,
-        "train",
-        stored.train_record(experiment, store),
-        outputs=("reconn/run.json",),
-    )
-    if stage.done:
-        return
-    with stage.running():
-        trainer.train(
-            store,
-            experiment.reconn,
-            key=experiment.reconn_key,
-            workdir=paths.workdir / "reconn",
-            view=stored.view_of(experiment, store),
-            progress=progress,
-            on_epoch=stage.note,
-        )
-
-
-def attack(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
-    """Reconstruct the test targets from what is released of their models alone."""
-    for name in experiment.attacks:
-        _attack_by_name(experiment, name, paths, progress=progress)
-    store, released = stored.stores(experiment, paths)
-    Stage.require(paths.workdir, "train", stored.train_record(experiment, store))
-    stage = Stage(
-        paths.workdir,
-        "attack",
-        stored.attack_record(experiment, store, released),
-        outputs=("reconstructions.npz",),
-    )
-    if stage.done:
-        return
-    with stage.running():
-        view = stored.view_of(experiment, store)
-        attacker = ReconnAttack(
-            trainer.load(
-                paths.workdir / "reconn", experiment.reconn, store.image_shape, view
-            )
-        )
-        release = publish(released.read().weights, view)
-        guess = attacker(release, Knowledge(), key=experiment.reconn_key)
-        arrays = {"images": guess.images}
-        if guess.labels is not None:
-            arrays["labels"] = guess.labels
-        files.write_arrays(paths.workdir / "reconstructions.npz", **arrays)
-
-
-def _attack_by_name(
-    experiment: Experiment, name: str, paths: Paths, *, progress: bool
+def attack(
+    experiment: Experiment,
+    paths: Paths,
+    *,
+    only: str | None = None,
+    progress: bool = True,
 ) -> None:
-    """One of `experiment.attacks`."""
+    """Play the attacks on the released models; the targets behind them aren't opened.
+
+    Args:
+      only: the name of one of `config.attacks`; None: all of them.
+    Raises: FieldError: there is no such attack, or it is left out.
+    """
+    if only is not None:
+        checks.choice("config.attacks", only, experiment.played)
     store, released = stored.stores(experiment, paths)
+    for name in experiment.played:
+        if only in (None, name):
+            _attack(experiment, name, paths, store, released, progress=progress)
+
+
+def _attack(
+    experiment: Experiment,
+    name: str,
+    paths: Paths,
+    store: ShadowStore,
+    released: ShadowStore,
+    *,
+    progress: bool,
+) -> None:
+    """One of `experiment.attacks`: play it, and keep everything that it returned."""
     named = experiment.attacks[name]
     row = registry.find(named.type)
-    stage = Stage(
-        paths.workdir,
-        f"attack-{name}",
-        stored.named_record(experiment, name, store, released),
-        outputs=(f"attacks/{name}.npz",),
-    )
+    record = stored.attack_record(experiment, name, store, released)
+    output = f"attacks/{name}.npz"
+    stage = Stage(paths.workdir, f"attack-{name}", record, outputs=(output,))
     if stage.done:
         return
     with stage.running():
         whole = row.sees == "weights"
         view = (stored.whole_view if whole else stored.view_of)(experiment, store)
-        material = Material(
-            shadows=store,
-            view=view,
-            workdir=paths.workdir / "attacks" / name,
-            key=experiment.attack_key(name),
-            progress=progress,
-        )
-        _play(
-            row.make(named.settings, material),
+        key = experiment.attack_key(name)
+        public = stored.examples(store, *stored.targets(store))
+        developer = stored.factory_of(experiment, store, role="released", width=1)
+        trial = play(
+            row,
+            Material(
+                settings=named.settings,
+                shadows=store,
+                view=view,
+                workdir=paths.workdir / "attacks" / name,
+                key=key,
+                progress=progress,
+                note=stage.note,
+            ),
             publish(released.read().weights[: named.targets], view),
-            experiment,
-            store,
-            key=material.key,
-            file=paths.workdir / "attacks" / f"{name}.npz",
+            Knowledge.informed(developer, public=public),
+            key=key,
         )
-
-
-def invert(experiment: Experiment, paths: Paths, *, progress: bool = True) -> None:
-    """Invert the training of the first released models, from weights and D_- alone."""
-    count = experiment.inversion.targets
-    if not count:
-        return
-    store, released = stored.stores(experiment, paths)
-    stage = Stage(
-        paths.workdir,
-        "invert",
-        stored.invert_record(experiment, store, released),
-        outputs=("inversions.npz",),
-    )
-    if stage.done:
-        return
-    with stage.running():
-        config = experiment.inversion.attack
-        view = stored.whole_view(experiment, store)
-        _play(
-            TrainingInversion(config=config, progress=progress),
-            publish(released.read().weights[:count], view),
-            experiment,
-            store,
-            key=experiment.inversion_key,
-            file=paths.workdir / "inversions.npz",
-        )
-
-
-def _play(
-    attack: Attack,
-    release: Release,
-    experiment: Experiment,
-    store: ShadowStore,
-    *,
-    key: Array,
-    file: Path,
-) -> None:
-    """Attack with all that Definition 1 grants; keep every field of what is found."""
-    public = stored.examples(store, *stored.targets(store))
-    developer = stored.factory_of(experiment, store, role="released", width=1)
-    found = attack(release, Knowledge.informed(developer, public=public), key=key)
-    values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-    known = {name: np.asarray(v) for name, v in values.items() if v is not None}
-    files.write_arrays(file, **known)
+        found = trial.found
+        assert found is not None
+        values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+        known = {key: np.asarray(v) for key, v in values.items() if v is not None}
+        files.write_arrays(paths.workdir / output, **known)
 
 
 def _stores(paths: Paths) -> list[ShadowStore]:

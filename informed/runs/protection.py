@@ -1,15 +1,18 @@
 """What theory says of an experiment's private training, and whether attacks obey it."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 
 import dp
 from dp import accounting, bounds, rates
 from dp.mechanisms import Mechanism
 from informed import metrics
 from shadow.factory import Factory
+from shadow.models import ShadowModels
 from shadow.training import steps_taken
 
 DELTA = 1e-5
@@ -22,8 +25,6 @@ _FIELDS = (
     "delta",
     "label_kappa",
     "label_bound",
-    "label_violation",
-    "roc_violations",
 )
 
 
@@ -79,19 +80,13 @@ def accounted(developer: Factory) -> Accounted:
 
 
 def of(
-    developer: Factory,
-    labels: Int[np.ndarray, " images"],
-    targets: Float[np.ndarray, "targets height width channels"],
-    guesses: Float[np.ndarray, "targets height width channels"],
-    right: Bool[np.ndarray, " targets"] | None,
+    developer: Factory, labels: Int[np.ndarray, " images"]
 ) -> dict[str, float | str | None]:
     """Fields of results.json; None where training adds no noise.
 
     Args:
       developer: who trained the released models.
       labels: of images drawn from where the targets are drawn from.
-      targets, guesses: of every release.
-      right: whether the attack named each target's label, where it names labels.
     Returns:
       epsilon: at delta, of the "zero_out" relation, for every record of the training
         set; epsilon_of_target: for the target's place in it, which a public order may
@@ -101,10 +96,6 @@ def of(
         upper bound with confidence `CONFIDENCE`.
       label_bound: the largest probability with which anyone who isn't told the
         target's label can name it, from the target's place.
-      label_violation: the probability of as many right labels if that holds.
-      roc_violations: at how many errors the attack recognises a release's own target
-        more often than its false positives on other targets allow. Those are trained
-        on too, so the bound is that of "replace_one".
     """
     if not developer.descent.training.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
@@ -113,19 +104,6 @@ def of(
     gamma = kappa
     if run.target is not None:
         gamma = float(dp.rero_bound(run.target, kappa=kappa).gamma)
-    others = np.random.default_rng(0).integers(0, len(targets), len(targets))
-
-    def most_true(rate: float) -> float:
-        if run.replaced is None:
-            return rate
-        return float(np.exp(bounds.gaussian(np.log(rate), run.replaced.mu)))
-
-    violated = rates.roc_violations(
-        -metrics.mse(targets, guesses),
-        -metrics.mse(targets[others], guesses),
-        most_true,
-        _THRESHOLDS,
-    )
     return {
         "epsilon": _epsilon(run.any_record),
         "epsilon_of_target": _epsilon(run.target),
@@ -133,11 +111,50 @@ def of(
         "delta": DELTA,
         "label_kappa": kappa,
         "label_bound": gamma,
-        "label_violation": None
-        if right is None
-        else rates.violation(int(right.sum()), len(right), gamma),
-        "roc_violations": len(violated),
     }
+
+
+def against(
+    theory: Mapping[str, Any],
+    developer: Factory,
+    truth: ShadowModels,
+    guess: Mapping[str, np.ndarray],
+) -> dict[str, float | int | None]:
+    """Whether an attack obeys what theory says; None where training adds no noise.
+
+    Args:
+      theory: see `of`.
+      developer: who trained the released models.
+      truth: the released models and their targets.
+      guess: what the attack returned, by name: images, and perhaps labels.
+    Returns:
+      label_violation: the probability of as many right labels if the bound holds.
+      roc_violations: at how many errors the attack recognises a release's own target
+        more often than its false positives on other targets allow. Those are trained
+        on too, so the bound is that of "replace_one".
+    """
+    if theory["epsilon"] is None:
+        return {"label_violation": None, "roc_violations": None}
+    run, count = accounted(developer), len(guess["images"])
+    targets = truth.images[:count]
+    others = np.random.default_rng(0).integers(0, count, count)
+
+    def most_true(rate: float) -> float:
+        if run.replaced is None:
+            return rate
+        return float(np.exp(bounds.gaussian(np.log(rate), run.replaced.mu)))
+
+    violated = rates.roc_violations(
+        -metrics.mse(targets, guess["images"]),
+        -metrics.mse(targets[others], guess["images"]),
+        most_true,
+        _THRESHOLDS,
+    )
+    chance = None
+    if "labels" in guess:
+        right = int((guess["labels"] == truth.labels[:count]).sum())
+        chance = rates.violation(right, count, theory["label_bound"])
+    return {"label_violation": chance, "roc_violations": len(violated)}
 
 
 def most_frequent(labels: Int[np.ndarray, " images"], num_classes: int) -> float:

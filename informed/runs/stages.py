@@ -12,8 +12,6 @@ from shadow import files, places, records
 from shadow.places import Address, Place
 from shadow.records import NotMadeError, Record
 
-STAGES = ("shadow", "train", "attack", "invert", "evaluate")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Paths:

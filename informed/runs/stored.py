@@ -4,14 +4,15 @@ import dataclasses
 import hashlib
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from informed.attacks import registry
-from informed.attacks.inversion import config as inversion_config
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
+from reconn.config import ReconnConfig
 from shadow import data, training, victims, views
 from shadow.factory import Factory
 from shadow.records import Record
@@ -20,7 +21,7 @@ from shadow.training import GradientDescent
 from shadow.victims import networks
 from shadow.views import Layers, View
 
-REVISION = 2  # of what is compared and how; see `shadow.records`
+REVISION = 3  # of what is compared and how; see `shadow.records`
 
 
 def shadow_record(experiment: Experiment) -> Record:
@@ -68,44 +69,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowSto
     return found["shadow"], found["released"]
 
 
-def train_record(experiment: Experiment, shadows: ShadowStore) -> Record:
-    """What decides the reconstructor."""
-    configuration = {
-        "seed": experiment.seed,
-        "view": dataclasses.asdict(experiment.view),
-        "reconn": dataclasses.asdict(experiment.reconn),
-        "shadow_models": len(shadows),
-        "shadow_fingerprint": shadows.fingerprint(),
-    }
-    return Record.of(configuration, **trainer.revisions(experiment.reconn))
-
-
 def attack_record(
-    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
-) -> Record:
-    """What decides the reconstructions."""
-    trained = train_record(experiment, shadows)
-    both = {**trained.configuration, "released_fingerprint": released.fingerprint()}
-    return Record(both, trained.versions)
-
-
-def invert_record(
-    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
-) -> Record:
-    """What decides the inversions."""
-    configuration = {
-        "seed": experiment.seed,
-        "view": dataclasses.asdict(experiment.view),
-        "inversion": dataclasses.asdict(experiment.inversion),
-        "shadow_fingerprint": shadows.fingerprint(),
-        "released_fingerprint": released.fingerprint(),
-    }
-    return Record.of(
-        configuration, inversion=inversion_config.REVISION, view=views.REVISION
-    )
-
-
-def named_record(
     experiment: Experiment, name: str, shadows: ShadowStore, released: ShadowStore
 ) -> Record:
     """What decides the reconstructions of one of `experiment.attacks`."""
@@ -114,36 +78,33 @@ def named_record(
         "seed": experiment.seed,
         "view": dataclasses.asdict(experiment.view),
         "attacks": {name: named.values},
+        "shadow_models": len(shadows),
         "shadow_fingerprint": shadows.fingerprint(),
         "released_fingerprint": released.fingerprint(),
     }
     row = registry.find(named.type)
-    return Record.of(configuration, view=views.REVISION, **{row.name: row.revision})
+    versions = {row.name: row.revision}
+    if isinstance(named.settings, ReconnConfig):
+        versions = trainer.revisions(named.settings)
+    return Record.of(configuration, **{"view": views.REVISION} | versions)
 
 
 def evaluate_record(
     experiment: Experiment, shadows: ShadowStore, released: ShadowStore
 ) -> Record:
     """What decides results.json."""
-    attacked = attack_record(experiment, shadows, released)
-    inverted = invert_record(experiment, shadows, released)
-    configuration = {
-        **attacked.configuration,
-        **inverted.configuration,
-        "evaluation": dataclasses.asdict(experiment.evaluation),
-    }
-    named = [
-        named_record(experiment, name, shadows, released) for name in experiment.attacks
-    ]
-    if named:
-        configuration["attacks"] = {
-            name: each.values for name, each in experiment.attacks.items()
-        }
-    own = Record.of(configuration, evaluation=REVISION)
-    versions = {**attacked.versions, **inverted.versions, **own.versions}
-    for record in named:
+    own = Record.of(
+        {"evaluation": dataclasses.asdict(experiment.evaluation), "attacks": {}},
+        evaluation=REVISION,
+    )
+    configuration, versions = dict(own.configuration), dict(own.versions)
+    attacks: dict[str, Any] = {}
+    for name in experiment.played:
+        record = attack_record(experiment, name, shadows, released)
+        attacks |= record.configuration["attacks"]
+        configuration |= record.configuration
         versions |= record.versions
-    return Record(own.configuration, versions)
+    return Record(configuration | {"attacks": attacks}, versions)
 
 
 def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:

@@ -31,25 +31,28 @@ from shadow import checks, files, records
 from shadow.records import Record
 
 _METRICS = (
-    "reconn_mse",
-    "reconn_mse_standard_error",
-    "reconn_mse_median",
-    "reconn_mae",
-    "reconn_lpips",
-    "reconn_kl",
-    "reconn_labels_right",
     "nn_oracle_mse",
     "mean_image_mse",
-    "inversion_mse_median",
     "released_accuracy",
     "epsilon",
     "label_bound",
-    "label_violation",
-    "roc_violations",
     "shadow_models",
     "wall_s",
 )
-_TITLES = {"reconn_mse": "average MSE per pixel"}
+# Of every attack of a point, as "attacks.NAME.FIELD".
+_OF_ATTACKS = (
+    "mse",
+    "mse_standard_error",
+    "mse_median",
+    "mae",
+    "lpips",
+    "kl",
+    "labels_right",
+    "certified",
+    "label_violation",
+    "roc_violations",
+    "shadow_models",
+)
 _PAPER = "paper"
 
 
@@ -75,7 +78,7 @@ class SweepConfig:
     points: tuple[tuple[str, ...], ...]
     x: str = ""
     series: tuple[str, ...] = ()
-    metric: str = "reconn_mse"
+    metric: str = "attacks.reconn.mse"
 
     def __post_init__(self) -> None:
         if not self.points:
@@ -180,9 +183,8 @@ def run(
         results = pipeline.run(point.experiment, paths, progress=progress)
         row: dict[str, Any] = {"point": point.name}
         row |= {name: _value(point.experiment, name) for name in fields}
-        row |= {name: results[name] for name in _METRICS} | {_PAPER: point.paper}
-        if config.metric not in row:
-            row[config.metric] = _of_attack(results, config.metric)
+        row |= {name: results[name] for name in _METRICS}
+        row |= _of_attacks(results, config.metric) | {_PAPER: point.paper}
         rows.append(row)
         files.write_bytes(workdir / "sweep.csv", _csv(rows).encode())
         files.write_bytes(workdir / "sweep.png", _figure(config, rows))
@@ -227,9 +229,9 @@ def _set(values: dict[str, Any], field: str, value: Any) -> None:
 
 def _value(experiment: Experiment, field: str) -> Any:
     """A dotted field of an experiment; several values as text."""
-    value: Any = experiment
+    value: Any = experiment.values
     for name in field.split("."):
-        value = getattr(value, name)
+        value = value[name]
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
@@ -250,7 +252,8 @@ def _slug(name: str) -> str:
 def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """The table; what is None stays empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -258,7 +261,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _figure(config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Lines over a field, or a bar per point."""
-    drawn = [row for row in rows if row[config.metric] is not None]
+    drawn = [row for row in rows if row.get(config.metric) is not None]
     if config.x:
         figure = matplotlib.figure.Figure(figsize=(6.4, 4.0), dpi=120)
         _lines(figure.subplots(), config, drawn)
@@ -291,11 +294,11 @@ def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) ->
     positive = [row[config.x] for row in rows if row[config.x]]
     if positive and min(positive) > 0 and max(positive) > 10 * min(positive):
         axis.set_xscale("log")
-    if config.metric == "reconn_mse":
+    if config.metric.endswith(".mse"):
         _oracle(axis.axhline, rows)
     axis.set_yscale("log")
     axis.set_xlabel(config.x)
-    axis.set_ylabel(_TITLES.get(config.metric, config.metric))
+    axis.set_ylabel(_title(config.metric))
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
@@ -325,12 +328,18 @@ def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> 
     theirs = [(value, place) for value, place in theirs if value]
     if theirs:
         axis.plot(*zip(*theirs, strict=True), "kx", label="paper")
-    if config.metric == "reconn_mse":
+    if config.metric.endswith(".mse"):
         _oracle(axis.axvline, rows)
     axis.set_yticks(places, [row["point"] for row in rows])
-    axis.set_xlabel(_TITLES.get(config.metric, config.metric))
+    axis.set_xlabel(_title(config.metric))
     axis.margins(x=0.15)
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
+
+
+def _title(metric: str) -> str:
+    """What the axis says of a metric."""
+    name = metric.removeprefix("attacks.").removesuffix(".mse")
+    return f"{name}, MSE per pixel" if metric.endswith(".mse") else metric
 
 
 def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -339,19 +348,21 @@ def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None
     draw(mean, color="0.5", ls="--", label=f"NN oracle {mean:.4f}")
 
 
-def _of_attack(results: Mapping[str, Any], metric: str) -> float | None:
-    """The value of "attacks.NAME.FIELD".
+def _of_attacks(results: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    """The fields of every attack of a point, as "attacks.NAME.FIELD".
 
-    Raises: ValueError: the run has no such attack, or it gives no such number.
+    Raises: FieldError: the metric isn't among them, though it is of an attack.
     """
-    _, _, place = metric.partition(".")
-    name, _, field = place.rpartition(".")
-    found = results["attacks"].get(name, {})
-    if field not in found or isinstance(found[field], str):
-        known = [f"attacks.{name}.mse" for name in results["attacks"]]
+    found = {
+        f"attacks.{name}.{field}": each[field]
+        for name, each in results["attacks"].items()
+        for field in _OF_ATTACKS
+    }
+    if metric not in found and metric not in _METRICS:
+        known = [name for name in found if name.endswith(".mse")]
         raise checks.FieldError(
             "config.metric",
             f"{{}} is {metric!r}, which this run doesn't give; it gives, for example,"
             f" {', '.join(known)}.",
         )
-    return found[field]
+    return found

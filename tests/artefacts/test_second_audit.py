@@ -22,7 +22,7 @@ from sklearn import (
 import informed
 from artefacts import findings, page
 from artefacts.reconstruct import reconstruct
-from informed.audit import released
+from informed import released
 from tests.artefacts.planted import answer, check, fitted, table
 
 chain = pipeline.make_pipeline

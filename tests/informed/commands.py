@@ -14,10 +14,10 @@ SMALL = [
     "--config.training.epochs=20",
     "--config.shadow.count=200",
     "--config.shadow.block_size=64",
-    "--config.reconn.widths=(64,)",
-    "--config.reconn.epochs=5",
-    "--config.inversion.targets=2",
-    "--config.inversion.attack.stages=(16,)",
+    "--config.attacks.reconn.widths=(64,)",
+    "--config.attacks.reconn.epochs=5",
+    "--config.attacks.inversion.targets=2",
+    "--config.attacks.inversion.stages=(16,)",
 ]
 
 

@@ -19,8 +19,8 @@ from uninformed.landscape.runs import LandscapeConfig
         (LandscapeConfig, {"starts": {"normal": (0.0,)}}, "config.starts.normal > 0"),
         (
             Experiment,
-            {"inversion": {"attack": {"steps": 0}}},
-            "config.inversion.attack.steps >= 1, got 0",
+            {"attacks": {"inversion": {"type": "inversion", "steps": 0}}},
+            "config.attacks.inversion.steps >= 1, got 0",
         ),
         (
             Experiment,
@@ -29,15 +29,19 @@ from uninformed.landscape.runs import LandscapeConfig
         ),
         (
             Experiment,
-            {"reconn": {"kernel": {"scale": 0.0}}},
-            "config.reconn.kernel.scale > 0",
+            {"attacks": {"reconn": {"type": "reconn", "kernel": {"scale": 0.0}}}},
+            "config.attacks.reconn.kernel.scale > 0",
         ),
         (
             Experiment,
             {"evaluation": {"classifier": {"epochs": -1}}},
             "config.evaluation.classifier.epochs >= 0",
         ),
-        (Experiment, {"reconn": {"clip": float("inf")}}, "config.reconn.clip > 0 and"),
+        (
+            Experiment,
+            {"attacks": {"reconn": {"type": "reconn", "clip": float("inf")}}},
+            "config.attacks.reconn.clip > 0 and",
+        ),
     ],
 )
 def test_a_refused_value_is_named_with_its_whole_path(cls, values, message):

@@ -9,7 +9,8 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from informed.audit import contract, released
+from informed import released
+from informed.audit import contract
 
 MINE = """
 import helper

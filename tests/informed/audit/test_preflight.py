@@ -1,6 +1,7 @@
 """What a few runs tell; planted faults are found, with their remedies."""
 
 import contextlib
+import dataclasses
 import json
 import time
 
@@ -10,6 +11,9 @@ import numpy as np
 import pytest
 
 import shadow
+from informed import limits
+from informed.attacks import registry
+from informed.attacks.row import Material
 from informed.audit import (
     auditing,
     budget,
@@ -17,11 +21,10 @@ from informed.audit import (
     contract,
     forecast,
     instability,
-    limits,
     trained,
-    trials,
 )
 from informed.audit.auditing import AuditConfig
+from informed.play import play
 
 
 def linear(images, labels, key):
@@ -267,10 +270,19 @@ def test_a_limit_that_is_taken_for_another_error_comes_again():
     time.sleep(0.12)
 
 
-def test_trainings_of_an_inversion_without_time_are_not_counted():
+class Endless:
+    def each(self, release, knowledge, *, key):
+        time.sleep(20)
+        yield
+
+
+def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
     models = trained.train(check(linear).subject, targets=2, shadows=0)
-    begun = trials.Trial(name="inversion", about="", sees="", knows="")
-    found = trials._trial_of(begun, [], models, cut=True, seconds=1.0)
+    row = registry.find("inversion")
+    row = dataclasses.replace(row, make=lambda config, material: Endless())
+    material = Material(workdir=tmp_path, key=models.key)
+    told = models.knowledge()
+    found = play(row, material, models.weights, told, key=models.key, limit=0.1)
     assert found.finished.tolist() == [False]
     assert np.isnan(found.images).all()
     assert found.trainings is None

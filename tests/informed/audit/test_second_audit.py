@@ -15,25 +15,26 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 import informed
+from informed import limits, released
+from informed.attacks import registry
+from informed.attacks.row import Material
 from informed.audit import (
     auditing,
     budget,
     causes,
     contract,
     defences,
-    fitted,
     forecast,
-    limits,
+    playing,
     probe,
-    released,
-    rows,
     subject,
     trained,
-    trials,
 )
 from informed.audit.auditing import AuditConfig
 from informed.cli import main
+from informed.play import play
 from informed.report import words
+from informed.threat import Reconstruction
 from shadow import checks, tables
 
 
@@ -94,8 +95,8 @@ def test_16_an_estimator_whose_weights_change_their_shape_is_read(digits):
     found = check(support_vectors, digits, fixed=100, targets=8)
     assert not found.stops
     assert not found.subject.comparable
-    assert not rows.find("artefact").applies(found)
-    assert "other shapes" in rows.find("inversion").applies(found)
+    assert not registry.find("artefact").why_not(found.facts)
+    assert "other shapes" in registry.find("inversion").why_not(found.facts)
 
 
 @pytest.mark.slow
@@ -151,7 +152,7 @@ def test_17_a_target_is_put_where_it_counts(digits):
 # 18. A ValueError at the first target makes the whole attack "not tried".
 
 
-def test_18_one_target_that_cannot_be_read_is_one_target(digits, monkeypatch):
+def test_18_one_target_that_cannot_be_read_is_one_target(digits, tmp_path):
     def scaled(images, labels):
         x = images.reshape(len(images), -1)
         if x[-1].sum() == first:
@@ -165,7 +166,13 @@ def test_18_one_target_that_cannot_be_read_is_one_target(digits, monkeypatch):
     first = found.split.test.images[0].reshape(-1).sum()
     models = trained.Models(subject=found, released=np.empty((3, 0)), shadows=None,
                            secret=False, seconds=0.0)  # fmt: skip
-    trial = fitted.artefact(models, limit=100.0)
+    trial = play(
+        registry.find("artefact"),
+        Material(workdir=tmp_path, key=models.key),
+        models.fitted(lambda estimator, known: estimator),
+        models.knowledge(),
+        key=models.key,
+    )
     errors = np.mean((trial.images - found.split.test.images) ** 2, axis=(1, 2, 3))
     assert len(errors) == 3
     assert (errors[1:] < 1e-9).all()
@@ -179,10 +186,10 @@ def test_19_what_is_the_same_for_every_model_is_a_result(digits):
     def deaf(images, labels, key):
         return jnp.zeros(3) + images.shape[1]
 
-    found = subject.prepare(contract.load(deaf, version="1"), digits, targets=3)
-    found = dataclasses.replace(found, engine="jax")
-    models = trained.with_shadows(trained.train(found, targets=3), 40)
-    trial = trials.learned(models)
+    found = check(deaf, digits, targets=3)
+    about = dataclasses.replace(found.subject, engine="jax")
+    models = trained.with_shadows(trained.train(about, targets=3), 40)
+    trial = playing.attempt(registry.find("kernel"), models, found, limit=60.0)
     assert trial.finished.all()
     assert "the same for every model" in trial.why_not
     np.testing.assert_allclose(
@@ -220,7 +227,7 @@ def sleeps(limit, then=0.0):
     time.sleep(then)
 
 
-def test_20_a_preflight_that_took_the_time_is_said(digits):
+def test_20_a_preflight_that_took_the_time_is_said(digits, tmp_path):
     found = dataclasses.replace(check(linear), seconds_a_model=0.5)
     with pytest.raises(checks.FieldError, match=r"pre-flight took 70 s.*takes 0.5 s"):
         forecast.plan(found, minutes=1.0, targets=2, passed=70.0)
@@ -258,12 +265,12 @@ def test_22_the_rows_that_are_listed_are_those_that_are_played(digits):
         return np.asarray(images).reshape(len(images), -1).sum(axis=0)
 
     found = check(numbers, digits)
-    listed = {row["name"]: row for row in rows.listed(found, _plan(found))}
+    listed = {row["name"]: row for row in playing.listed(found, _plan(found))}
     for name in ("artefact", "closed form"):
         assert not listed[name]["applies"]
         assert "estimator" in listed[name]["why_not"]
     fitted_ = check(lambda i, labels: _ridge(i, labels), digits)
-    listed = {row["name"]: row for row in rows.listed(fitted_, _plan(fitted_))}
+    listed = {row["name"]: row for row in playing.listed(fitted_, _plan(fitted_))}
     assert listed["artefact"]["applies"]
     assert listed["closed form"]["applies"]
     private = dataclasses.replace(
@@ -272,7 +279,7 @@ def test_22_the_rows_that_are_listed_are_those_that_are_played(digits):
     secret = dataclasses.replace(
         found, subject=dataclasses.replace(found.subject, contract=private)
     )
-    assert "secret" in rows.find("two missing").applies(secret)
+    assert "secret" in registry.find("two_missing").why_not(secret.facts)
 
 
 def _ridge(images, labels):
@@ -419,10 +426,10 @@ def test_30_an_error_is_one_line(capsys):
 
 
 def test_two_missing_is_held_against_its_pairs(digits):
-    found = subject.prepare(contract.load(linear, version="1"), digits, targets=8)
-    found = dataclasses.replace(found, engine="jax")
-    models = trained.train(found, targets=8)
-    assert trials.several(models, limit=0.001).planned == 6
+    found = check(linear, digits, targets=8)
+    models = trained.train(found.subject, targets=8)
+    row = registry.find("two_missing")
+    assert playing.attempt(row, models, found, limit=0.001).planned == 6
 
 
 def test_a_batch_is_not_begun_when_the_time_is_over(digits):
@@ -436,7 +443,7 @@ def test_a_batch_is_not_begun_when_the_time_is_over(digits):
 def test_commands_that_remedies_name_are_there(capsys):
     named = {
         line
-        for row in rows.ROWS
+        for row in playing.rows()
         for line in re.findall(r"`informed ([^`]*)`", row.remedy)
     }
     assert named == {"calibrate"}
@@ -457,27 +464,22 @@ def test_a_defence_that_an_attack_stumbles_over_ends_alone():
     assert found[1]["why_not"] == "an attack stopped with ValueError: first"
 
 
-def keeps_its_time(models, checked, limit):
-    """Ends when its time is over, then takes a moment to put together what it found."""
-    try:
-        with limits.seconds(limit):
-            time.sleep(20)
-    except limits.OutOfTimeError:
-        time.sleep(0.2)
-    return dataclasses.replace(
-        fitted.blank(),
-        images=models.targets.images[:1],
-        finished=np.ones(1, bool),
-        needs=limit,
-    )
+class OneTarget:
+    """Finds the first target and is then out of time."""
+
+    def each(self, release, knowledge, *, key):
+        yield Reconstruction(images=np.zeros((1, 8, 8, 1), np.float32))
+        time.sleep(20)
 
 
 def test_what_was_found_before_the_time_was_over_is_kept(digits):
-    """The limit of an attack that keeps its time itself isn't set a second time."""
     found = check(_ridge, digits)
     models = trained.train(found.subject, targets=2)
-    row = dataclasses.replace(rows.find("artefact"), play=keeps_its_time)
-    trial = rows.play(row, models, found, limit=0.2)
-    assert trial.finished.all()
-    np.testing.assert_array_equal(trial.images, models.targets.images[:1])
+    row = registry.find("artefact")
+    row = dataclasses.replace(row, make=lambda config, material: OneTarget())
+    trial = playing.attempt(row, models, found, limit=0.5)
+    assert trial.finished.tolist() == [True, False]
+    np.testing.assert_array_equal(trial.images[0], 0)
+    assert np.isnan(trial.images[1]).all()
     assert trial.planned == 2
+    assert "out of time at target 2 of 2" in trial.why_not

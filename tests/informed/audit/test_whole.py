@@ -15,10 +15,10 @@ from sklearn import datasets, linear_model, preprocessing
 from sklearn.pipeline import make_pipeline
 
 import informed
-from informed.audit import Document, noise, schema, subject
-from informed.audit.document import finite
+from informed.audit import Report, noise, schema, subject
 from informed.cli import main
 from informed.report import page, words
+from informed.report.report import finite
 from shadow import checks, tables
 
 SOURCE = """
@@ -142,7 +142,7 @@ def test_redacted_there_is_no_record(audit, tmp_path):
 def test_text_of_the_user_is_escaped(audit):
     values = copy.deepcopy(dict(audit.values))
     values["subject"]["train"] = "<script>alert(1)</script>"
-    html = Document(values=values).html()
+    html = Report(values=values).html()
     assert "<script>" not in html
 
 
@@ -247,7 +247,7 @@ def test_the_noise_that_is_declared_is_named_and_a_broken_bound_too(audit):
     assert "multiplier 4, bounds nothing" in words.answer(values)[1]
     values["bounds"] = {**bounds, "rows": [of_noise(4.0, 80, 0.6, 1e-9), more]}
     assert "no bound holds" in words.answer(values)[1]
-    assert "no bound below holds" in Document(values=values).html()
+    assert "no bound below holds" in Report(values=values).html()
 
 
 def test_noise_that_nobody_names_is_refused():
@@ -261,7 +261,7 @@ def test_noise_that_nobody_names_is_refused():
 def test_words_of_columns_are_redacted(audit):
     values = copy.deepcopy(dict(audit.values))
     values["subject"]["columns"] = ["age", "town=Ely", "town=Bath"]
-    redacted = Document(values=values).redacted
+    redacted = Report(values=values).redacted
     assert redacted["subject"]["columns"] == ["age", "town"]
     jsonschema.validate(redacted, schema())
 

@@ -14,14 +14,17 @@ from tests.informed.commands import SMALL, refused
         (["--config.shadow.cuont=5"], ["cuont", "count"]),
         (["--config.shadow.count=many"], ["shadow.count", "many"]),
         (["--config.victim.activation=rleu"], ["victim.activation", "'relu'"]),
-        (["--config.reconn.epochs=0"], ["reconn.epochs >= 1, got 0"]),
+        (["--config.attacks.reconn.epochs=0"], ["attacks.reconn.epochs >= 1, got 0"]),
         (["--config.data.num_fixed=2000"], ["digits", "2000", "1797"]),
-        (["--config.inversion.targets=-1"], ["inversion.targets >= 0, got -1"]),
+        (["--config.attacks.inversion.targets=-1"], ["inversion.targets >= 0, got -1"]),
         (["--config.shadow.count=0"], ["shadow.count >= 1, got 0"]),
         (["--confg.shadow.count=5"], ["--confg.shadow.count=5"]),
-        (["--config.reconn.models=201"], ["reconn.models <= shadow.count = 200"]),
         (
-            ["--config.inversion.targets=21"],
+            ["--config.attacks.reconn.models=201"],
+            ["attacks.reconn.models <= shadow.count = 200"],
+        ),
+        (
+            ["--config.attacks.inversion.targets=21"],
             ["inversion.targets <= data.num_test = 20"],
         ),
         (["--config.view.layers=('hiden_0',)"], ["config.view.layers", "hidden_0/b"]),
@@ -39,12 +42,15 @@ from tests.informed.commands import SMALL, refused
         ),
         (
             [
-                "--config.reconn.architecture=transposed_cnn",
-                "--config.reconn.widths=(6,)",
+                "--config.attacks.reconn.architecture=transposed_cnn",
+                "--config.attacks.reconn.widths=(6,)",
             ],
-            ["config.reconn.widths", "multiple of 4"],
+            ["config.attacks.reconn.widths", "multiple of 4"],
         ),
-        (["--config.reconn.clip=inf"], ["config.reconn.clip > 0 and finite, got inf"]),
+        (
+            ["--config.attacks.reconn.clip=inf"],
+            ["config.attacks.reconn.clip > 0 and finite, got inf"],
+        ),
         (
             ["--config.victim.architecture=cnn"],
             ["config.victim.architecture", "10 x 10"],
@@ -62,7 +68,7 @@ def test_bad_configurations_are_one_clear_line(arguments, parts, tmp_path, capsy
 
 def test_a_missing_extra_is_named_before_the_first_model(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    for field in ("evaluation.lpips=True", "reconn.loss.lpips=1.0"):
+    for field in ("evaluation.lpips=True", "attacks.reconn.loss.lpips=1.0"):
         message = refused(
             capsys, "run", *SMALL, f"--config.{field}", f"--workdir={tmp_path}"
         )

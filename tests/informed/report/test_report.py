@@ -9,7 +9,8 @@ import pytest
 
 from informed.audit import noise, schema
 from informed.cli import main
-from informed.report import figures, workdir
+from informed.report import figures
+from informed.runs import reporting as workdir
 from tests.informed.commands import SMALL, run
 
 
@@ -34,8 +35,11 @@ def test_any_run_has_a_page(finished, capsys, monkeypatch):
     jsonschema.validate(values, schema())
     rows = {row["name"]: row for row in values["attacks"]}
     results = json.loads((finished / "results.json").read_text())
-    assert rows["RecoNN"]["mse_mean"] == pytest.approx(results["reconn_mse"], rel=0.05)
-    assert rows["inversion"]["certified"] == results["inversion_certified"]
+    of_reconn = results["attacks"]["reconn"]["mse"]
+    assert rows["reconn"]["mse_mean"] == pytest.approx(of_reconn, rel=0.05)
+    assert (
+        rows["inversion"]["certified"] == results["attacks"]["inversion"]["certified"]
+    )
     nearest = next(b for b in values["baselines"] if b["name"].startswith("nearest"))
     assert nearest["mse_mean"] == pytest.approx(results["nn_oracle_mse"])
     assert values["bounds"]["rows"][0]["bound"] < 1

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from informed import cli
-from informed.runs import stages
 from informed.runs.experiment import Experiment
 from shadow import ShadowStore, commits
 from tests.informed.commands import ROOT, SMALL, refused, run
 
+STAGES = ("shadow", "attack", "evaluate")
 OTHERS = ("kkt", "landscape", "deletion")  # commands with configurations of their own
 CONFIGS = [
     path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem not in OTHERS
@@ -47,15 +47,16 @@ def test_the_results_are_complete_and_consistent(finished):
     assert results["shadow_models"] == 200
     assert results["num_targets"] == 20
     assert results["wall_s"] == pytest.approx(sum(results["stage_wall_s"].values()))
-    with np.load(finished / "reconstructions.npz") as arrays:
+    with np.load(finished / "attacks" / "reconn.npz") as arrays:
         guesses = arrays["images"]
     truth = ShadowStore(finished / "released").read()
-    assert results["reconn_mse"] == pytest.approx(
+    found = results["attacks"]
+    assert found["reconn"]["mse"] == pytest.approx(
         np.mean((guesses - truth.images) ** 2)
     )
-    assert results["inversion_targets"] == results["inversion_certified"] == 2
-    assert results["inversion_labels_right"] == 2
-    assert results["inversion_mse_median"] < 1e-10
+    assert found["inversion"]["targets"] == found["inversion"]["certified"] == 2
+    assert found["inversion"]["labels_right"] == 2
+    assert found["inversion"]["mse_median"] < 1e-10
     assert 0 < results["nn_oracle_mse"] < results["mean_image_mse"]
     assert results["configuration"]["data"]["num_fixed"] == 60
     for picture in ("reconstructions.png", "distances.png"):
@@ -73,26 +74,26 @@ def test_running_again_does_nothing(finished, capsys):
     before = stamps(finished)
     output = run(capsys, "run", *SMALL, f"--workdir={finished}", "--json")
     assert json.loads(output) == json.loads((finished / "results.json").read_text())
-    for stage in stages.STAGES:
+    for stage in STAGES:
         run(capsys, stage, *SMALL, f"--workdir={finished}")
     assert stamps(finished) == before
 
 
 def test_stages_one_by_one_give_the_same(finished, tmp_path, capsys):
-    for stage in stages.STAGES:
+    for stage in STAGES:
         run(capsys, stage, *SMALL, f"--workdir={tmp_path}", "--quiet")
     with (
-        np.load(tmp_path / "reconstructions.npz") as ours,
-        np.load(finished / "reconstructions.npz") as theirs,
+        np.load(tmp_path / "attacks" / "reconn.npz") as ours,
+        np.load(finished / "attacks" / "reconn.npz") as theirs,
     ):
         np.testing.assert_array_equal(ours["images"], theirs["images"])
 
 
 def test_the_same_models_are_attacked_again(finished, tmp_path, capsys):
     before = stamps(finished)
-    other = [*SMALL, "--config.reconn.learning_rate=1e-4"]
+    other = [*SMALL, "--config.attacks.reconn.learning_rate=1e-4"]
     message = refused(capsys, "run", *other, f"--workdir={finished}")
-    assert "reconn.learning_rate: 0.0005 there, 0.0001 asked for" in message
+    assert "attacks.reconn.learning_rate: 0.0005 there, 0.0001 asked for" in message
     assert "--shadow" in message
     arguments = [f"--workdir={tmp_path}", f"--shadow={finished}", "--quiet"]
     run(capsys, "run", *other, *arguments)
@@ -108,21 +109,21 @@ def test_another_training_is_refused(finished, capsys):
 
 
 OTHER_WORLDS = [
-    ("train", "--config.training.privacy.clip_norm=1.0", "training.privacy.clip_norm"),
-    ("train", "--config.training.learning_rate=0.1", "training.learning_rate"),
-    ("train", "--config.data.num_fixed=61", "data.num_fixed"),
-    ("train", "--config.seed=1", "seed"),
+    ("attack", "--config.training.privacy.clip_norm=1.0", "training.privacy.clip_norm"),
+    ("attack", "--config.training.learning_rate=0.1", "training.learning_rate"),
+    ("attack", "--config.data.num_fixed=61", "data.num_fixed"),
+    ("attack", "--config.seed=1", "seed"),
     ("attack", "--config.victim.widths=(11,)", "victim.widths"),
-    ("attack", "--config.reconn.kernel.scale=100.0", "reconn.kernel.scale"),
+    ("attack", "--config.attacks.reconn.kernel.scale=100.0", "reconn.kernel.scale"),
     ("attack", "--config.view.layers=('output',)", "view.layers"),
     ("attack", "--config.shadow.count=199", "num_models"),
-    ("invert", "--config.training.epochs=21", "training.epochs"),
+    ("attack", "--config.training.epochs=21", "training.epochs"),
     ("evaluate", "--config.training.learning_rate=0.1", "training.learning_rate"),
     ("evaluate", "--config.training.privacy.clip_norm=2.0", "privacy.clip_norm"),
-    ("evaluate", "--config.inversion.attack.steps=3", "inversion.attack.steps"),
-    ("evaluate", "--config.reconn.models=100", "reconn.models"),
+    ("evaluate", "--config.attacks.inversion.steps=3", "attacks.inversion.steps"),
+    ("evaluate", "--config.attacks.reconn.models=100", "attacks.reconn.models"),
     ("diagnose", "--config.victim.activation=relu", "victim.activation"),
-    ("diagnose", "--config.reconn.clip=3.0", "reconn.clip"),
+    ("diagnose", "--config.attacks.reconn.clip=3.0", "reconn.clip"),
 ]
 
 
@@ -140,14 +141,18 @@ def test_results_of_other_versions_are_refused_until_accepted(
 ):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
-    for file in ("shadow/manifest.json", "stages/attack.json", "stages/evaluate.json"):
+    for file in (
+        "shadow/manifest.json",
+        "stages/attack-reconn.json",
+        "stages/evaluate.json",
+    ):
         there = json.loads((other / file).read_text())
         there["versions"]["jax"] = "0.4.2"
         if there.pop("seal", None):
             (other / file).write_bytes(commits.seal(there))
         else:
             (other / file).write_text(json.dumps(there))
-    for stage in ("train", "attack", "evaluate", "run"):
+    for stage in ("attack", "evaluate", "run"):
         message = refused(capsys, stage, *SMALL, f"--workdir={other}")
         assert "jax: '0.4.2' there" in message
         assert "--accept-versions" in message
@@ -156,7 +161,7 @@ def test_results_of_other_versions_are_refused_until_accepted(
     assert results["num_targets"] == 20
     (other / "results.json").unlink()
     results = json.loads(run(capsys, "evaluate", *SMALL, *accepted))
-    assert results["versions"]["reconstructions"]["jax"] == "0.4.2"
+    assert results["versions"]["attacks"]["reconn"]["jax"] == "0.4.2"
     assert results["versions"]["evaluation"]["jax"] == jax.__version__
 
 
@@ -168,7 +173,7 @@ def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
     chunk = next((tmp_path / "shadow" / "weights" / "c" / "2").iterdir())
     good = chunk.read_bytes()
     chunk.write_bytes(good[:1000] + b"\0\1\2\3" + good[1004:])
-    message = refused(capsys, "train", *SMALL, f"--workdir={tmp_path}")
+    message = refused(capsys, "attack", *SMALL, f"--workdir={tmp_path}")
     assert "Block 2" in message
     assert f"informed shadow verify --workdir={tmp_path}" in message
     output = run(capsys, "shadow", "verify", f"--workdir={tmp_path}", "--json")
@@ -193,12 +198,13 @@ def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
         images = 1 - found.images[rows]
         store.drop_block(block)
         store.write_block(block, found.weights[rows], images, found.labels[rows] * 0)
-    for stage, file in (("attack", "reconstructions"), ("invert", "inversions")):
-        (tmp_path / "other" / "stages" / f"{stage}.json").unlink()
-        (tmp_path / "other" / f"{file}.npz").unlink()
-        run(capsys, stage, *SMALL, f"--workdir={tmp_path / 'other'}", "--quiet")
+    for name in ("reconn", "inversion"):
+        (tmp_path / "other" / "stages" / f"attack-{name}.json").unlink()
+        (tmp_path / "other" / "attacks" / f"{name}.npz").unlink()
+        only = [f"--only={name}", f"--workdir={tmp_path / 'other'}", "--quiet"]
+        run(capsys, "attack", *SMALL, *only)
         guesses = [
-            np.load(folder / f"{file}.npz")["images"]
+            np.load(folder / "attacks" / f"{name}.npz")["images"]
             for folder in (finished, tmp_path / "other")
         ]
         np.testing.assert_array_equal(*guesses)
@@ -230,12 +236,12 @@ def test_a_classifier_judges_too(finished, tmp_path, capsys):
     arguments += [f"--workdir={tmp_path / 'attack'}", f"--shadow={other}", "--json"]
     results = json.loads(run(capsys, "run", *arguments))
     assert results["classifier_accuracy"] > 0.6
-    assert results["reconn_kl"] > 0
+    assert results["attacks"]["reconn"]["kl"] > 0
     (kept,) = other.glob("classifier-*.npz")
     before = kept.stat().st_mtime_ns
     (tmp_path / "attack" / "results.json").unlink()
     again = json.loads(run(capsys, "evaluate", *arguments))
-    assert again["reconn_kl"] == results["reconn_kl"]
+    assert again["attacks"]["reconn"]["kl"] == results["attacks"]["reconn"]["kl"]
     assert kept.stat().st_mtime_ns == before
 
 
@@ -246,7 +252,7 @@ def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
     arguments = [*SMALL, "--config.evaluation.classifier.epochs=2", "--json"]
     found = json.loads(run(capsys, "diagnose", *arguments, f"--workdir={other}"))
     assert found == json.loads((other / "diagnostics.json").read_text())
-    with np.load(other / "reconstructions.npz") as arrays:
+    with np.load(other / "attacks" / "reconn.npz") as arrays:
         guesses = arrays["images"]
     truth = ShadowStore(other / "released").read()
     errors = np.mean((guesses - truth.images) ** 2, axis=(1, 2, 3))
@@ -273,8 +279,8 @@ def test_private_training_through_the_line(tmp_path, capsys):
     private = (
         "--config.training.privacy.clip_norm=1.0",
         "--config.training.privacy.noise_multiplier=4.0",
-        "--config.reconn.kind=kernel",
-        "--config.inversion.targets=1",
+        "--config.attacks.reconn.kind=kernel",
+        "--config.attacks.inversion.targets=1",
     )
     cli.main(["run", *SMALL, *private, f"--workdir={workdir}", "--quiet"])
     assert "differential privacy" in capsys.readouterr().out
@@ -283,10 +289,10 @@ def test_private_training_through_the_line(tmp_path, capsys):
     accounted = dp_accounting.get_epsilon_gaussian(1 / mu, 1e-5)
     assert results["epsilon"] == pytest.approx(accounted)
     assert 0.1 < results["label_bound"] < 1
-    assert results["label_violation"] > 1e-4
-    assert results["roc_violations"] == 0
-    assert results["inversion_certified"] == 0
-    assert results["reconn_mse"] > 0.5 * results["nn_oracle_mse"]
+    assert results["attacks"]["reconn"]["label_violation"] > 1e-4
+    assert results["attacks"]["reconn"]["roc_violations"] == 0
+    assert results["attacks"]["inversion"]["certified"] == 0
+    assert results["attacks"]["reconn"]["mse"] > 0.5 * results["nn_oracle_mse"]
 
 
 @pytest.mark.parametrize(
@@ -300,8 +306,8 @@ def test_sampling_amplifies_only_while_it_is_secret(tmp_path, capsys, shuffling)
         "--config.training.privacy.noise_multiplier=1.0",
         "--config.training.privacy.sampling_probability=0.01",
         f"--config.training.shuffling={shuffling}",
-        "--config.reconn.kind=kernel",
-        "--config.inversion.targets=0",
+        "--config.attacks.reconn.kind=kernel",
+        "--config.attacks.inversion.targets=0",
         "--config.shadow.count=50",
     )
     arguments = [*SMALL, *private, f"--workdir={tmp_path}", "--quiet", "--json"]
@@ -329,13 +335,14 @@ def test_sampling_amplifies_only_while_it_is_secret(tmp_path, capsys, shuffling)
 
 def test_the_kernel_regression_through_the_line(finished, tmp_path, capsys):
     """On the same models, far better than five epochs of a small network."""
-    arguments = [*SMALL, "--config.reconn.kind=kernel", f"--shadow={finished}"]
+    arguments = [*SMALL, "--config.attacks.reconn.kind=kernel", f"--shadow={finished}"]
     arguments += [f"--workdir={tmp_path}", "--quiet", "--json"]
     results = json.loads(run(capsys, "run", *arguments))
     network = json.loads((finished / "results.json").read_text())
-    assert results["reconn_mse"] < 0.5 * network["reconn_mse"]
-    assert results["reconn_labels_right"] > 0.9
-    assert network["reconn_labels_right"] is None
+    kernel, network = (each["attacks"]["reconn"] for each in (results, network))
+    assert kernel["mse"] < 0.5 * network["mse"]
+    assert kernel["labels_right"] > 0.9 * kernel["targets"]
+    assert network["labels_right"] is None
     before = stamps(tmp_path)
     run(capsys, "run", *arguments)
     assert stamps(tmp_path) == before
@@ -344,12 +351,12 @@ def test_the_kernel_regression_through_the_line(finished, tmp_path, capsys):
 def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
     other = tmp_path / "other"
     shutil.copytree(finished, other)
-    before = (other / "reconstructions.npz").read_bytes()
-    for name in ("reconstructions.npz", "results.json"):
+    before = (other / "attacks" / "reconn.npz").read_bytes()
+    for name in ("attacks/reconn.npz", "results.json"):
         (other / name).unlink()
-    shutil.rmtree(other / "reconn")
+    shutil.rmtree(other / "attacks" / "reconn")
     run(capsys, "run", *SMALL, f"--workdir={other}", "--quiet")
-    assert (other / "reconstructions.npz").read_bytes() == before
+    assert (other / "attacks" / "reconn.npz").read_bytes() == before
     shutil.rmtree(other / "shadow")
     run(capsys, "shadow", *SMALL, f"--workdir={other}", "--quiet")
     ours, theirs = (ShadowStore(d / "shadow").read() for d in (other, finished))
@@ -378,7 +385,7 @@ def test_a_cnn_on_ones_own_arrays(tmp_path, capsys, digits):
         "--config.victim.architecture=cnn",
         "--config.training.epochs=3",
         "--config.shadow.count=40",
-        "--config.inversion.targets=0",
+        "--config.attacks.inversion.targets=0",
         f"--workdir={tmp_path / 'run'}",
         "--quiet",
     ]
@@ -394,7 +401,7 @@ def test_the_file_may_follow_a_space(finished, capsys):
 
 
 def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
-    for stage in stages.STAGES[1:]:
+    for stage in STAGES[1:]:
         message = refused(capsys, stage, *SMALL, f"--workdir={tmp_path}")
         assert "`informed shadow`" in message
     message = refused(capsys, "shadow", "verify", f"--workdir={tmp_path}")
@@ -445,7 +452,7 @@ def test_help_works_as_a_command():
         check=True,
         env=os.environ,
     )
-    for stage in (*stages.STAGES, "run"):
+    for stage in (*STAGES, "run"):
         assert stage in found.stdout
 
 
@@ -461,7 +468,7 @@ def test_attacks_by_name(tmp_path, capsys):
     assert found["exact"]["targets"] == found["exact"]["certified"] == 1
     assert found["exact"]["mse"] < 1e-9 < found["nothing"]["mse"]
     assert found["nothing"]["mse"] == pytest.approx(results["mean_image_mse"], rel=1e-5)
-    assert "exact, 1 targets" in run(capsys, "evaluate", *arguments)
+    assert "exact, median of 1" in run(capsys, "evaluate", *arguments)
     message = refused(capsys, "attack", *arguments, "--config.attacks.exact.steps=9")
     assert "attacks.exact.steps: 8 there, 9 asked for" in message
     message = refused(capsys, "run", *arguments, "--config.attacks.exact.targets=99")
@@ -479,7 +486,7 @@ def get_config():
     config = informed.defaults(informed.Experiment)
     config.data.num_fixed, config.data.num_test = 60, 4
     config.shadow.count, config.training.epochs = 40, 15
-    config.reconn.epochs, config.reconn.widths = 1, (4,)
+    config.attacks.reconn.epochs, config.attacks.reconn.widths = 1, (4,)
     informed.add_attack(config, "exact", "inversion", targets=1)
     informed.add_attack(config, "nothing", "mean_image")
     return config

@@ -124,8 +124,8 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
             "--config.training.privacy.clip_norm=1.0",
             "--config.training.privacy.noise_multiplier=1000.0",
             "--config.shadow.count=60",
-            "--config.reconn.kind=kernel",
-            "--config.inversion.targets=0",
+            "--config.attacks.reconn.kind=kernel",
+            "--config.attacks.inversion.targets=0",
             f"--workdir={tmp_path / 'run'}",
             "--quiet",
         ]

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from informed.report import workdir
+from informed.runs import reporting as workdir
 from informed.runs import stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
@@ -17,7 +17,7 @@ from tests.informed.commands import SMALL, refused, run
 
 FEW = [
     *SMALL,
-    "--config.reconn.kind=kernel",
+    "--config.attacks.reconn.kind=kernel",
     "--config.shadow.count=40",
     "--config.training.epochs=5",
     "--config.data.num_fixed=30",
@@ -46,7 +46,7 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
         f"--config.data.name={file}",
         "--config.view.layers=('output/b',)",
         "--config.view.precision=bfloat16",
-        "--config.inversion.targets=1",
+        "--config.attacks.inversion.targets=1",
         f"--workdir={tmp_path}",
         "--quiet",
     ]

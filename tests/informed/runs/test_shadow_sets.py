@@ -48,7 +48,7 @@ def test_a_store_in_a_bucket_is_made_and_attacked(made, bucket, tmp_path, capsys
     arguments = [*ARGUMENTS, f"--workdir={workdir}", f"--shadow={address}", "--json"]
     results = json.loads(run(capsys, "run", *arguments, "--quiet"))
     assert results["shadow_models"] == 120
-    assert results["inversion_certified"] == 2
+    assert results["attacks"]["inversion"]["certified"] == 2
     assert not (workdir / "shadow").exists(), "all of it is in the bucket"
     for role in ("shadow", "released"):
         ours, theirs = ShadowStore(f"{address}/{role}"), ShadowStore(made / role)
@@ -56,7 +56,7 @@ def test_a_store_in_a_bucket_is_made_and_attacked(made, bucket, tmp_path, capsys
     # The same models in a folder, attacked: the same guesses.
     local = [*ARGUMENTS, f"--workdir={tmp_path / 'local'}", f"--shadow={made}"]
     run(capsys, "run", *local, "--quiet")
-    for file in ("reconstructions.npz", "inversions.npz"):
+    for file in ("attacks/reconn.npz", "attacks/inversion.npz"):
         with (
             np.load(workdir / file) as ours,
             np.load(tmp_path / "local" / file) as theirs,

@@ -22,18 +22,23 @@ def get_config():
     config.base = {base!r}
     config.overrides = (
         "data.num_fixed=50", "data.num_test=12", "training.epochs=10",
-        "shadow.count=120", "reconn.kind=kernel",
+        "shadow.count=120", "attacks.reconn.kind=kernel",
         "inversion.targets=0",
     )
     config.points = (
-        ("all", "reconn.models=120", "paper=0.0089"),
-        ("half", "reconn.models=60"),
-        ("half, logits", "reconn.models=60", "view.kind=logits", "view.probes=5"),
-        ("half, slow", "reconn.models=60", "training.learning_rate=0.05"),
+        ("all", "attacks.reconn.models=120", "paper=0.0089"),
+        ("half", "attacks.reconn.models=60"),
+        (
+            "half, logits",
+            "attacks.reconn.models=60",
+            "view.kind=logits",
+            "view.probes=5",
+        ),
+        ("half, slow", "attacks.reconn.models=60", "training.learning_rate=0.05"),
     )
-    config.x = "reconn.models"
+    config.x = "attacks.reconn.models"
     config.series = ("view.kind", "training.learning_rate")
-    config.metric = "reconn_mse"
+    config.metric = "attacks.reconn.mse"
     return config
 """
 
@@ -65,12 +70,12 @@ def test_a_row_a_point(finished):
         "half, logits",
         "half, slow",
     ]
-    assert [row["reconn.models"] for row in rows] == ["120", "60", "60", "60"]
+    assert [row["attacks.reconn.models"] for row in rows] == ["120", "60", "60", "60"]
     assert [row["training.learning_rate"] for row in rows] == [*["0.2"] * 3, "0.05"]
     assert [row["paper"] for row in rows] == ["0.0089", "", "", ""]
     results = json.loads((finished / "points" / "half" / "results.json").read_text())
-    assert float(rows[1]["reconn_mse"]) == results["reconn_mse"]
-    assert len({row["reconn_mse"] for row in rows}) == 4
+    assert float(rows[1]["attacks.reconn.mse"]) == results["attacks"]["reconn"]["mse"]
+    assert len({row["attacks.reconn.mse"] for row in rows}) == 4
     assert (finished / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -98,13 +103,19 @@ def test_again_it_does_nothing_and_a_lost_point_is_made_again(finished, config, 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"points": (("a", "reconn.epchs=1"),)}, "'a'.*unknown field 'reconn.epchs'"),
-        ({"points": (("a", "reconn.epochs=0"),)}, "'a'.*reconn.epochs >= 1, got 0"),
-        ({"points": (("a", "reconn.epochs"),)}, "Expected 'field=value'"),
+        (
+            {"points": (("a", "attacks.reconn.epchs=1"),)},
+            "'a'.*unknown field 'attacks.reconn.epchs'",
+        ),
+        (
+            {"points": (("a", "attacks.reconn.epochs=0"),)},
+            "'a'.*reconn.epochs >= 1, got 0",
+        ),
+        ({"points": (("a", "attacks.reconn.epochs"),)}, "Expected 'field=value'"),
         ({"points": ()}, "sweep.points to hold at least one"),
         ({"points": (("a",), ("a",))}, "distinct names"),
         (
-            {"points": (("a",),), "x": "reconn.epochs"},
+            {"points": (("a",),), "x": "attacks.reconn.epochs"},
             "sweep.x to be a field that the points set",
         ),
         ({"points": (("a",),), "metric": "mse"}, "sweep.metric"),

@@ -1,7 +1,7 @@
 """What an audit, or a run, has to say: numbers as strict JSON, pictures for the page.
 
 The numbers hold no record: they are what is left of a report with `redact`. Tables of
-records and guesses, and pictures, are in `Document.pictures` and go to the page alone.
+records and guesses, and pictures, are in `Report.pictures` and go to the page alone.
 """
 
 import csv
@@ -19,7 +19,7 @@ import numpy as np
 
 from shadow import files
 
-SCHEMA = "document.schema.json"
+SCHEMA = "report.schema.json"
 _ATTACK_COLUMNS = (
     "name",
     "sees",
@@ -44,7 +44,7 @@ _ATTACK_COLUMNS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Document:
+class Report:
     """The result of an audit, or of a run.
 
     Attributes:
@@ -159,8 +159,8 @@ _ENDS = ("successes", "trials", "rate", "low", "high")
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of `Document.values`."""
-    text = resources.files("informed.audit").joinpath(SCHEMA).read_text()
+    """The JSON schema of `Report.values`."""
+    text = resources.files("informed.report").joinpath(SCHEMA).read_text()
     return json.loads(text)
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from informed.audit import judging
-from informed.audit.trials import Trial
+from informed.metrics import judging
+from informed.play import Trial
 from shadow import data, folders, tables
 
 

@@ -1,4 +1,4 @@
-"""The document of a work directory of `informed run`: what it found, and a little more.
+"""The report of a work directory of `informed run`: what it found, and a little more.
 
 Reconstructions are read from the run's files. Membership and, for gradient descent, the
 game that bounds are about (`informed.audit.noise`) are played here, on models of the
@@ -19,12 +19,11 @@ import numpy as np
 from dp.gradient import PrivacyConfig
 from informed import metrics
 from informed.attacks import registry
-from informed.attacks.membership import RetrainingMembership
-from informed.audit import judging, membership, noise, records
-from informed.audit.document import Document, finite
-from informed.audit.trials import ALL_BUT_ONE, SEED, Trial
-from informed.metrics import difficulty
-from informed.runs import stored
+from informed.audit import membership, noise, records
+from informed.metrics import difficulty, judging
+from informed.play import SEED, Trial, blank
+from informed.report.report import Report, finite
+from informed.runs import former, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge, membership_game
@@ -47,13 +46,13 @@ _SHOWN = 12
 _EXTRA = "report-extra.json"  # what is played here, kept
 
 
-def document(
+def report(
     workdir: Path,
     *,
     shadow: str | None = None,
     data_dir: str | None = None,
     progress: Progress = lambda _: None,
-) -> Document:
+) -> Report:
     """Everything that a run's folder tells.
 
     Args:
@@ -99,7 +98,10 @@ def document(
         "subject": _about(experiment, results, developer, shadows, targets, public),
         "preflight": None,
         "baselines": [judging.summary(b) for b in baselines],
-        "attacks": [judging.judge(t, targets, pool, baselines) for t in trials],
+        "attacks": [
+            judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
+            for t in trials
+        ],
         "membership": extra["membership"],
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
@@ -114,7 +116,7 @@ def document(
         f"informed report {workdir}",
         "seconds": round(results["wall_s"] + time.monotonic() - started, 1),
     }
-    return Document(
+    return Report(
         values=finite(values),
         pictures=_pictures(targets, trials, baselines, ranking),
     )
@@ -123,13 +125,13 @@ def document(
 def _results(workdir: Path) -> dict[str, Any]:
     """What the run wrote.
 
-    Raises: NotMadeError, ValueError: see `document`.
+    Raises: NotMadeError, ValueError: see `report`.
     """
     file = workdir / "results.json"
     if not file.is_file():
         raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
-    results = json.loads(file.read_text())
-    if "configuration" not in results or "reconn_mse" not in results:
+    results = former.read(file)
+    if "configuration" not in results or "nn_oracle_mse" not in results:
         raise ValueError(
             f"Expected {workdir} to be a work directory of `informed run`; its"
             " results.json is of another command."
@@ -140,19 +142,10 @@ def _results(workdir: Path) -> dict[str, Any]:
 def _trials(
     experiment: Experiment, results: dict[str, Any], paths: Paths, victim: Victim
 ) -> list[Trial]:
-    """Every attack of the run."""
-    found = []
-    if experiment.inversion.targets:
-        found.append(
-            ("inversion", "inversion", paths.workdir / "inversions.npz", "invert")
-        )
-    kind = {"network": "reconn"}.get(experiment.reconn.kind, experiment.reconn.kind)
-    name = "RecoNN" if kind == "reconn" else kind
-    found.append((name, kind, paths.workdir / "reconstructions.npz", "attack"))
-    for name, named in experiment.attacks.items():
-        file = paths.workdir / "attacks" / f"{name}.npz"
-        found.append((name, named.type, file, f"attack-{name}"))
-    return [_trial(*each, experiment, results, paths, victim) for each in found]
+    """Every attack of the run, as it was played."""
+    return [
+        _trial(name, experiment, results, paths, victim) for name in experiment.played
+    ]
 
 
 def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
@@ -168,32 +161,30 @@ def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
 
 def _trial(
     name: str,
-    kind: str,
-    file: Path,
-    stage: str,
     experiment: Experiment,
     results: dict[str, Any],
     paths: Paths,
     victim: Victim,
 ) -> Trial:
-    arrays, row = files.read_arrays(file), registry.find(kind)
-    learned = kind in ("reconn", "kernel")
+    row = registry.find(experiment.attacks[name].type)
+    file, stage = former.place(paths.workdir, name)
+    arrays = files.read_arrays(file)
     seconds = Stage.read(paths.workdir, stage)["wall_s"]
-    if learned:
+    if row.shadows:
         seconds += Stage.read(paths.shadow, "shadow")["wall_s"]
-    if stage == "attack":
+    if stage == "attack":  # of a former run, whose network had a stage of its own
         seconds += Stage.read(paths.workdir, "train")["wall_s"]
     trainings = arrays.get("trainings")
-    count = results["shadow_models"] if learned else 0
-    return Trial(
-        name=name,
-        about=row.about,
-        sees=_seen(row.sees, experiment, victim),
-        knows=SEED if experiment.training.initialisation == "shared" else ALL_BUT_ONE,
+    count = results["attacks"][name]["shadow_models"] if row.shadows else 0
+    planned = len(arrays["images"])
+    secret = experiment.training.initialisation != "shared"
+    sees = _seen(row.sees, experiment, victim)
+    return dataclasses.replace(
+        blank(row, sees=sees, secret=secret, planned=planned, name=name),
         images=arrays["images"],
         labels=arrays.get("labels"),
         certified=arrays.get("certified"),
-        finished=np.ones(len(arrays["images"]), bool),
+        finished=np.ones(planned, bool),
         seconds=seconds,
         trainings=count if trainings is None else int(trainings.sum()),
     )
@@ -263,8 +254,9 @@ def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str
     started = time.monotonic()
     some = targets.take(np.arange(min(_PAIRS, len(targets))))
     others = membership.of_same_label(public, some, 0)
+    row = registry.find("membership")
     right = membership_game(
-        RetrainingMembership(),
+        row.config(),
         developer,
         (some, others),
         Knowledge.informed(developer, public=public),

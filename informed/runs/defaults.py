@@ -7,6 +7,7 @@ can still be set on the command line.
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import config_dict
@@ -27,8 +28,9 @@ def defaults(settings: Any) -> config_dict.ConfigDict:
         value = getattr(settings, field.name, None)
         if isinstance(settings, type) and callable(field.default_factory):
             value = field.default_factory()
-        if isinstance(value, dict):
-            values[field.name] = config_dict.ConfigDict(value)
+        if isinstance(value, Mapping):  # of what writes its fields side by side
+            each = {name: one.defaults() for name, one in value.items()}
+            values[field.name] = config_dict.ConfigDict(each)
         elif dataclasses.is_dataclass(value):
             values[field.name] = defaults(value)
         elif value is None:

@@ -10,6 +10,7 @@ is nearer than what anybody could have guessed: see `exact`.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,7 @@ from jaxtyping import Bool, Float
 from skimage.metrics import structural_similarity
 
 from informed import metrics
-from informed.audit import budget
-from informed.audit.subject import Subject
-from informed.audit.trials import Trial
+from informed.play import Trial
 from reconn import perceptual
 from shadow import copies
 from shadow.data import Examples
@@ -116,16 +115,6 @@ def _copied(found: copies.Copies) -> str:
         if count
     ]
     return "".join(f"; {part}" for part in parts)
-
-
-def known_to_all(subject: Subject) -> Examples:
-    """D_- and the public records."""
-    parts = (subject.fixed, subject.split.shadow, subject.held_out)
-    return dataclasses.replace(
-        subject.fixed,
-        images=np.concatenate([part.images for part in parts]),
-        labels=np.concatenate([part.labels for part in parts]),
-    )
 
 
 def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -263,9 +252,6 @@ def judge(
         "seconds": round(trial.seconds, 2),
         "planned": planned,
         "needs_seconds": trial.needs,
-        "needs_minutes": None
-        if trial.needs is None
-        else budget.advised(trial.needs, planned),
         "remedy": trial.remedy,
     }
     if trial.images is None:
@@ -299,6 +285,70 @@ def judge(
         else int((certified & ~is_right).sum()),
         "tpr": recognised(trial, truth, pool),
     }
+
+
+def compared(
+    found: Mapping[str, np.ndarray],
+    images: np.ndarray,
+    labels: np.ndarray,
+    oracle: Float[np.ndarray, " targets"],
+) -> dict[str, Any]:
+    """One attack of a run beside the truth, as results.json has it.
+
+    Args:
+      found: what the attack returned, by name: images, and perhaps labels, certified.
+      images, labels: of the targets, the truth.
+      oracle: MSE of the nearest image that the adversary already has.
+    """
+    count = len(found["images"])
+    each = metrics.mse(images[:count], found["images"])
+    right = found["labels"] == labels[:count] if "labels" in found else None
+    certified = found.get("certified")
+    return {
+        "targets": count,
+        "mse": float(each.mean()),
+        "mse_standard_error": float(each.std(ddof=1) / count**0.5)
+        if count > 1
+        else None,
+        "mse_median": float(np.median(each)),
+        "mse_largest": float(each.max()),
+        "mae": float(metrics.mae(images[:count], found["images"]).mean()),
+        "labels_right": None if right is None else int(right.sum()),
+        "certified": None if certified is None else int(certified.sum()),
+        "closer_than_oracle": dataclasses.asdict(
+            metrics.success_rate(each < oracle[:count])
+        ),
+    }
+
+
+def chosen(trial: Trial, coins: np.ndarray) -> dict[str, Any] | None:
+    """How often a membership attack named the candidate that was trained on.
+
+    Args:
+      coins: (releases,), which of the two it was.
+    Returns: a share with its interval; None: the attack wasn't finished.
+    """
+    if trial.choice is None:
+        return None
+    return dataclasses.asdict(metrics.success_rate(trial.choice == coins))
+
+
+def matched(trial: Trial, truth: Examples) -> Trial:
+    """Guesses at several records of one release, put in their better order.
+
+    Which of two records of one label came first, nothing in a release tells.
+    """
+    if trial.points == 1 or trial.images is None:
+        return trial
+    guesses = trial.images.copy()
+    for first in range(0, len(guesses) - 1, trial.points):
+        rows = slice(first, first + trial.points)
+        images, labels = truth.images[rows], truth.labels[rows]
+        straight = np.mean((guesses[rows] - images) ** 2)
+        crossed = np.mean((guesses[rows][::-1] - images) ** 2)
+        if labels[0] == labels[-1] and crossed < straight:
+            guesses[rows] = guesses[rows][::-1]
+    return dataclasses.replace(trial, images=guesses)
 
 
 def _rate(right: np.ndarray, done: np.ndarray) -> dict[str, Any] | None:

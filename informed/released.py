@@ -116,6 +116,18 @@ def replaced(result: Any, arrays: Sequence[np.ndarray]) -> Any:
     return jax.tree_util.tree_unflatten(treedef, swapped)
 
 
+def with_theta(result: Any, theta: np.ndarray) -> Any:
+    """A copy of what was returned with the values of a theta in its arrays.
+
+    Args:
+      theta: (params,), all arrays of `parts`, flat, one after the other.
+    """
+    shapes = [np.shape(part.array) for part in parts(result)]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+    pieces = zip(np.split(np.asarray(theta), ends), shapes, strict=True)
+    return replaced(result, [piece.reshape(shape) for piece, shape in pieces])
+
+
 def is_torch(value: Any) -> bool:
     """Whether it is a PyTorch module."""
     torch = sys.modules.get("torch")

@@ -8,8 +8,9 @@ from scipy import stats
 
 import dp
 import shadow
-from informed.audit import judging, membership, noise, records
-from informed.audit.trials import Trial
+from informed.audit import membership, noise, records
+from informed.metrics import judging
+from informed.play import Trial
 
 
 @pytest.fixture

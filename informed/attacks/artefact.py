@@ -1,0 +1,145 @@
+"""A fitted estimator as it is shipped: everything that it stores, not weights alone.
+
+Scalers store means and counts, neighbours rows, forests seeds: most of what an
+estimator of scikit-learn's gives away isn't in its coefficients. A pickle or skops file
+holds all of it.
+
+THREAT: knows D_-, in the units in which the estimator was fitted, and sees the fitted
+estimator itself. Needs neither the training code nor its seed.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+import artefacts
+from informed.attacks.row import Material
+from informed.threat import Knowledge, Reconstruction
+from shadow.tables import Table
+
+# Fields that are named on the page; more of them don't help anybody to decide.
+_NAMED = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArtefactConfig:
+    """It has no settings."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ArtefactAttack:
+    """Read the target out of each released estimator.
+
+    Attributes:
+      table: whose rows the records are; None: they are features as they are.
+      fields: stored fields that gave whole features away, one tuple a target that was
+        read; grows while estimators are read, for the advice of `remedy`.
+    """
+
+    table: Table | None = None
+    fields: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def made(cls, config: ArtefactConfig, material: Material) -> "ArtefactAttack":
+        """As a row of the registry makes it."""
+        return cls(table=material.table)
+
+    def __call__(
+        self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """See `each`."""
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """One target after the other.
+
+        Args:
+          release: fitted estimators.
+          knowledge: needs fixed.
+        """
+        del key
+        assert knowledge.fixed is not None
+        fixed = knowledge.fixed
+        known = features(self.table, fixed.images)
+        for estimator in release:
+            yield self._read(estimator, known, fixed.labels, fixed.image_shape)
+
+    def _read(
+        self, estimator: Any, known: np.ndarray, labels: np.ndarray, shape: tuple
+    ) -> Reconstruction:
+        """What an estimator tells; where that is nothing, the mean of the known rows.
+
+        Raises: ReconstructionImpossibleError, and other ValueErrors: nothing in this
+          estimator tells anything.
+        """
+        mean = known.mean(axis=0)
+        value, label, certified = np.full(len(mean), np.nan), -1, False
+        try:
+            answer = artefacts.reconstruct(estimator, known, labels)
+        except ValueError as error:
+            self.stumbles.append(str(error).splitlines()[0].rstrip("."))
+            image = as_image(self.table, np.nan_to_num(mean), shape)
+        else:
+            value = np.asarray(answer.value, np.float64)
+            with np.errstate(invalid="ignore"):  # an interval without ends
+                middle = (answer.lower + answer.upper) / 2
+            # What is determined; else the middle of its interval; else the mean.
+            value = np.where(np.isfinite(value), value, middle)
+            value = np.where(np.isfinite(value), value, mean)
+            image = as_image(self.table, value, shape)
+            if answer.y is not None and np.size(answer.y) == 1:
+                label = int(np.ravel(answer.y)[0])
+            certified = bool(answer.certified and answer.exact)
+            told = zip(answer.sources, answer.determined, strict=True)
+            self.fields.append(tuple(sorted({f for f, whole in told if f and whole})))
+        return Reconstruction(
+            images=image.astype(np.float32)[None],
+            labels=np.array([label]),
+            certified=np.array([certified]),
+            trainings=np.array([1]),
+        )
+
+    stumbles: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def note(self) -> str:
+        """Why no estimator told anything, where none did."""
+        return self.stumbles[0] if self.stumbles and not self.fields else ""
+
+    @property
+    def remedy(self) -> str:
+        """Which stored fields gave records away, and what to ship instead; or ""."""
+        count = collections.Counter(name for row in self.fields for name in row)
+        if not count:
+            return ""
+        named = [name for name, _ in count.most_common(_NAMED)]
+        more = f" and {len(count) - _NAMED} more" if len(count) > _NAMED else ""
+        return (
+            f"{', '.join(named)}{more} gave it away: ship informed.sanitise(model,"
+            " fold=True).estimator, which leaves out what predictions don't need, or a"
+            " table of coefficients"
+        )
+
+
+def stripped(estimator: Any, known: np.ndarray) -> Any:
+    """What is left if it is stripped, its scaler folded into a linear model."""
+    return artefacts.sanitise(estimator, known, known=known, fold=True).estimator
+
+
+def features(table: Table | None, images: np.ndarray) -> np.ndarray:
+    """Records of [0, 1] in the units in which the estimator was fitted, a row each."""
+    rows = images if table is None else table.features(images, np)
+    return np.asarray(rows).reshape(len(images), -1)
+
+
+def as_image(table: Table | None, row: np.ndarray, shape: tuple) -> np.ndarray:
+    """A row in the estimator's units as an image of [0, 1]."""
+    if table is not None:
+        row = table.scaled(row.reshape(1, -1))
+    return row.reshape(shape)

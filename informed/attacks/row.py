@@ -1,0 +1,168 @@
+"""What a row of `attacks.registry` says of an attack, and what it is made of."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from shadow import checks
+from shadow.models import ShadowModels
+from shadow.store import ShadowStore
+from shadow.tables import Table
+from shadow.views import EVERYTHING, View
+
+PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
+SEES = (
+    "nothing",
+    "view",
+    "weights",
+    "answers",
+    "artefact",
+    "pairs",
+    "every noisy gradient",
+)
+# Share of the time that an attack may take whose row doesn't say how much.
+SHARE = 0.05
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Facts:
+    """What is known of a training before any attack on it; `Row.applies` asks it.
+
+    Attributes:
+      withheld: what isn't released of the models, of `SEES` -> why. An attack that
+        sees it doesn't apply.
+      deterministic: whether equal arguments of the training give equal weights.
+      differentiable: whether derivatives through the training can be had from JAX.
+      secret: whether the seed of the released models is told to nobody.
+      targets: number of released models, each trained on one unknown record.
+      returned: what training returned once, such as a fitted estimator; None: unknown.
+    """
+
+    withheld: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    deterministic: bool = True
+    differentiable: bool = True
+    secret: bool = False
+    targets: int = 1
+    returned: Any = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Material:
+    """What an attack may be prepared with; none of it depends on a release.
+
+    Attributes:
+      settings: of the attack, its row's dataclass; None: the defaults.
+      shadows: the adversary's shadow models.
+      view: what will be released of the models.
+      workdir: takes what the attack prepares and keeps.
+      key: the adversary's own randomness.
+      progress: show bars.
+      note: called from time to time while the attack prepares itself, so that an
+        interrupted run knows how long it took.
+      seconds_a_model: how long one training takes, measured; None: not measured. With
+        it, and a limit, an attack that can try less or more fits its time.
+      limit: seconds that the attack may take.
+      template: what the training function returns, for one target: an estimator whose
+        coefficients are replaced by those of a release.
+      table: whose rows the records are; None: pictures, or rows as they are.
+      labels: (releases, points), of the unknown records, where several are missing.
+    """
+
+    settings: Any = None
+    shadows: ShadowModels | ShadowStore | None = None
+    view: View = EVERYTHING
+    workdir: Path
+    key: Array
+    progress: bool = False
+    note: Callable[[], None] | None = None
+    seconds_a_model: float | None = None
+    limit: float = float("inf")
+    template: Any = None
+    table: Table | None = None
+    labels: np.ndarray | None = None
+
+    def affordable(self, share: float = 1.0) -> int | None:
+        """Trainings that fit into a share of the limit; None: that isn't known."""
+        if self.seconds_a_model is None or self.limit == float("inf"):
+            return None
+        return int(share * self.limit / max(self.seconds_a_model, 1e-9))
+
+
+def _always(facts: Facts) -> str:
+    return ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One attack.
+
+    Attributes:
+      name: how configurations and results call the attack.
+      about: what the attack does, in a line.
+      protocol: "reconstruction" (`threat.Attack`), "membership", "candidates" (weights
+        alone: many candidates, no D_-), or "transcript" (private training).
+      config: a frozen dataclass of the attack's settings.
+      make: (settings, material) -> the attack.
+      sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
+        "answers" (scores for public records); "artefact" (what training returned, a
+        fitted estimator with all that it stores); "pairs" (weights of models whose
+        adversary lacks two records); "every noisy gradient".
+      knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
+        `uninformed.threat.Architecture` for attacks on weights alone.
+      uses: what the attack uses where it is told.
+      gives: fields of what the attack returns.
+      applies: (facts) -> "", or why the attack can't be played on such a training.
+      points: unknown records of each release.
+      remedy: what a developer does about the attack, in a phrase.
+      share: of an audit's time, beside the shares of the other attacks; 0: audits don't
+        play it.
+      asked: whether an audit plays it only where it is asked for (`--reconn`).
+      shadows: whether the attack is trained on shadow models.
+      revision: see `shadow.records`.
+    """
+
+    name: str
+    about: str
+    protocol: str
+    config: type
+    make: Callable[[Any, Material], Any]
+    sees: str
+    knows: tuple[str, ...]
+    uses: tuple[str, ...] = ()
+    gives: tuple[str, ...]
+    applies: Callable[[Facts], str] = _always
+    points: int = 1
+    remedy: str = ""
+    share: float = SHARE
+    asked: bool = False
+    shadows: bool = False
+    revision: int = 1
+
+    def __post_init__(self) -> None:
+        checks.choice("protocol", self.protocol, PROTOCOLS)
+        checks.choice("sees", self.sees, SEES)
+
+    @property
+    def audited(self) -> bool:
+        """Whether audits play it."""
+        return self.protocol == "reconstruction" and self.share > 0
+
+    @property
+    def title(self) -> str:
+        """The name in words, as audits and pages print it."""
+        return self.name.replace("_", " ")
+
+    def why_not(self, facts: Facts) -> str:
+        """Why the attack can't be played on such a training; "" where it can."""
+        return self.applies(facts) or facts.withheld.get(self.sees, "")
+
+    @property
+    def threat_model(self) -> dict[str, Any]:
+        """JSON-able; what `informed attacks --json` prints."""
+        fields = ("name", "about", "protocol", "sees", "knows", "uses", "gives")
+        values = {field: getattr(self, field) for field in fields}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}

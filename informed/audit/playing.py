@@ -1,0 +1,216 @@
+"""The attacks of an audit: which are played, on what, and what comes of each.
+
+The attacks are rows of `informed.attacks.registry`; nothing else decides which of them
+applies. Each is played by `informed.play` on the same released models. What an attack
+can't do on a training function of the user's is said in its trial, never raised.
+"""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from informed import limits
+from informed.attacks import registry
+from informed.attacks.row import Material, Row
+from informed.audit import budget
+from informed.audit.findings import Preflight
+from informed.audit.probe import first_line
+from informed.audit.subject import ANSWERS, WEIGHTS
+from informed.audit.trained import Models
+from informed.play import Trial, blank, play
+from shadow.release import Release, publish
+from shadow.views import Layers
+
+# What an attack may stumble over in models that hold no trace of a record.
+STUMBLES = (ValueError, ArithmeticError, RuntimeError)
+# Pairs of records that are missing together: more would take the time of other attacks.
+_PAIRS = 3
+
+
+def rows() -> list[Row]:
+    """The attacks that audits play, in the order in which they are played."""
+    return [row for row in registry.rows().values() if row.audited]
+
+
+def wanted(row: Row, skip: Sequence[str], *, reconn: bool) -> bool:
+    """Whether an attack isn't left out, and asked for if it has to be.
+
+    Args:
+      skip: `AuditConfig.skip`.
+      reconn: `AuditConfig.reconn`.
+    """
+    return row.title not in skip and (reconn or not row.asked)
+
+
+def applying(checked: Preflight, skip: Sequence[str], *, reconn: bool) -> list[str]:
+    """Titles of the attacks that are going to be played."""
+    return [
+        row.title
+        for row in rows()
+        if wanted(row, skip, reconn=reconn) and not row.why_not(checked.facts)
+    ]
+
+
+def listed(checked: Preflight, plan: budget.Budget) -> list[dict[str, Any]]:
+    """Every attack for the pre-flight: name, applies, why_not.
+
+    Args:
+      plan: how the time is divided.
+    """
+    found = []
+    for row in rows():
+        why = row.why_not(checked.facts)
+        if not why and row.name == "inversion" and not plan.inversion_seconds:
+            a_record = plan.trainings_an_inversion * checked.seconds_a_model
+            why = (
+                "not one target in this time; --minutes"
+                f" {budget.advised(a_record, plan.targets)}"
+            )
+        if not why and row.shadows and not plan.most_shadows:
+            why = "no shadow models in this time"
+        if not why and row.asked:
+            why = "only where it is asked for: --reconn"
+        found.append({"name": row.title, "applies": not why, "why_not": why})
+    return found
+
+
+def not_begun(row: Row, models: Models, a_record: float) -> Trial:
+    """The trial of an inversion that would finish no record in its time.
+
+    Args:
+      a_record: seconds that it needs for one, about.
+    """
+    return dataclasses.replace(
+        _blank(row, models),
+        needs=a_record,
+        why_not="it would finish no record in its time, which other attacks got",
+    )
+
+
+def attempt(
+    row: Row,
+    models: Models,
+    checked: Preflight,
+    *,
+    limit: float,
+    view: Layers | None = None,
+    release: Release | None = None,
+    shipped: Callable[[Any, np.ndarray], Any] = lambda estimator, known: estimator,
+) -> Trial:
+    """Play an attack on the models of an audit, within a time.
+
+    Args:
+      row: the attack.
+      models: that are attacked.
+      checked: what the pre-flight found of their training.
+      limit: seconds.
+      view: what is released of weights and answers; None: what the attack sees.
+      release: of these models, if it isn't their weights as they are.
+      shipped: (estimator, known rows) -> what is released of a fitted estimator.
+    """
+    trial, why = _blank(row, models), row.why_not(checked.facts)
+    if not why and row.shadows and models.shadows is None:
+        why = models.why_no_shadows
+    if why:
+        return dataclasses.replace(trial, why_not=why)
+    view = _view(row, models) if view is None else view
+    if row.shadows and not _traced(models, view):
+        return _without_trace(trial, models)
+    clock = limits.Clock(limit)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            material = Material(
+                shadows=models.shadows,
+                view=view,
+                workdir=Path(folder),
+                key=models.key,
+                seconds_a_model=checked.seconds_a_model,
+                template=checked.returned,
+                table=models.subject.table,
+                labels=models.targets.labels[_pairs(models)],
+            )
+            seen = _release(row, models, view, clock, shipped)
+            found = play(
+                row,
+                material,
+                seen if release is None else release,
+                models.knowledge(),
+                key=models.key,
+                limit=clock.left,
+                trial=trial,
+            )
+    except limits.OutOfTimeError:
+        what = f"not one release in {limit:.0f} s"
+        return dataclasses.replace(trial, why_not=what)
+    except STUMBLES as error:
+        what = f"it stopped with {type(error).__name__}: {first_line(error)}"
+        return dataclasses.replace(trial, why_not=what.rstrip("."))
+    if row.shadows:
+        found = dataclasses.replace(found, seconds=found.seconds + models.seconds)
+    return found
+
+
+def _blank(row: Row, models: Models) -> Trial:
+    """The trial of an attack before it is played on the models of an audit."""
+    asked = len(models.subject.held_out)
+    words = {
+        "answers": f"scores for {asked} public records",
+        "artefact": "the fitted estimator, as a file of it holds it",
+        "nothing": "nothing",
+    }
+    planned = _pairs(models).size if row.sees == "pairs" else models.count
+    sees = words.get(row.sees, "all weights")
+    return blank(row, sees=sees, secret=models.secret, planned=planned)
+
+
+def _pairs(models: Models) -> np.ndarray:
+    """(pairs, 2): positions of the targets that are missing together."""
+    count = min(_PAIRS, models.count // 2)
+    return np.arange(2 * count).reshape(count, 2)
+
+
+def _view(row: Row, models: Models) -> Layers:
+    return models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
+
+
+def _release(
+    row: Row,
+    models: Models,
+    view: Layers,
+    clock: limits.Clock,
+    shipped: Callable[[Any, np.ndarray], Any],
+) -> Any:
+    """What an attack is shown, as its row says."""
+    if row.sees == "artefact":
+        return models.fitted(shipped)
+    if row.sees == "pairs":
+        with limits.seconds(clock.left):
+            return models.without_two(_pairs(models))
+    if row.sees == "weights":
+        return models.weights
+    return publish(np.asarray(models.released, np.float32), view)
+
+
+def _traced(models: Models, view: Layers) -> bool:
+    """Whether shadow models differ in what is seen of them."""
+    assert models.shadows is not None
+    return bool(np.ptp(view(np.asarray(models.shadows.weights)), axis=0).any())
+
+
+def _without_trace(trial: Trial, models: Models) -> Trial:
+    """Every shadow model shows the same, so nothing but the mean image is left."""
+    assert models.shadows is not None
+    mean = np.asarray(models.shadows.images).mean(axis=0, dtype=np.float64)
+    images = np.stack([mean] * models.count).astype(np.float32)
+    return dataclasses.replace(
+        trial,
+        images=images,
+        finished=np.ones(models.count, bool),
+        seconds=models.seconds,
+        trainings=len(models.shadows),
+        why_not="what it sees is the same for every model, so it guesses the mean",
+    )

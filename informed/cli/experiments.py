@@ -1,0 +1,37 @@
+"""`informed kkt`, `informed landscape`, `informed deletion`: weights alone.
+
+Nothing imports the package `uninformed` but this, when one of them is asked for.
+"""
+
+import argparse
+import importlib
+import json
+from collections.abc import Sequence
+
+from informed.cli.configuration import values
+from informed.cli.running import add_places, folder
+
+
+def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    """What the commands take."""
+    add_places(command, required=True)
+
+
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Attack a network of which only the weights are known.
+
+    Raises: ValueError: shadow models are named.
+    """
+    if arguments.shadow:
+        raise ValueError("This attack has no shadow models; leave out --shadow.")
+    experiments = importlib.import_module("uninformed.commands")
+    workdir = folder(arguments.workdir)
+    results, lines, pictures = experiments.execute(
+        arguments.command, values(rest)[0], workdir, arguments.data_dir
+    )
+    if arguments.json:
+        print(json.dumps(results))
+        return
+    print(lines)
+    for picture in pictures:
+        print(f"{'picture':<32}{picture}")

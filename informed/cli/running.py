@@ -1,0 +1,176 @@
+"""`informed run` and its stages, `diagnose`, `sweep`, and the list of attacks."""
+
+import argparse
+import functools
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from informed import report
+from informed.attacks import registry
+from informed.cli.commands import refuse_unknown
+from informed.cli.configuration import load_experiment, load_sweep
+from informed.runs import diagnose, evaluation, pipeline, sweep
+from informed.runs.stages import Paths
+from shadow import places
+from shadow.launchers.share import Share
+
+
+def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
+    """What the command of a name takes."""
+    if name == "attacks":
+        return
+    add_places(command, required=True)
+    if name == "attack":
+        command.add_argument(
+            "--only", metavar="NAME", help="one of config.attacks (default: all)"
+        )
+        command.add_argument(
+            "--distributed",
+            nargs="?",
+            const="auto",
+            metavar="HOST:PORT,I/N",
+            help="be process I of N that train one RecoNN; without a value from"
+            " Slurm, Open MPI or the like",
+        )
+
+
+def add_places(command: argparse.ArgumentParser, *, required: bool) -> None:
+    """Where a command reads and writes, and how it speaks.
+
+    Args:
+      required: whether a work directory has to be named.
+    """
+    command.add_argument("--workdir", required=required)
+    command.add_argument(
+        "--shadow",
+        help="attack the shadow models of another workdir, or of an address such"
+        " as s3://bucket/mnist",
+    )
+    command.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    command.add_argument(
+        "--accept-versions",
+        action="store_true",
+        help="go on with what other versions of jax or of this package made",
+    )
+    command.add_argument("--quiet", action="store_true", help="no progress bars")
+
+
+def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
+    """Run a command and print what it has to say."""
+    command = arguments.command
+    if command == "attacks":
+        refuse_unknown(rest)
+        print(_attacks(as_json=arguments.json))
+        return
+    workdir = folder(arguments.workdir)
+    if command == "sweep":
+        _sweep(arguments, rest, workdir)
+        return
+    paths = Paths(
+        workdir=workdir,
+        shadow=arguments.shadow or workdir,
+        data_dir=arguments.data_dir,
+    )
+    experiment = load_experiment(rest)
+    if command == "attack":
+        if arguments.distributed:
+            _join(arguments.distributed)
+        progress = not arguments.quiet and not jax.process_index()
+        pipeline.attack(experiment, paths, only=arguments.only, progress=progress)
+        done = {"stage": command, "done": True}
+        print(json.dumps(done) if arguments.json else f"{command}: done, in {workdir}")
+        return
+    if command == "diagnose":
+        quiet = arguments.quiet or arguments.json
+        results = diagnose.run(experiment, paths, progress=not quiet)
+        print(json.dumps(results) if arguments.json else diagnose.table(results))
+        return
+    stage = evaluation.evaluate
+    if command == "run":
+        stage = functools.partial(pipeline.run, progress=not arguments.quiet)
+    results = stage(experiment, paths)
+    if arguments.json:
+        print(json.dumps(results))
+    else:
+        print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
+
+
+def _join(processes: str) -> None:
+    """Become one of several processes that train one RecoNN.
+
+    Raises: ValueError: it isn't said which; RuntimeError: they don't come together.
+    """
+    if processes == "auto":
+        jax.distributed.initialize()
+        return
+    address, comma, share = processes.rpartition(",")
+    if not (comma and ":" in address):
+        raise ValueError(
+            f"Expected --distributed=HOST:PORT,I/N, got {processes!r}. HOST is the"
+            " machine of process 0."
+        )
+    part = Share.parse(share)
+    jax.distributed.initialize(address, part.count, part.index)
+
+
+def folder(workdir: str) -> Path:
+    """Where a run writes.
+
+    Raises: ValueError: an address.
+    """
+    if not places.is_folder(workdir):
+        raise ValueError(
+            f"Expected --workdir to be a folder, got {workdir!r}. Only shadow models"
+            f" lie in buckets: --shadow={workdir}."
+        )
+    return Path(workdir)
+
+
+def _attacks(*, as_json: bool) -> str:
+    """All attacks with their threat models; those on weights alone come last."""
+    importlib.import_module("uninformed.rows")
+    rows = [row.threat_model for row in registry.rows().values()]
+    if as_json:
+        return json.dumps(rows)
+    lines = []
+    for row in rows:
+        lines += [
+            f"{row['name']:<17}{row['about']}",
+            f"{'':<17}sees {row['sees']}; needs to know {', '.join(row['knows'])}"
+            + (f"; uses {', '.join(row['uses'])}" if row["uses"] else ""),
+            f"{'':<17}gives {', '.join(row['gives'])}",
+        ]
+    return "\n".join(lines)
+
+
+def _sweep(arguments: argparse.Namespace, rest: Sequence[str], workdir: Path) -> None:
+    """Run a grid and print a line per point."""
+    if arguments.shadow:
+        raise ValueError("A sweep keeps its shadow models itself; leave out --shadow.")
+    config, base = load_sweep(rest)
+
+    def report_point(row: Mapping[str, Any]) -> None:
+        if arguments.json:
+            print(json.dumps(row), flush=True)
+            return
+        paper = "" if row["paper"] is None else f"   paper {row['paper']}"
+        value = row.get(config.metric)
+        shown = "-" if value is None else f"{value:.5f}"
+        print(f"{row['point']:<34}{shown}{paper}", flush=True)
+
+    sweep.run(
+        config,
+        base,
+        workdir,
+        data_dir=arguments.data_dir,
+        progress=not (arguments.quiet or arguments.json),
+        on_point=report_point,
+    )
+    if not arguments.json:
+        print(f"{'table':<32}{workdir / 'sweep.csv'}")
+        print(f"{'picture':<32}{workdir / 'sweep.png'}")

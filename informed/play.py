@@ -1,0 +1,236 @@
+"""How an attack is played: the one way, in a run and in an audit.
+
+    trial = play(row, material, release, knowledge, key=key, limit=60)
+
+The attack is made from its row, is shown the release and what its adversary is told,
+and keeps its time. What it found until then is kept, and a target that it began and
+didn't finish counts as not found. No target comes near it: `metrics.judging` compares.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from informed import limits
+from informed.attacks.row import Material, Row
+from informed.threat import Knowledge, Reconstruction
+from shadow.data import Examples
+
+ALL_BUT_ONE = "all records but one and the training code"
+SEED = "all records but one, the training code and the seed"
+TWO = "all records but two, their labels, the training code and the seed"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Trial:
+    """One attack, played or not.
+
+    Attributes:
+      name: how results call the attack.
+      about: what the attack does, in a line.
+      sees: what of the models it was shown, in words.
+      knows: what its adversary was told, in words.
+      images: (attempted, height, width, channels), its guesses at the first targets,
+        NaN where there is none; None: it wasn't played.
+      labels: (attempted,), its guesses at their labels; -1 where there is none; None:
+        the attack names no labels.
+      certified: (attempted,) bool, which guesses the attack itself takes for exact;
+        None: it certifies nothing.
+      finished: (attempted,) bool.
+      choice: (releases,), which of two candidates a membership attack names.
+      points: unknown records of each release; those of one label come in any order.
+      found: everything that the attack returned, of the finished targets.
+      seconds: that the attack took, the training of its shadow models included.
+      trainings: runs of the training function, shadow models included; None: nothing
+        was finished, and what was begun isn't counted.
+      planned: number of targets that there were for it.
+      needs: seconds that it needs for a record, about, where it didn't finish all.
+      remedy: what a developer does about the attack, in a phrase.
+      why_not: why it wasn't played, or wasn't finished; "" where it was.
+    """
+
+    name: str
+    about: str
+    sees: str
+    knows: str
+    images: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    certified: np.ndarray | None = None
+    finished: np.ndarray | None = None
+    choice: np.ndarray | None = None
+    points: int = 1
+    found: Reconstruction | None = None
+    seconds: float = 0.0
+    trainings: int | None = 0
+    planned: int = 0
+    needs: float | None = None
+    remedy: str = ""
+    why_not: str = ""
+
+
+def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
+    """The trial of an attack before it is played.
+
+    Args:
+      row: the attack.
+      sees: what it is going to be shown, in words.
+      secret: whether the seed is told to nobody.
+      planned: number of targets.
+      name: how results call the attack; "": as its row does.
+    """
+    needs_seed = row.shadows or {"initialisation", "training_key"} & {*row.uses}
+    knows = ALL_BUT_ONE if secret or not needs_seed else SEED
+    return Trial(
+        name=name or row.title,
+        about=row.about,
+        sees=sees,
+        knows=TWO if row.points == 2 else knows,
+        points=row.points,
+        planned=planned,
+        remedy=row.remedy,
+    )
+
+
+def play(
+    row: Row,
+    material: Material,
+    release: Any,
+    knowledge: Knowledge,
+    *,
+    key: Array,
+    limit: float = float("inf"),
+    trial: Trial | None = None,
+    candidates: tuple[Examples, Examples] | None = None,
+) -> Trial:
+    """Make the attack and play it on a release, within a time.
+
+    Args:
+      row: the attack.
+      material: what it may be prepared with.
+      release: what it is shown, as `row.sees` says: a `shadow.release.Release`, or
+        fitted estimators.
+      knowledge: what its adversary is told.
+      key: the adversary's own randomness.
+      limit: seconds.
+      trial: the attack before it is played, see `blank`; None: of this release.
+      candidates: of each release, for membership alone.
+    Raises: whatever the attack raises, time limits apart; see its row and `threat`.
+    """
+    count = len(release)
+    if trial is None:
+        planned = count * row.points
+        trial = blank(row, sees=row.sees, secret=_secret(knowledge), planned=planned)
+    settings = row.config() if material.settings is None else material.settings
+    material = dataclasses.replace(material, limit=limit)
+    found: list[Any] = []
+    attack, cut, clock = None, False, limits.Clock(limit)
+    try:
+        with limits.seconds(limit):
+            attack = row.make(settings, material)
+            if candidates is not None:
+                found.append(attack(release, knowledge, candidates, key=key))
+            else:
+                found.extend(_parts(attack)(release, knowledge, key=key))
+    except limits.OutOfTimeError:
+        # The last target may have been there when its time was over.
+        cut = not found or (hasattr(attack, "each") and len(found) < count)
+    if candidates is not None:
+        return _of_choice(trial, found, clock.passed)
+    trial = dataclasses.replace(
+        trial,
+        seconds=clock.passed,
+        remedy=getattr(attack, "remedy", "") or trial.remedy,
+        why_not=getattr(attack, "note", ""),
+    )
+    # An attack that time cut off while it was made, as by training a network, has
+    # begun all its targets.
+    one_by_one = hasattr(attack, "each")
+    attempted = len(found) + cut if one_by_one else count
+    if cut:
+        trial = _cut_off(trial, attempted, count, one_by_one=one_by_one)
+    return _with_found(trial, found, material, attempted, knowledge, row)
+
+
+def _parts(attack: Any) -> Callable[..., Iterator[Reconstruction]]:
+    """The attack target by target, where it can; else all targets at once."""
+    if hasattr(attack, "each"):
+        return attack.each
+    return lambda *arguments, **named: iter([attack(*arguments, **named)])
+
+
+def _secret(knowledge: Knowledge) -> bool:
+    return knowledge.initialisation is None and knowledge.training_key is None
+
+
+def _of_choice(trial: Trial, found: list[Any], seconds: float) -> Trial:
+    """Which of two candidates; nothing where time was over."""
+    if not found:
+        why = f"Not finished in {seconds:.0f} s."
+        return dataclasses.replace(trial, seconds=seconds, why_not=why)
+    return dataclasses.replace(trial, choice=np.asarray(found[0]), seconds=seconds)
+
+
+def _cut_off(trial: Trial, attempted: int, count: int, *, one_by_one: bool) -> Trial:
+    """What time cut off: the target that was begun, or all of them."""
+    if not one_by_one:
+        why = f"not finished in {trial.seconds:.0f} s"
+        return dataclasses.replace(trial, why_not=why)
+    # The first record pays for what all share, so the mean errs on the long side.
+    each = trial.seconds / attempted / trial.points
+    what = "target" if trial.points == 1 else "release"
+    rest = "; the others weren't tried" if attempted < count else ""
+    why = f"out of time at {what} {attempted} of {count}{rest}"
+    return dataclasses.replace(trial, needs=each, why_not=why)
+
+
+def _with_found(
+    trial: Trial,
+    found: list[Reconstruction],
+    material: Material,
+    attempted: int,
+    knowledge: Knowledge,
+    row: Row,
+) -> Trial:
+    """With what was found; what was begun and isn't finished is NaN."""
+    if not found:
+        assert knowledge.fixed is not None
+        shape = (attempted * row.points, *knowledge.fixed.image_shape)
+        return dataclasses.replace(
+            trial,
+            images=np.full(shape, np.nan, np.float32),
+            certified=np.zeros(shape[0], bool) if "certified" in row.gives else None,
+            finished=np.zeros(shape[0], bool),
+            trainings=None,
+        )
+    whole = Reconstruction.joined(found)
+    missing = attempted * row.points - len(whole.images)
+    blank = np.full((missing, *whole.images.shape[1:]), np.nan, np.float32)
+    images = np.concatenate([whole.images, blank]) if missing else whole.images
+    return dataclasses.replace(
+        trial,
+        images=images,
+        labels=_padded(whole.labels, missing, -1),
+        certified=_padded(whole.certified, missing, False),
+        finished=np.isfinite(images).reshape(len(images), -1).all(axis=1),
+        found=whole,
+        trainings=_trainings(whole, material, row),
+    )
+
+
+def _padded(values: np.ndarray | None, missing: int, by: Any) -> np.ndarray | None:
+    if values is None or not missing:
+        return values
+    return np.append(values, np.full(missing, by, values.dtype))
+
+
+def _trainings(found: Reconstruction, material: Material, row: Row) -> int:
+    """Runs of the training function, those of shadow models included."""
+    if found.trainings is not None:
+        return int(found.trainings.sum())
+    if not row.shadows or material.shadows is None:
+        return 0
+    models = getattr(material.settings, "models", None)
+    return models or len(material.shadows)
