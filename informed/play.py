@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from informed import limits
 from informed.attacks.row import Material, Row
 from informed.threat import Knowledge, Reconstruction
+from shadow import limits
 from shadow.data import Examples
 
 ALL_BUT_ONE = "all records but one and the training code"

@@ -78,3 +78,22 @@ def test_imports_are_found_in_both_forms_and_in_functions() -> None:
         Path("reconn/config.py"),
         Path("reconn/__init__.py"),
     }
+
+
+def test_only_metrics_meets_the_truth() -> None:
+    """An attack, and whoever plays it, has nothing to compare a guess with."""
+    blind = [
+        file
+        for file in graph()
+        if file.parts[:2] == ("informed", "attacks")
+        or file in (Path("informed/play.py"), Path("informed/threat.py"))
+        or file.parts[0] in ("shadow", "reconn", "artefacts")
+    ]
+    assert len(blind) > 100
+    offenders = [
+        f"{file} imports {other}"
+        for file in blind
+        for other in sorted(graph()[file])
+        if other.parts[:2] == ("informed", "metrics")
+    ]
+    assert not offenders

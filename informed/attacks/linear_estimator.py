@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array
 
 from artefacts.glm.estimators import reconstruct
-from informed import released
 from informed.attacks.artefact import as_image, features
 from informed.attacks.row import Material
 from informed.threat import Knowledge, Reconstruction
+from shadow import released
 from shadow.release import Release
 from shadow.tables import Table
 

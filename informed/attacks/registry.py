@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from artefacts.glm.estimators import SUPPORTED
-from informed import released
 from informed.attacks import artefact, linear_estimator, prior_aware, two_missing
 from informed.attacks.closed_form import GlmAttack, GlmConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
@@ -26,7 +25,7 @@ from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
 from reconn import trainer
 from reconn.config import ReconnConfig
-from shadow import checks
+from shadow import checks, released
 
 _ROWS: dict[str, Row] = {}
 

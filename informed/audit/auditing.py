@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from informed import limits
 from informed.audit import (
     budget as budgets,
 )
@@ -31,7 +30,7 @@ from informed.metrics import judging
 from informed.play import Trial
 from informed.report import words
 from informed.report.report import Report, finite
-from shadow import checks, data, tables
+from shadow import checks, data, limits, tables
 from shadow import records as versions
 from shadow.data import Examples
 from shadow.tables import Table

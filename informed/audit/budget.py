@@ -6,9 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from informed import limits
 from informed.attacks import registry
-from shadow import checks
+from shadow import checks, limits
 
 # Shares of the time after the pre-flight for what isn't an attack, beside those of
 # the attacks (`Row.share`). A kernel regression on 900 models of 25,450 weights takes

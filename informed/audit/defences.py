@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from informed import limits, released
 from informed.attacks import artefact, registry
 from informed.audit import trained
 from informed.audit.findings import Preflight
@@ -20,7 +19,7 @@ from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import Trial
-from shadow import rounding
+from shadow import limits, released, rounding
 from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.release import Release

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
-from informed import released
 from informed.attacks.row import Facts
 from informed.audit.instability import Instability
 from informed.audit.subject import Subject
+from shadow import released
 
 LEVELS = ("stops", "weakens", "note")
 

@@ -13,13 +13,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from informed import limits
 from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.audit.subject import CANARIES
 from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import ALL_BUT_ONE, SEED, play
+from shadow import limits
 from shadow.data import Examples
 
 _CONFIDENCE = 0.95

@@ -12,7 +12,6 @@ describes it. It holds if the function does what PRIVACY says, which nobody chec
 """
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,10 +19,10 @@ import numpy as np
 
 import dp
 from dp import accounting, rates
-from informed import limits, metrics
+from informed import metrics
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.report import words
-from shadow import checks
+from shadow import checks, limits
 from shadow.data import Examples
 
 RELATION = "zero_out"
@@ -132,17 +131,17 @@ def measured(
             "train takes no keyword noise_multiplier: only its own noise is tried"
         )
     nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / own)))
-    started = time.monotonic()
+    clock = limits.Clock(limit)
     chosen, quiet = apart(subject.split.test, subject.split.shadow), None
     if contract.noisy and affordable:
         without = subject.factory("shadow", noise=0.0)
         quiet = np.asarray(without.train(chosen), np.float64)
     for sigma in nearest_first[:affordable]:  # the declared noise first
-        if found["rows"] and time.monotonic() - started > limit:
+        if found["rows"] and not clock.left:
             break
         progress(f"playing {CANDIDATES} candidates at noise {sigma:g}")
         try:
-            with limits.seconds(max(limit - (time.monotonic() - started), 1.0)):
+            with limits.seconds(max(clock.left, 1.0)):
                 played = _play(subject, privacy, sigma, chosen, quiet)
         except limits.OutOfTimeError:
             break

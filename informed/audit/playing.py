@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from informed import limits
 from informed.attacks import registry
 from informed.attacks.row import Material, Row
 from informed.audit import budget
@@ -22,6 +21,7 @@ from informed.audit.probe import first_line
 from informed.audit.subject import ANSWERS, WEIGHTS
 from informed.audit.trained import Models
 from informed.play import Trial, blank, play
+from shadow import limits
 from shadow.release import Release, publish
 from shadow.views import Layers
 

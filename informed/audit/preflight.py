@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed import limits
 from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.probe import BUSY, others_at_work
 from informed.audit.questions import Look
 from informed.audit.subject import Subject
+from shadow import limits
 
 __all__ = ["Finding", "Preflight", "check"]
 

@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import threadpoolctl
 
-from informed import released
 from informed.audit.subject import Subject
-from shadow import devices
+from shadow import devices, released
 
 BUSY = 0.5  # of the cores at work for others, from which on it is said
 

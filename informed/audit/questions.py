@@ -5,14 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed import limits, released
-from informed.audit import causes, engines, instability, timing
+from informed.audit import causes, engines, instability, shipped, timing
 from informed.audit.contract import NOISE
 from informed.audit.findings import Finding
 from informed.audit.instability import Instability
 from informed.audit.probe import Probe, first_line
 from informed.audit.subject import Subject
-from shadow import parallel
+from shadow import limits, parallel, released
 
 _PATIENCE = 60.0  # seconds for one question
 _SAME = 1e-3  # of the distance between two targets' weights
@@ -282,14 +281,14 @@ class Look:
     def kept(self) -> None:
         """What an estimator holds besides its weights."""
         rows = np.asarray(self.subject.call().inputs(self.subject.fixed.images))
-        kept = released.keeps_records(self.returned, rows.reshape(len(rows), -1))
+        kept = shipped.keeps_records(self.returned, rows.reshape(len(rows), -1))
         if kept:
             self.say(
                 "weakens",
                 f"the model holds training records word for word: {', '.join(kept)}",
                 "no attack is needed: don't release this object",
             )
-        more = released.ships_more(self.returned)
+        more = shipped.ships_more(self.returned)
         if more:
             self.say(
                 "note",

@@ -15,15 +15,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from informed import released
 from informed.attacks.inversion import TrainingInversion
-from informed.audit import weights
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of
 from informed.audit.subject import Subject
 from informed.threat import Knowledge, Reconstruction
-from shadow import checks, data
+from shadow import checks, data, released, weights
 from shadow.release import publish
 from shadow.training.foreign import precision_in_force
 

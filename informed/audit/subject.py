@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed import released
 from informed.audit.contract import NOISE, Contract
-from shadow import checks, data
+from shadow import checks, data, released
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.tables import Table

@@ -7,10 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from informed import limits
 from informed.attacks import artefact
 from informed.audit.subject import WEIGHTS, Subject
 from informed.threat import Knowledge
+from shadow import limits
 from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.parallel import Runs

@@ -354,12 +354,3 @@ def _cost(first: Values, row: Values) -> str:
         return ""
     before, after = percent(first["accuracy"]), percent(row["accuracy"])
     return f", at {after} accuracy instead of {before}"
-
-
-def threat_models(rows: Sequence[Values]) -> list[str]:
-    """Each attack's adversary in a sentence."""
-    return [
-        f"{row['name']}: sees {row['sees']}; knows {row['knows']}. {row['about']}."
-        + ("" if row["tried"] else f" Not tried: {row['why_not']}.")
-        for row in rows
-    ]

@@ -80,7 +80,7 @@ class EvaluationConfig:
 class Experiment:
     """Everything that decides a run's result; all that is random comes from `seed`.
 
-    `attacks` are played by name, in this order; `targets = 0` leaves one out.
+    `attacks` are played by name; `targets = 0` leaves one out.
     """
 
     seed: int = 0

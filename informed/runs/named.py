@@ -94,7 +94,11 @@ def add_attack(
       settings: fields of the attack that deviate from its defaults, and `targets`.
     Raises: ValueError: an unknown type.
     """
-    values = NamedAttack.of(type).defaults()
+    try:
+        with checks.under(f"config.attacks.{name}"):
+            values = NamedAttack.of(type).defaults()
+    except checks.FieldError as error:  # whoever reads the file knows no such errors
+        raise ValueError(str(error)) from error
     with values.unlocked(), config.unlocked():
         values.update(settings)
         config.attacks[name] = values

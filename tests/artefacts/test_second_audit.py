@@ -22,7 +22,7 @@ from sklearn import (
 import informed
 from artefacts import findings, page
 from artefacts.reconstruct import reconstruct
-from informed import released
+from informed.audit import shipped
 from tests.artefacts.planted import answer, check, fitted, table
 
 chain = pipeline.make_pipeline
@@ -172,7 +172,7 @@ STORING = [
 @pytest.mark.parametrize("estimator", STORING, ids=lambda e: str(type(e).__name__))
 def test_finding_2_stored_rows_are_found_wherever_they_lie(estimator):
     fitted(estimator, X, y)
-    kept = released.keeps_records(estimator, X[:100])
+    kept = shipped.keeps_records(estimator, X[:100])
     assert any("_fit_X" in name or "_raw_data" in name for name in kept)
     told = answer(estimator, X, y, 7)
     check(told, X[7])

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import shadow
-from informed import limits
 from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.audit import (
@@ -25,6 +24,7 @@ from informed.audit import (
 )
 from informed.audit.auditing import AuditConfig
 from informed.play import play
+from shadow import limits
 
 
 def linear(images, labels, key):

@@ -15,7 +15,6 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 import informed
-from informed import limits, released
 from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.audit import (
@@ -35,7 +34,7 @@ from informed.cli import main
 from informed.play import play
 from informed.report import words
 from informed.threat import Reconstruction
-from shadow import checks, tables
+from shadow import checks, limits, released, tables
 
 
 def check(train, data="digits", **config):

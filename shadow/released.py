@@ -139,34 +139,7 @@ def is_estimator(value: Any) -> bool:
     return hasattr(value, "get_params") and hasattr(value, "fit")
 
 
-def keeps_records(result: Any, rows: np.ndarray) -> list[str]:
-    """Arrays of an estimator that hold training records as some part of it got them.
-
-    All attributes are walked, estimators in them, lists, dicts, trees of neighbours;
-    arrays with equal contents are named once.
-
-    Args:
-      rows: (records, features), some of the training set, as they were given to `fit`.
-    """
-    if not is_estimator(result):
-        return []
-    from artefacts import contents  # it brings scikit-learn
-
-    name = type(result).__name__
-    return [f"{name}.{held.path}" for held in contents.holdings(result, rows)]
-
-
-def ships_more(result: Any) -> list[str]:
-    """What a pickle of the estimator would hold besides its fitted arrays."""
-    if not is_estimator(result):
-        return []
-    names = ("loss_curve_", "loss_", "validation_scores_", "_optimizer", "n_iter_")
-    return sorted(
-        {name for each in _members(result) for name in names if hasattr(each, name)}
-    )
-
-
-def _members(estimator: Any) -> list[Any]:
+def members(estimator: Any) -> list[Any]:
     """An estimator and those inside it."""
     inside = [step for _, step in getattr(estimator, "steps", [])]
     if hasattr(estimator, "best_estimator_"):
@@ -175,7 +148,7 @@ def _members(estimator: Any) -> list[Any]:
     inside += [each for each in np.ravel(np.asarray(ensemble, object)) if each]
     return [
         estimator,
-        *(m for each in inside if is_estimator(each) for m in _members(each)),
+        *(m for each in inside if is_estimator(each) for m in members(each)),
     ]
 
 
@@ -196,7 +169,7 @@ def _floats(value: Any) -> bool:
 
 def _of_estimator(estimator: Any, prefix: str) -> list[Part]:
     found = []
-    for number, member in enumerate(_members(estimator)):
+    for number, member in enumerate(members(estimator)):
         inside = f"{prefix}{type(member).__name__}." if number else prefix
         for name, value in _fitted(member):
             leaves = jax.tree_util.tree_leaves(value)
@@ -210,7 +183,7 @@ def _of_estimator(estimator: Any, prefix: str) -> list[Part]:
 
 def _set_estimator(estimator: Any, values: list[np.ndarray]) -> None:
     """Put values, from the first on, where `_of_estimator` found arrays."""
-    for member in _members(estimator):
+    for member in members(estimator):
         for name, value in _fitted(member):
             leaves, treedef = jax.tree_util.tree_flatten(value)
             new = [np.asarray(values.pop(0), leaf.dtype) for leaf in leaves]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from informed.released import parts
 from shadow import checks, files, safetensors
+from shadow.released import parts
 
 _PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".bin", ".joblib")
 

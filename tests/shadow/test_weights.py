@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from informed.audit import weights
-from shadow import safetensors
+from shadow import safetensors, weights
 
 KINDS = st.sampled_from([np.float64, np.float32, np.float16, np.int64, np.uint8])
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)

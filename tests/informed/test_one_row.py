@@ -1,0 +1,112 @@
+"""A new attack is one file and one row: it is listed, runs, sweeps, and is audited."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import informed
+from informed.attacks import registry
+from informed.attacks.row import Row
+from tests.informed.commands import run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GreyConfig:
+    """Attributes: level: of every pixel."""
+
+    level: float = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Grey:
+    """Guesses the same grey picture for every release."""
+
+    config: GreyConfig
+
+    def __call__(self, release, knowledge, *, key):
+        shape = (len(release), *knowledge.fixed.image_shape)
+        images = np.full(shape, self.config.level, np.float32)
+        return informed.Reconstruction(images=images)
+
+
+ROW = Row(
+    name="grey",
+    about="a grey picture, whatever is released",
+    protocol="reconstruction",
+    config=GreyConfig,
+    make=lambda config, material: Grey(config),
+    sees="weights",
+    knows=("fixed",),
+    gives=("images",),
+    applies=lambda facts: "" if facts.targets else "there are no targets",
+    remedy="nothing: it reads nothing",
+)
+
+
+@pytest.fixture
+def added():
+    registry.register(ROW)
+    yield
+    registry._ROWS.pop("grey")
+
+
+CONFIG = """
+import informed
+
+def get_config():
+    config = informed.defaults(informed.Experiment)
+    config.data.num_fixed, config.data.num_test = 60, 4
+    config.shadow.count, config.training.epochs = 40, 15
+    config.attacks.reconn.targets = 0
+    informed.add_attack(config, "mine", "grey", level=0.25)
+    return config
+"""
+SWEEP = """
+import informed
+from informed.runs.sweep import SweepConfig
+
+def get_config():
+    config = informed.defaults(SweepConfig)
+    config.title = "Greys"
+    config.base = "one.py"
+    config.points = (("dark", "attacks.mine.level=0.125"),)
+    config.metric = "attacks.mine.mse"
+    return config
+"""
+
+
+def test_it_is_listed_runs_and_sweeps(added, tmp_path, capsys):
+    listed = {row["name"]: row for row in json.loads(run(capsys, "attacks", "--json"))}
+    assert listed["grey"]["about"] == ROW.about
+    (tmp_path / "one.py").write_text(CONFIG)
+    (tmp_path / "many.py").write_text(SWEEP)
+    config, workdir = f"--config={tmp_path / 'one.py'}", tmp_path / "run"
+    arguments = [config, f"--workdir={workdir}", "--quiet", "--json"]
+    results = json.loads(run(capsys, "run", *arguments))
+    assert set(results["attacks"]) == {"mine"}
+    with np.load(workdir / "attacks" / "mine.npz") as arrays:
+        assert (arrays["images"] == 0.25).all()
+    arguments = [f"--config={tmp_path / 'many.py'}", f"--workdir={tmp_path / 'sweep'}"]
+    row = json.loads(run(capsys, "sweep", *arguments, "--quiet", "--json"))
+    assert row["attacks.mine.level"] == 0.125
+    assert row["attacks.mine.mse"] != results["attacks"]["mine"]["mse"]
+    report = json.loads(run(capsys, "report", str(workdir), "--quiet", "--json"))
+    assert [row["name"] for row in report["attacks"]] == ["mine"]
+    assert "a grey picture" in (workdir / "report.html").read_text()
+
+
+def test_it_is_in_an_audit(added, digits):
+    def train(images, labels):
+        return images.reshape(len(images), -1).mean(axis=0)
+
+    skip = ("inversion", "two missing", "membership", "noise", "defences")
+    config = {"fixed": 60, "targets": 2, "minutes": 1.0, "skip": skip}
+    audit = informed.audit(train, digits, version="1", **config)
+    rows = {row["name"]: row for row in audit.values["attacks"]}
+    assert rows["grey"]["finished"] == 2
+    assert rows["grey"]["exact"]["successes"] == 0
+    plan = {row["name"]: row for row in audit.values["preflight"]["plan"]["attacks"]}
+    assert plan["grey"]["applies"]
+    assert ROW.about in audit.html()
