@@ -29,7 +29,7 @@ import shadow
 from benchmarks import resumed, tensor_float
 from benchmarks.trainings import RECIPES, Recipe, train_by
 from shadow import devices
-from shadow.training import algorithm
+from shadow.training.gradient_descent import algorithm
 
 FIXED = {"digits": 300, "mnist": 1000, "cifar10": 50}
 DEFAULTS: dict[str, dict[str, Any]] = {

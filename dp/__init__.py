@@ -5,7 +5,7 @@ batches      a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private
 bounds       the formulas, in log space
 participation  batches that are known, or of fixed size
-poisson      the Poisson-subsampled Gaussian: moments, losses, simulation
+poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
 accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
 calibration  the least noise that keeps reconstruction below a probability
@@ -14,41 +14,35 @@ gradient     clipped per-example gradients and noise, as a part of training
 expected_error  bounds of another quantity
 """
 
-from dp.batches import Assumption, Batches, assumption
-from dp.calibration import Calibration, calibrate
-from dp.mechanisms import (
-    ApproximateDP,
-    Gaussian,
-    Laplace,
-    LossDistribution,
-    Mechanism,
-    PoissonGaussian,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-)
-from dp.participation import FixedSizeGaussian, RevealedGaussian
-from dp.rero import ReRoBound, implied_delta, implied_gamma, rero_bound
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ApproximateDP",
-    "Assumption",
-    "Batches",
-    "Calibration",
-    "FixedSizeGaussian",
-    "Gaussian",
-    "Laplace",
-    "LossDistribution",
-    "Mechanism",
-    "PoissonGaussian",
-    "PureDP",
-    "ReRoBound",
-    "RenyiDP",
-    "RevealedGaussian",
-    "ZeroConcentratedDP",
-    "assumption",
-    "calibrate",
-    "implied_delta",
-    "implied_gamma",
-    "rero_bound",
-]
+from dp import lazy
+
+if TYPE_CHECKING:
+    from dp.batches import Assumption, Batches, assumption
+    from dp.calibration import Calibration, calibrate
+    from dp.mechanisms import (
+        ApproximateDP,
+        Gaussian,
+        Laplace,
+        LossDistribution,
+        Mechanism,
+        PoissonGaussian,
+        PureDP,
+        RenyiDP,
+        ZeroConcentratedDP,
+    )
+    from dp.participation import FixedSizeGaussian, RevealedGaussian
+    from dp.rero import ReRoBound, implied_delta, implied_gamma, rero_bound
+
+__getattr__, __dir__, __all__ = lazy.names(
+    __name__,
+    {
+        "dp.batches": "Assumption Batches assumption",
+        "dp.calibration": "Calibration calibrate",
+        "dp.mechanisms": "ApproximateDP Gaussian Laplace LossDistribution Mechanism"
+        " PoissonGaussian PureDP RenyiDP ZeroConcentratedDP",
+        "dp.participation": "FixedSizeGaussian RevealedGaussian",
+        "dp.rero": "ReRoBound implied_delta implied_gamma rero_bound",
+    },
+)

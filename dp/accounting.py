@@ -1,14 +1,14 @@
 """Privacy of a training run: epsilon, mu, rho, Renyi curve, loss distribution.
 
-On dp-accounting. A run is a `Gaussian` or `PoissonGaussian` of `mechanisms`.
+By dp-accounting, which takes a second to import: only what needs it does. A run is a
+`Gaussian` or `PoissonGaussian` of `mechanisms`.
 """
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import dp_accounting
 import numpy as np
-from dp_accounting.pld import privacy_loss_distribution
 from jaxtyping import Float
 from scipy import special
 
@@ -16,6 +16,9 @@ from dp import checks, poisson
 from dp.checks import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian
+
+if TYPE_CHECKING:
+    from dp_accounting.pld import privacy_loss_distribution
 
 Run = Gaussian | PoissonGaussian
 ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -55,6 +58,8 @@ def _of_mu(mu: float, delta: Number) -> float:
     if mu == 0:
         return 0.0
     if mu < _LARGE:
+        import dp_accounting
+
         return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))
     with np.errstate(over="ignore"):
         return float(np.maximum(0.0, np.multiply(mu, mu / 2 - special.ndtri(delta))))
@@ -109,7 +114,7 @@ def renyi(
 
 def loss_distribution(
     run: Run,
-) -> privacy_loss_distribution.PrivacyLossDistribution:
+) -> "privacy_loss_distribution.PrivacyLossDistribution":
     """The privacy loss distribution, rounded up, under the run's relation."""
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         with np.errstate(over="ignore", divide="ignore"):
@@ -159,6 +164,8 @@ def noise_multiplier(
 def _sigma_of(epsilon: Number, delta: Number) -> float:
     """sigma of one Gaussian step; where epsilon is large, by `_of_mu`'s bound."""
     if epsilon < _LARGE:
+        import dp_accounting
+
         return float(dp_accounting.get_sigma_gaussian(epsilon, delta))
     quantile = -float(special.ndtri(delta))
     mu = math.hypot(quantile, math.sqrt(2) * math.sqrt(epsilon)) - quantile

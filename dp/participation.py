@@ -10,15 +10,18 @@ up to twice the clipping norm.
 import dataclasses
 import functools
 import math
+from typing import TYPE_CHECKING
 
-import dp_accounting
 import numpy as np
 from jaxtyping import Float
-from scipy import optimize, special
+from scipy import special
 
 from dp import bounds, checks, poisson
 from dp.checks import Number, Numbers
 from dp.mechanisms import Bounds, Gaussian, PoissonGaussian, RenyiDP
+
+if TYPE_CHECKING:
+    import dp_accounting
 
 _FAR = 40  # standard deviations; counts beyond have a probability below 1e-100
 _LONGEST = 10**7  # steps; beyond, a record counts as if it took part in all of them
@@ -106,6 +109,8 @@ def own_steps_epsilon(
         high = float(np.multiply(mus.max(), mus.max() / 2 - special.ndtri(delta)))
     if not np.isfinite(high):
         return float("inf")
+    from scipy import optimize  # a quarter of a second, which bounds don't need
+
     found = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
     return float(min(high, found * (1 + 1e-8) + 1e-11))
 
@@ -250,11 +255,13 @@ class FixedSizeGaussian:
             return known
         return min(known, float(accountant.get_epsilon(delta)))
 
-    def _accountant(self) -> dp_accounting.rdp.RdpAccountant | None:
+    def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
         """Of replacing one record; None with too little noise for its formulas."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST:
             return None
+        import dp_accounting  # a second, which full and known batches don't need
+
         relation = dp_accounting.NeighboringRelation.REPLACE_ONE
         accountant = dp_accounting.rdp.RdpAccountant(_ORDERS, relation)
         step = dp_accounting.SampledWithoutReplacementDpEvent(

@@ -1,4 +1,4 @@
-"""The Poisson-subsampled Gaussian mechanism: moments, losses, simulation.
+"""The Poisson-subsampled Gaussian mechanism: moments, privacy losses, one step.
 
 One step adds N(0, sigma^2) to a sum of gradients of length at most 1, in which each
 example takes part with probability q. Compared are training with the target, of law
@@ -9,18 +9,19 @@ that a privacy loss can't be put on a grid, what is left is that a target that i
 sampled stays hidden: a bound that holds for any sigma.
 """
 
-import dataclasses
 import functools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from dp_accounting import NeighboringRelation
-from dp_accounting.pld import common, privacy_loss_distribution
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, checks, rates
+from dp import bounds, checks
 from dp.checks import Number, Numbers
+
+if TYPE_CHECKING:
+    from dp_accounting.pld import privacy_loss_distribution
 
 FINE, COARSE = 2e-4, 1e-3  # grids of the privacy loss; errors of 4e-6 and 1e-4
 _TAIL = 1e-15
@@ -30,7 +31,6 @@ _ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
 _COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
 _ORDERS = 60
-_CHUNK = 2000
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
 # than the real one, which loosens the bound.
@@ -106,7 +106,7 @@ def renyi(
 @functools.lru_cache(maxsize=32)
 def losses(
     noise_multiplier: Number, probability: Number, steps: int, grid: float = FINE
-) -> privacy_loss_distribution.PrivacyLossDistribution:
+) -> "privacy_loss_distribution.PrivacyLossDistribution":
     """The privacy loss distribution of all steps, rounded up.
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
@@ -120,6 +120,10 @@ def losses(
     sigma, probability = _setting(noise_multiplier, probability)
     steps = checks.whole("steps", steps, 1)
     grid = float(checks.finite_above("grid", grid, 0))
+    # A second, which bounds in closed form don't need.
+    from dp_accounting import NeighboringRelation
+    from dp_accounting.pld import common, privacy_loss_distribution
+
     if sigma < _LEAST or probability < _RAREST:
         ever = -math.expm1(_never(probability, steps))
         nothing = common.DifferentialPrivacyParameters(0.0, ever)
@@ -153,7 +157,7 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
 
 
 def curve(
-    distribution: privacy_loss_distribution.PrivacyLossDistribution, steps: int = 1
+    distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int = 1
 ) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
     """(epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
 
@@ -211,87 +215,3 @@ def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds
 def _never(probability: float, steps: int) -> float:
     """Log of the probability that the target takes part in no step."""
     return -math.inf if probability == 1 else steps * math.log1p(-probability)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Simulated:
-    """What simulation says of gamma.
-
-    Attributes:
-      gamma: the estimate.
-      low, high: each holds with probability >= confidence.
-    """
-
-    gamma: float
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        for name in ("gamma", "low", "high"):
-            checks.probability(name, getattr(self, name))
-
-
-def simulate(
-    kappa: Number,
-    *,
-    noise_multiplier: Number,
-    probability: Number,
-    steps: int,
-    samples: int = 20_000,
-    confidence: float = 0.999,
-    rng: np.random.Generator,
-) -> Simulated:
-    """The tight bound by Monte Carlo, with margins that hold.
-
-    The published estimator sorts likelihood ratios and adds up the largest, which is
-    biased to the unsafe side and has no margin. Here the threshold tau of the best test
-    comes from one sample, and gamma <= kappa tau + E[(1 - tau / ratio)_+] from another,
-    by an empirical Bernstein bound (Maurer and Pontil 2009). Useless for kappa < 100 /
-    samples.
-
-    Source: Hayes, Mahloujifar and Balle 2023, Algorithm 2; margins derived.
-    """
-    kappa = float(checks.probability("kappa", kappa))
-    noise_multiplier, probability = _setting(noise_multiplier, probability)
-    checks.finite("noise_multiplier", noise_multiplier)
-    steps = checks.whole("steps", steps, 1)
-    checks.whole("samples", samples, 100)
-    confidence = float(checks.between("confidence", confidence, 0, 1))
-
-    def log_ratios(with_target: bool) -> np.ndarray:
-        found = []
-        for start in range(0, samples, _CHUNK):
-            shape = (min(_CHUNK, samples - start), steps)
-            seen = rng.normal(0, noise_multiplier, shape)
-            if with_target:
-                seen += rng.random(shape) < probability
-            with np.errstate(over="ignore"):
-                exponent = (seen - 0.5) / noise_multiplier / noise_multiplier
-            found.append(_log_mixture(exponent, probability).sum(axis=1))
-        return np.concatenate(found)
-
-    log_tau = float(np.quantile(log_ratios(False), 1 - kappa))
-    fresh = log_ratios(True)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Equal infinite ratios: the test can't tell them apart, and gains nothing.
-        gaps = np.nan_to_num(log_tau - fresh, nan=0.0, neginf=-np.inf)
-        base = min(1.0, float(np.exp(min(0.0, np.log(kappa) + log_tau))))
-    gains = np.maximum(-np.expm1(np.minimum(gaps, 0)), 0)
-    spread, logs = gains.var(ddof=1), math.log(2 / (1 - confidence))
-    margin = math.sqrt(2 * spread * logs / samples) + 7 * logs / (3 * (samples - 1))
-    # Below: what this threshold reaches, cut down to a false-positive rate of kappa.
-    false = int(np.sum(log_ratios(False) > log_tau))
-    _, rate = rates.clopper_pearson(false, samples, confidence)
-    true = int(np.sum(fresh > log_tau))
-    power, _ = rates.clopper_pearson(true, samples, confidence)
-    return Simulated(
-        gamma=float(np.clip(base + gains.mean(), kappa, 1)),
-        low=float(max(kappa, power * min(1.0, kappa / rate))),
-        high=float(np.clip(base + gains.mean() + margin, kappa, 1)),
-    )
-
-
-def _log_mixture(exponent: np.ndarray, probability: Number) -> np.ndarray:
-    """log(1 - q + q e^exponent), without overflow."""
-    with np.errstate(divide="ignore"):
-        return np.logaddexp(np.log1p(-probability), np.log(probability) + exponent)

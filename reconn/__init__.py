@@ -15,21 +15,26 @@ saving      a trained reconstructor as one .safetensors file
 trainer     training with checkpoints, and the trained reconstructor
 """
 
-from reconn.config import ReconnConfig
-from reconn.features import Standardiser
-from reconn.kernel import KernelConfig
-from reconn.losses import LossConfig
-from reconn.trainer import Reconstructor, load, train
-from shadow.views import View, ViewConfig
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "KernelConfig",
-    "LossConfig",
-    "ReconnConfig",
-    "Reconstructor",
-    "Standardiser",
-    "View",
-    "ViewConfig",
-    "load",
-    "train",
-]
+from dp import lazy
+
+if TYPE_CHECKING:
+    from reconn.config import ReconnConfig
+    from reconn.features import Standardiser
+    from reconn.kernel import KernelConfig
+    from reconn.losses import LossConfig
+    from reconn.trainer import Reconstructor, load, train
+    from shadow.views import View, ViewConfig
+
+__getattr__, __dir__, __all__ = lazy.names(
+    __name__,
+    {
+        "reconn.config": "ReconnConfig",
+        "reconn.features": "Standardiser",
+        "reconn.kernel": "KernelConfig",
+        "reconn.losses": "LossConfig",
+        "reconn.trainer": "Reconstructor load train",
+        "shadow.views": "View ViewConfig",
+    },
+)

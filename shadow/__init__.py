@@ -8,67 +8,62 @@ store      the (weights, target) data set on disk
 records    what made the things in a folder, and whether they may be gone on with
 """
 
-from shadow.data import Examples, Split, load, register_source, split, split_by_indices
-from shadow.factory import Factory
-from shadow.models import ShadowModels
-from shadow.records import (
-    ConfigurationMismatchError,
-    NotMadeError,
-    VersionMismatchError,
-    accepting_other_versions,
-)
-from shadow.release import Release, publish
-from shadow.store import CorruptBlockError, ShadowStore
-from shadow.training import (
-    Algorithm,
-    GradientDescent,
-    JaxFunction,
-    PythonFunction,
-    SeedFamily,
-    TrainingConfig,
-)
-from shadow.victims import (
-    Victim,
-    VictimConfig,
-    from_equinox,
-    from_flax,
-    from_functions,
-    from_haiku,
-)
-from shadow.victims import build as build_victim
-from shadow.views import Layers, View, ViewConfig
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Algorithm",
-    "ConfigurationMismatchError",
-    "CorruptBlockError",
-    "Examples",
-    "Factory",
-    "GradientDescent",
-    "JaxFunction",
-    "Layers",
-    "NotMadeError",
-    "PythonFunction",
-    "Release",
-    "SeedFamily",
-    "ShadowModels",
-    "ShadowStore",
-    "Split",
-    "TrainingConfig",
-    "VersionMismatchError",
-    "Victim",
-    "VictimConfig",
-    "View",
-    "ViewConfig",
-    "accepting_other_versions",
-    "build_victim",
-    "from_equinox",
-    "from_flax",
-    "from_functions",
-    "from_haiku",
-    "load",
-    "publish",
-    "register_source",
-    "split",
-    "split_by_indices",
-]
+from dp import lazy
+
+if TYPE_CHECKING:
+    from shadow.data import (
+        Examples,
+        Split,
+        load,
+        register_source,
+        split,
+        split_by_indices,
+    )
+    from shadow.factory import Factory
+    from shadow.models import ShadowModels
+    from shadow.records import (
+        ConfigurationMismatchError,
+        NotMadeError,
+        VersionMismatchError,
+        accepting_other_versions,
+    )
+    from shadow.release import Release, publish
+    from shadow.store import CorruptBlockError, ShadowStore
+    from shadow.training import (
+        Algorithm,
+        GradientDescent,
+        JaxFunction,
+        PythonFunction,
+        SeedFamily,
+        TrainingConfig,
+    )
+    from shadow.victims import (
+        Victim,
+        VictimConfig,
+        from_equinox,
+        from_flax,
+        from_functions,
+        from_haiku,
+    )
+    from shadow.victims import build as build_victim
+    from shadow.views import Layers, View, ViewConfig
+
+__getattr__, __dir__, __all__ = lazy.names(
+    __name__,
+    {
+        "shadow.data": "Examples Split load register_source split split_by_indices",
+        "shadow.factory": "Factory",
+        "shadow.models": "ShadowModels",
+        "shadow.records": "ConfigurationMismatchError NotMadeError VersionMismatchError"
+        " accepting_other_versions",
+        "shadow.release": "Release publish",
+        "shadow.store": "CorruptBlockError ShadowStore",
+        "shadow.training": "Algorithm GradientDescent JaxFunction PythonFunction"
+        " SeedFamily TrainingConfig",
+        "shadow.victims": "Victim VictimConfig build_victim=build from_equinox"
+        " from_flax from_functions from_haiku",
+        "shadow.views": "Layers View ViewConfig",
+    },
+)

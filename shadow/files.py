@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
 
 @contextlib.contextmanager

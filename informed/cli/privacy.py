@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dp
-from dp import accounting, bounds, checks, poisson, priors, rero
+from dp import accounting, bounds, checks, poisson, rero
 from dp.batches import SAMPLINGS, Run
 from informed.cli.commands import refuse_unknown
 from shadow import files
@@ -235,7 +235,7 @@ def _training(
 
 def _calibrated(
     arguments: argparse.Namespace, batches: dp.Batches | None, log_kappa: float
-) -> dp.Calibration:
+) -> "dp.Calibration":
     given = (
         {"steps": arguments.steps, "sampling_probability": _probability(arguments)}
         if batches is None
@@ -292,6 +292,8 @@ def baseline(arguments: argparse.Namespace) -> float:
         raise ValueError(f"--prior {arguments.prior} needs --dim and --mse.")
     if arguments.prior == "gaussian" and arguments.sigma is None:
         raise ValueError("--prior gaussian needs --sigma.")
+    from dp import priors  # scipy.stats takes half a second to import
+
     d = arguments.dim
     eta = priors.l2_of_mse(arguments.mse, d)
     if arguments.prior == "gaussian":

@@ -9,49 +9,40 @@ private           sums of clipped gradients, with noise
 seeds             families of seeds that initialisations are drawn from
 """
 
-from shadow.training.algorithm import Algorithm, Capabilities, Draw
-from shadow.training.foreign import JaxFunction, PythonFunction
-from shadow.training.gradient_descent import (
-    INITIALISATIONS,
-    OPTIMISERS,
-    REVISION,
-    SHUFFLINGS,
-    Fixed,
-    GradientDescent,
-    Target,
-    TrainingConfig,
-    algorithm,
-    cross_entropy,
-    epoch_batches,
-    optimiser,
-    span_losses,
-    spans,
-    step_keys,
-    steps_taken,
-)
-from shadow.training.seeds import SeedFamily
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "INITIALISATIONS",
-    "OPTIMISERS",
-    "REVISION",
-    "SHUFFLINGS",
-    "Algorithm",
-    "Capabilities",
-    "Draw",
-    "Fixed",
-    "GradientDescent",
-    "JaxFunction",
-    "PythonFunction",
-    "SeedFamily",
-    "Target",
-    "TrainingConfig",
-    "algorithm",
-    "cross_entropy",
-    "epoch_batches",
-    "optimiser",
-    "span_losses",
-    "spans",
-    "step_keys",
-    "steps_taken",
-]
+from dp import lazy
+
+if TYPE_CHECKING:
+    from shadow.training.algorithm import Algorithm, Capabilities, Draw
+    from shadow.training.foreign import JaxFunction, PythonFunction
+    from shadow.training.gradient_descent import (
+        INITIALISATIONS,
+        OPTIMISERS,
+        REVISION,
+        SHUFFLINGS,
+        Fixed,
+        GradientDescent,
+        Target,
+        TrainingConfig,
+        cross_entropy,
+        epoch_batches,
+        optimiser,
+        span_losses,
+        spans,
+        step_keys,
+        steps_taken,
+    )
+    from shadow.training.seeds import SeedFamily
+
+__getattr__, __dir__, __all__ = lazy.names(
+    __name__,
+    {
+        "shadow.training.algorithm": "Algorithm Capabilities Draw",
+        "shadow.training.foreign": "JaxFunction PythonFunction",
+        "shadow.training.gradient_descent": "INITIALISATIONS OPTIMISERS REVISION"
+        " SHUFFLINGS Fixed GradientDescent Target TrainingConfig cross_entropy"
+        " epoch_batches optimiser span_losses spans step_keys steps_taken",
+        "shadow.training.seeds": "SeedFamily",
+    },
+)

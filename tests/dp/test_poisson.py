@@ -9,6 +9,7 @@ from scipy import integrate, stats
 
 import dp
 from dp import accounting, bounds, poisson
+from tests.dp import simulation
 
 
 def run(sigma, q, steps, relation="zero_out"):
@@ -74,7 +75,7 @@ def test_tiny_baselines_are_no_nan(log_kappa):
 
 def test_simulation_agrees_within_its_margins(rng):
     given = {"noise_multiplier": 1.0, "probability": 0.05, "steps": 50}
-    found = poisson.simulate(0.1, **given, samples=20_000, rng=rng)
+    found = simulation.simulate(0.1, **given, samples=20_000, rng=rng)
     tight = float(dp.rero_bound(run(1.0, 0.05, 50), kappa=0.1).gamma)
     assert found.low <= tight <= found.high
     assert found.gamma == pytest.approx(tight, rel=0.02)

@@ -10,7 +10,7 @@ import pytest
 
 import shadow
 from shadow import factory, victims
-from shadow.training import algorithm
+from shadow.training.gradient_descent import algorithm
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shadow import training, victims
+from shadow.training import gradient_descent
 from shadow.training import groups as grouped
 from shadow.victims import toom_cook
 
@@ -132,7 +133,7 @@ def test_derivatives_of_training_are_those_of_the_plain_form(
         tangent = rng.normal(size=images.shape[1:])
 
         def theta(victim, image):
-            train = training.algorithm(victim, config)
+            train = gradient_descent.algorithm(victim, config)
             fixed = (images[1:], labels[1:])
             return victim.flatten(train(start, fixed, (image, labels[0]), key))
 
@@ -166,7 +167,7 @@ def test_a_large_fixed_set_trains_by_groups_of_a_thousand(batch_size, key, rng):
         start = doubled(victim.init(key))
 
         def theta(victim):
-            train = jax.jit(training.algorithm(victim, config))
+            train = jax.jit(gradient_descent.algorithm(victim, config))
             fixed = (images[1:], labels[1:])
             trained = train(start, fixed, (images[0], labels[0]), key)
             return np.asarray(victim.flatten(trained))

@@ -11,7 +11,8 @@ import pytest
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.threat import Knowledge
-from shadow.training import algorithm, cross_entropy, steps_taken
+from shadow.training import cross_entropy, steps_taken
+from shadow.training.gradient_descent import algorithm
 
 KEY = jax.random.key(3)
 

@@ -7,6 +7,7 @@ import optax
 import pytest
 
 from shadow import training, victims
+from shadow.training import gradient_descent
 from shadow.training import span as gram
 
 
@@ -103,7 +104,7 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
 def both_ways(victim, config, split, key, dtype):
     """Theta by the toolkit's A and by a plain loop, and how far a weight moved."""
     init = jax.tree.map(lambda leaf: leaf.astype(dtype), victim.init(key))
-    train = jax.jit(training.algorithm(victim, config))
+    train = jax.jit(gradient_descent.algorithm(victim, config))
     target = (split.test.images[0].astype(dtype), split.test.labels[0])
     fixed = (split.fixed.images.astype(dtype), split.fixed.labels)
     found = np.asarray(victim.flatten(train(init, fixed, target, key)))
@@ -138,7 +139,7 @@ def test_training_in_the_span_of_the_data_is_the_same_algorithm(
         )
         plain = dataclasses.replace(victim, first=None)
         found, expected = (
-            jax.jit(training.algorithm(each, config))(*arguments)
+            jax.jit(gradient_descent.algorithm(each, config))(*arguments)
             for each in (victim, plain)
         )
         assert found[victim.first.name]["w"].dtype == jnp.float64
@@ -159,7 +160,7 @@ def test_the_gram_form_is_as_precise_in_float32(rng, key):
     init = victim.init(key)
 
     def theta(victim, dtype):
-        train = jax.jit(training.algorithm(victim, config))
+        train = jax.jit(gradient_descent.algorithm(victim, config))
         params = jax.tree.map(lambda leaf: leaf.astype(dtype), init)
         pixels = images.astype(dtype)
         found = train(params, (pixels[1:], labels[1:]), (pixels[0], labels[0]), key)
@@ -190,7 +191,7 @@ def test_one_step_of_an_affine_victim_in_closed_form(split, key):
     )
     config = training.TrainingConfig(epochs=1, learning_rate=0.5)
     init = victim.init(key)
-    found = training.algorithm(victim, config)(
+    found = gradient_descent.algorithm(victim, config)(
         init,
         (split.fixed.images, split.fixed.labels),
         (split.test.images[0], split.test.labels[0]),
@@ -214,7 +215,7 @@ def test_the_target_matters_in_every_batch_size(victim, split, key):
     fixed = (split.fixed.images, split.fixed.labels)
     for batch_size in (None, 1, 7, 51):
         config = training.TrainingConfig(epochs=2, batch_size=batch_size)
-        train = jax.jit(training.algorithm(victim, config))
+        train = jax.jit(gradient_descent.algorithm(victim, config))
         one, other = (
             victim.flatten(train(victim.init(key), fixed, target, key))
             for target in zip(split.test.images[:2], split.test.labels[:2], strict=True)
@@ -233,7 +234,7 @@ def test_an_epoch_goes_through_everything_once(count, size, key):
 
 def test_the_order_of_batches_is_the_keys(victim, split, key):
     config = training.TrainingConfig(epochs=2, batch_size=10)
-    train = jax.jit(training.algorithm(victim, config))
+    train = jax.jit(gradient_descent.algorithm(victim, config))
     fixed = (split.fixed.images, split.fixed.labels)
     target = (split.test.images[0], split.test.labels[0])
     first, again, other = (

@@ -1,0 +1,54 @@
+"""Public names of a package that are imported when they are first asked for (PEP 562).
+
+    __getattr__, __dir__, __all__ = lazy.names(
+        __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split load"}
+    )
+
+One module of a package can then be used without what its other modules need: checks of
+a configuration without JAX, a closed-form bound without dp-accounting.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """A package's `__getattr__`, `__dir__` and `__all__`.
+
+    Modules of the package can be asked for by name too, as if each had been imported.
+
+    Args:
+      package: `__name__` of the package.
+      modules: module -> the public names that it defines, separated by spaces;
+        "build_victim=build" is `build` there, and public as `build_victim`.
+    """
+    where = {}
+    for module, found in modules.items():
+        for each in found.split():
+            public, _, inner = each.partition("=")
+            where[public] = (module, inner or public)
+
+    def look_up(name: str) -> Any:
+        if name in where:
+            module, inner = where[name]
+            value = getattr(importlib.import_module(module), inner)
+            setattr(sys.modules[package], name, value)
+            return value
+        missing = AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name.startswith("_"):
+            raise missing
+        try:
+            return importlib.import_module(f"{package}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{name}":
+                raise
+            raise missing from None
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *where})
+
+    return look_up, listed, sorted(where)
