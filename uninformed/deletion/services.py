@@ -8,16 +8,26 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from uninformed.deletion.affine import Affine, softmax, with_ones
 from uninformed.deletion.config import DeletionConfig
-from uninformed.deletion.data import Rows, Sides
-from uninformed.deletion.fourier import Fourier, median_distance
-from uninformed.deletion.network import Network
+from uninformed.deletion.data import LabelledRows, Sides
+from uninformed.deletion.models import (
+    Affine,
+    Fourier,
+    TanhNetwork,
+    median_distance,
+    softmax,
+    with_ones,
+)
 
 
 @runtime_checkable
 class Service(Protocol):
-    """What is released, and how a row is deleted. theta is a vector."""
+    """A trained model, and how rows are deleted from it.
+
+    Attributes:
+      theta: the released parameters, (params,).
+      features: random features that the model is affine in; None: it takes rows.
+    """
 
     theta: np.ndarray
     features: Fourier | None
@@ -26,33 +36,40 @@ class Service(Protocol):
         """theta with these rows deleted."""
         ...
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
         """(scale times the Hessian of these rows' losses + decay) v, at theta."""
         ...
 
-    def slope(self, rows: Rows) -> np.ndarray:
+    def slope(self, rows: LabelledRows) -> np.ndarray:
         """The gradient of these rows' losses + decay, at theta."""
         ...
 
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, units) of a vector like theta: the first layer's."""
+        """The first layer's part of a vector like theta, (features + 1, units)."""
         ...
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,), the loss of each row."""
+    def losses(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """The loss of each row, (rows,)."""
         ...
 
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
+    def score(self, theta: np.ndarray, rows: LabelledRows) -> float:
         """Accuracy, or R^2."""
         ...
 
 
 @dataclasses.dataclass(eq=False)
 class AffineService:
-    """Ridge or softmax regression, on rows or their random features."""
+    """Ridge or softmax regression, on rows or their random features.
+
+    Attributes:
+      model: the loss and its decay.
+      rows: the training set.
+      features: random features that the model is affine in; None: it takes rows.
+      tuning_steps: gradient steps of fine-tuning and of ascent.
+    """
 
     model: Affine
-    rows: Rows
+    rows: LabelledRows
     features: Fourier | None
     tuning_steps: int
 
@@ -72,12 +89,14 @@ class AffineService:
         """theta with these rows deleted."""
         theta = self.theta.reshape(self._shape)
         gone_f, gone_y = self._f[rows], self.rows.y[rows]
+        # Squared errors: retraining is one Newton step, and has a closed form.
         if not self.model.classes and method in ("retrain", "newton"):
             return self._downdated(theta, gone_f, gone_y).ravel()
         stay_f, stay_y = np.delete(self._f, rows, 0), np.delete(self.rows.y, rows, 0)
         if method in ("retrain", "newton"):
             steps = 50 if method == "retrain" else 1
             return self.model.newton(theta, stay_f, stay_y, steps=steps).ravel()
+        # Gradient steps of the length that the largest curvature allows.
         rate = 1.0 / (self._steepest + self.model.decay)
         for _ in range(self.tuning_steps):
             if method == "fine_tune":
@@ -98,49 +117,57 @@ class AffineService:
     def _steepest(self) -> float:
         """The largest curvature of the sum of losses, by power iteration."""
         v = np.random.default_rng(0).normal(size=self._shape)
+        # The largest eigenvalue is wanted for a rate: 20 products give it well enough.
         for _ in range(20):
             v /= np.linalg.norm(v)
             v = self.model.curved(self.theta.reshape(self._shape), self._f, v)
         return float(np.linalg.norm(v))
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
         """(scale times the Hessian of these rows' losses + decay) v, at theta."""
         shaped = v.reshape(self._shape)
         theta = self.theta.reshape(self._shape)
         pushed = self.model.curved(theta, self._of(rows), shaped)
         return (scale * pushed + self.model.decay * shaped).ravel()
 
-    def slope(self, rows: Rows) -> np.ndarray:
+    def slope(self, rows: LabelledRows) -> np.ndarray:
         """The gradient of these rows' losses + decay, at theta."""
         theta = self.theta.reshape(self._shape)
         slope = self.model.gradient(theta, self._of(rows), rows.y)
         return (slope + self.model.decay * theta).ravel()
 
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, outputs)."""
+        """theta's shape before it was made a vector, (features + 1, outputs)."""
         return v.reshape(self._shape)
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,)."""
+    def losses(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """The loss of each row, (rows,)."""
         return row_losses(
             self._of(rows) @ theta.reshape(self._shape), rows.y, self.model.classes
         )
 
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
+    def score(self, theta: np.ndarray, rows: LabelledRows) -> float:
         """Accuracy, or R^2."""
         outputs = self._of(rows) @ theta.reshape(self._shape)
         return scored(outputs, rows.y, rows.y.shape[1] > 1)
 
-    def _of(self, rows: Rows) -> np.ndarray:
+    def _of(self, rows: LabelledRows) -> np.ndarray:
         return with_ones(rows.x if self.features is None else self.features(rows.x))
 
 
 @dataclasses.dataclass(eq=False)
 class NetworkService:
-    """One hidden layer, trained from a draw of the initialisation."""
+    """One hidden layer, trained from a draw of the initialisation.
 
-    model: Network
-    rows: Rows
+    Attributes:
+      model: architecture, loss and how it is trained.
+      rows: the training set.
+      seed: seed of the initialisation.
+      tuning_steps: gradient steps of fine-tuning and of ascent.
+    """
+
+    model: TanhNetwork
+    rows: LabelledRows
     seed: int
     tuning_steps: int
 
@@ -148,8 +175,8 @@ class NetworkService:
         self.features = None
         self.theta = self.trained(self.rows, self.seed)
 
-    def trained(self, rows: Rows, seed: int) -> np.ndarray:
-        """On these rows, from this draw."""
+    def trained(self, rows: LabelledRows, seed: int) -> np.ndarray:
+        """theta after training on these rows, from this seed's initialisation."""
         return self.model.fit(self.model.initial(seed), rows.x, rows.y)
 
     def without(self, rows: np.ndarray, method: str) -> np.ndarray:
@@ -172,7 +199,7 @@ class NetworkService:
             theta = theta - self.model.rate / len(stay) * slope
         return theta
 
-    def _solve(self, rows: Rows, right: np.ndarray) -> np.ndarray:
+    def _solve(self, rows: LabelledRows, right: np.ndarray) -> np.ndarray:
         """(Hessian + decay)^-1 right, by conjugate gradients, stopped early."""
         size = len(right)
         operator = scipy.sparse.linalg.LinearOperator(
@@ -182,26 +209,26 @@ class NetworkService:
         )
         return scipy.sparse.linalg.cg(operator, right, rtol=1e-6, maxiter=100)[0]
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
         """(scale times the Hessian of these rows' losses + decay) v, at theta."""
         pushed = self.model.curved(self.theta, rows.x, rows.y, v)
         return scale * pushed + self.model.decay * v
 
-    def slope(self, rows: Rows) -> np.ndarray:
+    def slope(self, rows: LabelledRows) -> np.ndarray:
         """The gradient of these rows' losses + decay, at theta."""
         slope = self.model.gradient(self.theta, rows.x, rows.y)
         return slope + self.model.decay * self.theta
 
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, width)."""
+        """The first layer's part of a vector like theta, (features + 1, width)."""
         return v[: self.model.first].reshape(-1, self.model.width)
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,)."""
+    def losses(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """The loss of each row, (rows,)."""
         outputs = self.model.outputs_of(theta, rows.x)
         return row_losses(outputs, rows.y, self.model.classes)
 
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
+    def score(self, theta: np.ndarray, rows: LabelledRows) -> float:
         """Accuracy, or R^2."""
         outputs = self.model.outputs_of(theta, rows.x)
         return scored(outputs, rows.y, self.model.classes)
@@ -211,7 +238,7 @@ def make(name: str, config: DeletionConfig, sides: Sides) -> Any:
     """The service with one of `MODELS`."""
     service, count = sides.service, sides.service.x.shape[1]
     if name == "network":
-        model = Network(
+        model = TanhNetwork(
             count,
             service.y.shape[1],
             config.width,
@@ -231,7 +258,7 @@ def make(name: str, config: DeletionConfig, sides: Sides) -> Any:
 
 
 def row_losses(outputs: np.ndarray, y: np.ndarray, classes: bool) -> np.ndarray:
-    """(rows,)."""
+    """The loss of each row, (rows,)."""
     if classes:
         return -np.log(np.maximum((softmax(outputs) * y).sum(axis=1), 1e-300))
     return 0.5 * ((outputs - y) ** 2).sum(axis=1)
