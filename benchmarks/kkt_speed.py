@@ -98,7 +98,7 @@ def _ours(
     config: kkt.KktConfig, network: DenseLayers
 ) -> tuple[Callable[[], float], Any]:
     """An iteration, and where it is taken."""
-    problem = loss.Problem(config, network, None)
+    problem = loss.KktProblem(config, network, None)
     knobs = kkt.Knobs.of(config)
     begin = problem.begin(jax.random.key(1), knobs)
 

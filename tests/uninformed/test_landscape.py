@@ -11,6 +11,7 @@ from informed import cli
 from shadow import checks
 from shadow.store import ConfigurationMismatchError
 from uninformed import candidates
+from uninformed.bilevel import BilevelConfig
 from uninformed.landscape import conclusions, detection, quantities, runs, starts
 from uninformed.landscape.runs import Ends, LandscapeConfig
 from uninformed.landscape.starts import Sets, StartsConfig
@@ -264,6 +265,7 @@ def test_one_hidden_layer(sets, begun, tmp_path):
             kind="one_hidden", width=8, decay=1e-2, inverse="conjugate_gradients"
         ),
         theta="released",
+        attack=BilevelConfig(steps=20),
     )
     few = {name: begun[name] for name in ("partition", "truth")}
     ends = runs.run(config, "bilevel", sets, few, tmp_path)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.figure
 import numpy as np
@@ -42,12 +42,9 @@ def run(
     shown: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in config.models:
         begun = time.perf_counter()
-        told, cosines, guesses = of_model(config, name, sides)
-        results["models"][name] = told | {
-            "seconds": round(time.perf_counter() - begun, 1)
-        }
-        curves[name] = cosines
-        shown[name] = guesses
+        of_one, curves[name], shown[name] = of_model(config, name, sides)
+        seconds = round(time.perf_counter() - begun, 1)
+        results["models"][name] = of_one | {"seconds": seconds}
     results = rounded(results)
     _draw_similarities(config.data, curves, workdir / PICTURES[0])
     if sides.shape is not None:
@@ -66,55 +63,77 @@ def of_model(
     """
     service = services.make(name, config, sides)
     mean = measures.average(sides.public)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "score": service.score(service.theta, sides.held_out),
         "methods": {},
     }
+    deletions = {
+        method: [
+            _attacked(service, method, int(target), sides, mean)
+            for target in sides.targets
+        ]
+        for method in config.methods
+    }
     cosines: dict[str, list[float]] = {}
-    looked: tuple[np.ndarray, np.ndarray] | None = None
-    retrained: dict[int, np.ndarray] = {}
-    for method in config.methods:
-        found, beside, baselines = [], [], []
-        guesses = []
-        for target in sides.targets:
-            without = service.without(np.array([target]), method)
-            if method == "retrain":
-                retrained[int(target)] = without
-            gradient = attack.gradient_of_deleted(
-                service,
-                without - service.theta,
-                method,
-                sides.public,
-                len(sides.service),
-            )
-            guess = attack.row_of(service, gradient, sides.public)
-            row = sides.service.x[target]
-            found.append(measures.nearness(guess, row, mean))
-            stay = sides.service.without(int(target))
-            beside.append(measures.nearer_to_undeleted(guess, stay, sides.held_out))
-            other = measures.largest_difference(service, without, sides.public)
-            baselines.append(measures.nearness(other, row, mean))
-            guesses.append(guess)
-        told["methods"][method] = _summary(found) | {
-            "nearer_to_undeleted": float(np.mean(beside)),
-            "largest_difference": _summary(baselines),
+    for method, each in deletions.items():
+        results["methods"][method] = _summary([one.nearness for one in each]) | {
+            "nearer_to_undeleted": float(np.mean([one.beside for one in each])),
+            "largest_difference": _summary([one.baseline for one in each]),
         }
-        cosines[method] = [each["cosine"] for each in found]
-        if method == config.methods[0]:
-            cosines["largest difference"] = [each["cosine"] for each in baselines]
-            looked = np.array(guesses), sides.service.x[sides.targets]
-    plain = [
-        measures.nearness(mean, sides.service.x[target], mean)
-        for target in sides.targets
-    ]
-    cosines["average"] = [each["cosine"] for each in plain]
-    told["average"] = _summary(plain)
+        cosines[method] = [one.nearness["cosine"] for one in each]
+    first = deletions[config.methods[0]]
+    cosines["largest difference"] = [one.baseline["cosine"] for one in first]
+    rows = sides.service.x[sides.targets]
+    averages = [measures.nearness(mean, row, mean) for row in rows]
+    cosines["average"] = [one["cosine"] for one in averages]
+    results["average"] = _summary(averages)
     if name != "network":
-        told["informed"] = _informed(service, sides, mean)
+        results["informed"] = _informed(service, sides, mean)
     if "retrain" in config.methods:
-        told["remedies"] = _remedies(config, service, sides, retrained)
-    assert looked is not None
-    return told, cosines, looked
+        retrained = {one.target: one.theta for one in deletions["retrain"]}
+        results["remedies"] = _remedies(config, service, sides, retrained)
+    return results, cosines, (np.array([one.guess for one in first]), rows)
+
+
+class _Deletion(NamedTuple):
+    """One row deleted in one way, and the attack on it.
+
+    Attributes:
+      target: index of the row in the service's training set.
+      theta: the model without the row, (params,).
+      guess: the row as the attack has it, (inputs,).
+      nearness: how near the guess is, see `measures.nearness`.
+      beside: 1 if the guess is nearer to a row that stays than to nobody's, else 0.
+      baseline: how near the public row is whose loss rises most.
+    """
+
+    target: int
+    theta: np.ndarray
+    guess: np.ndarray
+    nearness: dict[str, float]
+    beside: float
+    baseline: dict[str, float]
+
+
+def _attacked(
+    service: services.Service, method: str, target: int, sides: Sides, mean: np.ndarray
+) -> _Deletion:
+    """Delete a row, and attack the difference of the two models."""
+    theta = service.without(np.array([target]), method)
+    gradient = attack.gradient_of_deleted(
+        service, theta - service.theta, method, sides.public, len(sides.service)
+    )
+    guess = attack.row_of(service, gradient, sides.public)
+    row, stay = sides.service.x[target], sides.service.without(target)
+    other = measures.largest_difference(service, theta, sides.public)
+    return _Deletion(
+        target=target,
+        theta=theta,
+        guess=guess,
+        nearness=measures.nearness(guess, row, mean),
+        beside=measures.nearer_to_undeleted(guess, stay, sides.held_out),
+        baseline=measures.nearness(other, row, mean),
+    )
 
 
 def _informed(service: Any, sides: Sides, mean: np.ndarray) -> dict[str, float]:

@@ -15,7 +15,7 @@ import scipy.sparse.linalg
 from jaxtyping import Array, Float
 
 Coefs = Float[np.ndarray, "features outputs"]
-Theta = Float[np.ndarray, " params"]
+FlatTheta = Float[np.ndarray, " params"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +231,7 @@ class TanhNetwork:
         """Number of parameters of the first layer, which come first in theta."""
         return (self.inputs + 1) * self.width
 
-    def initial(self, seed: int) -> Theta:
+    def initial(self, seed: int) -> FlatTheta:
         """A draw of the initialisation."""
         generator = np.random.default_rng(seed)
         first = generator.normal(size=(self.inputs + 1, self.width))
@@ -242,22 +242,24 @@ class TanhNetwork:
             [(first / scales[0]).ravel(), (second / scales[1]).ravel()]
         )
 
-    def fit(self, start: Theta, x: np.ndarray, y: np.ndarray) -> Theta:
+    def fit(self, start: FlatTheta, x: np.ndarray, y: np.ndarray) -> FlatTheta:
         """theta after training from a start."""
         with jax.enable_x64(True):
             return np.asarray(_trained(self, jnp.asarray(start), x, y))
 
-    def gradient(self, theta: Theta, x: np.ndarray, y: np.ndarray) -> Theta:
+    def gradient(self, theta: FlatTheta, x: np.ndarray, y: np.ndarray) -> FlatTheta:
         """Sum over rows, without the decay."""
         with jax.enable_x64(True):
             return np.asarray(_slope(self, jnp.asarray(theta), x, y))
 
-    def curved(self, theta: Theta, x: np.ndarray, y: np.ndarray, v: Theta) -> Theta:
+    def curved(
+        self, theta: FlatTheta, x: np.ndarray, y: np.ndarray, v: FlatTheta
+    ) -> FlatTheta:
         """The Hessian of the rows' losses, without the decay, times v."""
         with jax.enable_x64(True):
             return np.asarray(_curved(self, jnp.asarray(theta), x, y, jnp.asarray(v)))
 
-    def outputs_of(self, theta: Theta, x: np.ndarray) -> np.ndarray:
+    def outputs_of(self, theta: FlatTheta, x: np.ndarray) -> np.ndarray:
         """The outputs of each row, (rows, outputs)."""
         with jax.enable_x64(True):
             return np.asarray(_outputs(self, jnp.asarray(theta), jnp.asarray(x)))

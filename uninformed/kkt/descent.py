@@ -43,7 +43,7 @@ from shadow.release import Release
 from uninformed import threat
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.config import KktConfig, Knobs
-from uninformed.kkt.loss import FLOOR, Begin, Problem, Unknowns
+from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 
 REVISION = 1  # see `shadow.records`
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
@@ -88,7 +88,11 @@ class KktRun:
 
 @dataclasses.dataclass(frozen=True)
 class KktAttack:
-    """One run for each release; see `uninformed.threat.CandidateAttack`."""
+    """The KKT attack, one run for each release (`uninformed.threat.CandidateAttack`).
+
+    Attributes:
+      config: which terms the loss has, and how hard the attack tries.
+    """
 
     config: KktConfig = dataclasses.field(default_factory=KktConfig)
 
@@ -125,7 +129,7 @@ def attack(
 
     Args:
       network: theta; float32.
-      knobs: in place of those of `config`.
+      knobs: settings that stand in place of those of `config`; None: none do.
       mean: what was subtracted from training points, where that is known; it tightens
         the range of pixels.
     """
@@ -160,7 +164,7 @@ def attack_many(
     knobs = jax.tree.map(
         lambda knob: jnp.broadcast_to(jnp.asarray(knob, dtype), keys.shape), knobs
     )
-    problem = Problem(config, network, mean)
+    problem = KktProblem(config, network, mean)
     begun = [
         problem.begin(
             key,
@@ -207,7 +211,7 @@ class _End(NamedTuple):
     layers: Array
 
 
-def _run(problem: Problem, begin: Begin, knobs: Knobs) -> _End:
+def _run(problem: KktProblem, begin: Begin, knobs: Knobs) -> _End:
     """All steps of one run."""
     config = problem.config
     optimise = optax.partition(
@@ -215,7 +219,7 @@ def _run(problem: Problem, begin: Begin, knobs: Knobs) -> _End:
             "points": _optimiser(config, knobs.rate),
             "multipliers": _optimiser(config, knobs.multiplier_rate),
         },
-        Unknowns("points", "multipliers"),
+        KktUnknowns("points", "multipliers"),
     )
 
     def alpha_at(number: Array) -> Array:
@@ -253,7 +257,7 @@ def _run(problem: Problem, begin: Begin, knobs: Knobs) -> _End:
     return _End(unknowns.points, multipliers, coefficients, total, layers)
 
 
-def _restarted(problem: Problem, carry: tuple, key: Array, knobs: Knobs) -> tuple:
+def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> tuple:
     """Dead candidates drawn anew, with a small multiplier and no momentum."""
     unknowns, state = carry
     points, multipliers = unknowns
@@ -263,7 +267,7 @@ def _restarted(problem: Problem, carry: tuple, key: Array, knobs: Knobs) -> tupl
     def replaced(old: Array, new: Array) -> Array:
         return jnp.where(dead.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
-    fresh = Unknowns(
+    fresh = KktUnknowns(
         replaced(points, problem.random_points(key, knobs)),
         replaced(multipliers, FLOOR * jnp.ones_like(multipliers)),
     )

@@ -187,7 +187,8 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     labels = pool.labels
     if config.classes == "binary":
         vehicles = np.isin(labels, _VEHICLES)
-        cifar10 = config.name.partition(":")[0] == "cifar10"  # of any version
+        # CIFAR-10 of any version.
+        cifar10 = config.name.partition(":")[0] == "cifar10"
         labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)

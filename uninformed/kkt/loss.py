@@ -38,7 +38,7 @@ _ROUNDING = 1e-6
 _DROP = 5.0
 
 
-class Unknowns(NamedTuple):
+class KktUnknowns(NamedTuple):
     """What is optimised.
 
     Attributes:
@@ -63,13 +63,13 @@ class Begin(NamedTuple):
         the slope alpha of the sigmoid is divided by.
     """
 
-    unknowns: Unknowns
+    unknowns: KktUnknowns
     key: Array
     unit: Array
     scales: Array
 
 
-class Problem:
+class KktProblem:
     """The loss of one network.
 
     Attributes:
@@ -146,7 +146,7 @@ class Problem:
                 )
                 drawn *= np.sign(fitted)[:, None]
                 unit = jnp.asarray(np.abs(fitted).mean(), dtype)
-            return Begin(Unknowns(points, drawn), later_key, unit, scales)
+            return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
         drawn = jax.random.uniform(multipliers_key, (m,), dtype)
         if "fitted" in (config.units, config.multipliers):
             towards = directions(homogeneous.apply(self.network, points), self.labels)
@@ -157,12 +157,12 @@ class Problem:
                 unit = jnp.asarray(2 * mean, dtype)
             if config.multipliers == "fitted":
                 drawn = jnp.asarray(np.maximum(fitted, FLOOR * mean), dtype) / unit
-        return Begin(Unknowns(points, drawn), later_key, unit, scales)
+        return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
 
     # The loss
 
     def loss(
-        self, unknowns: Unknowns, begin: Begin, knobs: Knobs, alpha: Array
+        self, unknowns: KktUnknowns, begin: Begin, knobs: Knobs, alpha: Array
     ) -> tuple[Array, tuple[Array, Array]]:
         """The sum of all terms, at one slope of the sigmoid.
 

@@ -183,7 +183,7 @@ def _run(
     numbers: range,
     mean: np.ndarray | None,
 ) -> list[KktTrial]:
-    """One batch."""
+    """The trials of these numbers, as one batch."""
     pairs = [jax.random.split(jax.random.fold_in(key, number)) for number in numbers]
     drawn = [_drawn(config, ranges, pair[0]) for pair in pairs]
     knobs = Knobs(

@@ -65,7 +65,8 @@ class BilevelVictimConfig:
         checks.choice("inverse", self.inverse, bilevel.INVERSES)
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
-        self.lower(1)  # says what else is wrong
+        # Raises where fields don't fit each other.
+        self.lower(1)
 
     def lower(self, inputs: int) -> Lower:
         """The lower problem of the attack."""
@@ -283,7 +284,8 @@ def _kkt(
     config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """The KKT attack on a homogeneous network of the same images, less their mean."""
-    del method, record  # the network's file has a record of its own
+    # The file of the network has a record of its own, and there is one method.
+    del method, record
     images = uninformed.VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )

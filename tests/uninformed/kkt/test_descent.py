@@ -20,7 +20,7 @@ def network(key, outputs=1, inputs=5, widths=(12, 9)):
 
 def loss_at_start(config, net, key):
     """Our loss, and the candidates and multipliers that it was taken at."""
-    problem = loss.Problem(config, net, None)
+    problem = loss.KktProblem(config, net, None)
     knobs = Knobs.of(config)
     begin = problem.begin(key, knobs)
     total, _ = jax.jit(problem.loss)(begin.unknowns, begin, knobs, knobs.alpha)
@@ -87,10 +87,10 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
     config = KktConfig(
         candidates=6, prior_weight=0.0, units="one", alpha_units="absolute"
     )
-    inside = loss.Problem(config, net, None)
+    inside = loss.KktProblem(config, net, None)
     assert inside.basis is not None
     assert inside.basis.shape == (3, 8)
-    outside = loss.Problem(dataclasses.replace(config, span=False), net, None)
+    outside = loss.KktProblem(dataclasses.replace(config, span=False), net, None)
     knobs = Knobs.of(config)
     begin = inside.begin(key, knobs)
     unknowns = begin.unknowns
