@@ -5,7 +5,7 @@
 20 points, equally spaced on the unit circle, labels alternating; a network of three
 layers, 200 units wide, trained until it is near a KKT point. The attack runs --runs
 times from random candidates; the run of the lowest loss counts, which an adversary can
-see. Candidates with next to no multiplier are dropped, and of those closer than 0.03
+see. KktRun with next to no multiplier are dropped, and of those closer than 0.03
 only one is kept, as in the paper. recovered: points with a candidate within 0.05.
 model_inversion_recovered: the same count for model inversion, the baseline.
 
@@ -26,7 +26,7 @@ from informed import report
 from shadow import devices, files
 from uninformed import candidates, homogeneous, kkt, model_inversion
 from uninformed import max_margin as margin
-from uninformed.homogeneous import Network
+from uninformed.homogeneous import DenseLayers
 
 POINTS = 20
 NEAR, APART = 0.05, 0.03
@@ -97,10 +97,10 @@ def _recovered(points: np.ndarray, found: np.ndarray) -> int:
 
 
 def _draw(
-    network: Network,
+    network: DenseLayers,
     points: np.ndarray,
     labels: np.ndarray,
-    best: kkt.Candidates,
+    best: kkt.KktRun,
     kept: np.ndarray,
     prototypes: np.ndarray,
     path: Path,

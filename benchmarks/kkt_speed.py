@@ -23,8 +23,8 @@ import numpy as np
 
 from shadow import devices
 from uninformed import homogeneous, kkt
-from uninformed.homogeneous import Network
-from uninformed.kkt import descent
+from uninformed.homogeneous import DenseLayers
+from uninformed.kkt import loss
 
 INPUTS = 3072
 
@@ -76,7 +76,7 @@ def main() -> None:
     )
 
 
-def _network(arguments: argparse.Namespace) -> Network:
+def _network(arguments: argparse.Namespace) -> DenseLayers:
     """Random, with a first layer made of a few points."""
     shape = homogeneous.HomogeneousConfig(
         widths=(arguments.width,) * 2, first_scale=None
@@ -94,9 +94,11 @@ def _network(arguments: argparse.Namespace) -> Network:
     )
 
 
-def _ours(config: kkt.KktConfig, network: Network) -> tuple[Callable[[], float], Any]:
+def _ours(
+    config: kkt.KktConfig, network: DenseLayers
+) -> tuple[Callable[[], float], Any]:
     """An iteration, and where it is taken."""
-    problem = descent._Problem(config, network, None)
+    problem = loss.KktProblem(config, network, None)
     knobs = kkt.Knobs.of(config)
     begin = problem.begin(jax.random.key(1), knobs)
 
@@ -116,7 +118,7 @@ def _ours(config: kkt.KktConfig, network: Network) -> tuple[Callable[[], float],
 def _theirs(
     torch: Any,
     config: kkt.KktConfig,
-    network: Network,
+    network: DenseLayers,
     points: np.ndarray,
     multipliers: np.ndarray,
 ) -> Callable[[], float]:

@@ -17,7 +17,7 @@ from uninformed.bilevel import BilevelConfig
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
 from uninformed.kkt.experiment import PointsConfig
-from uninformed.landscape.runs import LandscapeConfig, VictimConfig
+from uninformed.landscape.runs import BilevelVictimConfig, LandscapeConfig
 from uninformed.landscape.starts import StartsConfig
 from uninformed.max_margin import MarginConfig
 
@@ -47,7 +47,7 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
         config = dataclasses.replace(
             config,
             starts=StartsConfig(perturbed=0),
-            victim=VictimConfig(
+            victim=BilevelVictimConfig(
                 kind="one_hidden", decay=1e-3, inverse="conjugate_gradients"
             ),
             methods=("bilevel", "matching"),

@@ -19,10 +19,14 @@ import numpy as np
 import skimage.metrics
 from jaxtyping import Bool, Float, Int
 
-SIMILAR = 0.4  # SSIM from which Haim et al. speak of a good reconstruction
-WINDOW = 3  # pixels, as in the public code; smaller images of larger windows say less
+# SSIM from which Haim et al. speak of a good reconstruction.
+SIMILAR = 0.4
+# Side, in pixels, of the windows of SSIM, as in the public code.
+WINDOW = 3
+# Of standard deviations, ranges and distances: smaller ones are rounding in float64.
 _ALIKE = 1e-12
-_LUMINANCE, _CONTRAST = 0.01**2, 0.03**2  # constants of SSIM, for pixels in [0, 1]
+# The usual constants of SSIM, for pixels in [0, 1].
+_LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 
 
 def thinned(
@@ -31,16 +35,16 @@ def thinned(
     *,
     apart: float,
     least: float = 0.02,
-    seed: int = 0,
 ) -> Int[np.ndarray, " kept"]:
     """Indices of candidates with a multiplier, no two of them close together.
 
     Args:
-      apart: distance within which only the first, in random order, is kept.
-      least: multiplier, in units of the largest.
+      apart: Euclidean distance within which only the first candidate, in random
+        order, is kept.
+      least: least multiplier that is kept, as a share of the largest.
     """
     kept: list[int] = []
-    for i in np.random.default_rng(seed).permutation(len(points)):
+    for i in np.random.default_rng(0).permutation(len(points)):
         if multipliers[i] <= least * multipliers.max():
             continue
         distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
@@ -60,7 +64,7 @@ def ncc(
 
 
 def _standardised(images: np.ndarray) -> np.ndarray:
-    """Every channel of every image with mean 0 and variance 1; (images, pixels, c)."""
+    """Channels of each image with mean 0 and variance 1, (images, pixels, channels)."""
     flat = images.reshape(len(images), -1, images.shape[-1]).astype(np.float64)
     flat = flat - flat.mean(axis=1, keepdims=True)
     return flat / (flat.std(axis=1, keepdims=True) + _ALIKE)
@@ -72,10 +76,10 @@ def merged(
     *,
     alike: float = 0.95,
 ) -> Float[np.ndarray, "groups height width channels"]:
-    """Near copies averaged, those of the largest multiplier first.
+    """Near copies averaged, groups of the largest multiplier first.
 
     Args:
-      alike: NCC from which candidates are taken for copies.
+      alike: NCC from which two candidates are taken for copies of one point.
     """
     order = np.argsort(-multipliers)
     similar = ncc(images[order], images[order]) >= alike
@@ -92,7 +96,7 @@ def merged(
 def stretched(
     images: Float[np.ndarray, "images height width channels"],
 ) -> Float[np.ndarray, "images height width channels"]:
-    """Each image's own range as [0, 1]."""
+    """Each image scaled so that its own range is [0, 1]."""
     low = images.min(axis=(1, 2, 3), keepdims=True)
     high = images.max(axis=(1, 2, 3), keepdims=True)
     return (images - low) / np.maximum(high - low, _ALIKE)
@@ -124,9 +128,9 @@ def ssim(
     images: Sequence[np.ndarray] | np.ndarray,
     window: int = WINDOW,
 ) -> Float[np.ndarray, " images"]:
-    """Structural similarity of pairs (height, width, channels); uniform window.
+    """Structural similarity of pairs (height, width, channels), pixels in [0, 1].
 
-    Pixels in [0, 1].
+    Windows are uniform.
     """
     return np.array(
         [
@@ -147,12 +151,12 @@ def ssim_of_all(
     others: Float[np.ndarray, "others height width channels"],
     window: int = WINDOW,
 ) -> Float[np.ndarray, "images others"]:
-    """What `ssim` says of all pairs, as matrix products, ten times as fast."""
+    """`ssim` of all pairs, as matrix products, which is ten times as fast."""
     images, others = images.astype(np.float64), others.astype(np.float64)
     down, across = (_windows(size, window) for size in images.shape[1:3])
 
     def means(pixels: np.ndarray) -> np.ndarray:
-        """Over all windows; (..., channels, down, across)."""
+        """Means over all windows, (..., channels, down, across)."""
         return down @ np.moveaxis(pixels, -1, -3) @ across.T
 
     def moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -176,7 +180,7 @@ def ssim_of_all(
 
 
 def _windows(size: int, window: int) -> np.ndarray:
-    """A row of weights a window of neighbouring pixels; (size - window + 1, size)."""
+    """Weights that average each window of pixels, (size - window + 1, size)."""
     first = np.arange(size - window + 1)[:, None]
     pixels = np.arange(size)[None]
     return ((pixels >= first) & (pixels < first + window)) / window
@@ -187,13 +191,16 @@ class Matches:
     """What candidates are worth.
 
     Attributes:
-      images: (targets, ...), the reconstruction of each training image, stretched.
-      chosen: (targets,), its candidate.
-      ssim: (targets,).
-      control: (targets,), the largest SSIM of that same candidate to held-out images of
-        the target's class; what exceeds it is not just typical of the class.
-      held_out_ssim: (as many held-out images,), each with its own nearest candidate.
-      precision: share of candidates whose SSIM with some training image is `SIMILAR`.
+      images: the reconstruction of each training image, stretched to [0, 1],
+        (targets, height, width, channels).
+      chosen: index of the candidate nearest to each training image, (targets,).
+      ssim: SSIM of each training image with its reconstruction, (targets,).
+      control: the largest SSIM of that same reconstruction with held-out images of the
+        target's class, (targets,); what exceeds it is not just typical of the class.
+      held_out_ssim: SSIM of as many held-out images, each with its own nearest
+        candidate.
+      precision: share of candidates whose SSIM with some training image exceeds
+        `SIMILAR`.
     """
 
     images: np.ndarray
@@ -229,7 +236,6 @@ def match(
     held_out_labels: Int[np.ndarray, " held_out"],
     *,
     mean: Float[np.ndarray, "height width channels"] | None = None,
-    votes: float = 1.0,
 ) -> Matches:
     """Compare candidates with the training images, and with held-out ones.
 
@@ -237,27 +243,34 @@ def match(
     stretched, and compared by SSIM, as in the public code.
 
     Args:
-      targets, held_out: pixels in [0, 1].
+      targets: training images, pixels in [0, 1].
+      labels: classes of the training images.
       images: candidates as the attack found them.
-      mean: what was subtracted from training images; None: nothing was.
+      held_out: images that weren't trained on, pixels in [0, 1].
+      held_out_labels: classes of the held-out images.
+      mean: the image that was subtracted from training images; None: none was.
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
-    found, chosen = voted(targets - shift, images, votes=votes)
+    # The nearest candidate of each training image, compared by SSIM.
+    found, chosen = voted(targets - shift, images)
     found = stretched(found + shift)
     every = stretched(images + shift)
     similarity = ssim(targets, found)
+    # The control: how much the same reconstruction resembles images of its class.
     control = np.zeros(len(found))
     for label in np.unique(labels):
         like_it = ssim_of_all(
             found[labels == label], held_out[held_out_labels == label]
         )
         control[labels == label] = like_it.max(axis=1, initial=-1.0)
+    # The other control: the same search for as many held-out images of each class.
     rng = np.random.default_rng(0)
     drawn = np.concatenate(
         [_draw(rng, held_out_labels, label, labels) for label in np.unique(labels)]
     )
     others = held_out[drawn]
-    of_others = stretched(voted(others - shift, images, votes=votes)[0] + shift)
+    of_others = stretched(voted(others - shift, images)[0] + shift)
+    # The way round: the training image nearest to each candidate.
     nearest = ncc(images, targets - shift).argmax(axis=1)
     return Matches(
         images=found,

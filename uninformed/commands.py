@@ -22,10 +22,11 @@ def execute(
 
     Args:
       command: "kkt", "landscape" or "deletion".
-      fields: its configuration.
-      workdir: where it writes.
-      data_dir: TFDS folder.
-    Returns: its results (JSON-able), the same as a table, its pictures.
+      fields: the configuration of the experiment.
+      workdir: folder that results, pictures and what a later call goes on with are
+        written to.
+      data_dir: folder of TensorFlow Datasets; None: the usual one.
+    Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
     if command == "kkt":

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from shadow import checks
@@ -32,13 +31,18 @@ BIASES = ("none", "first", "hidden")
 
 
 class Layer(NamedTuple):
-    """One dense layer: w (inputs, units), b (units,) or None."""
+    """One dense layer.
+
+    Attributes:
+      w: weights (inputs, units).
+      b: biases (units,); None: the layer has none.
+    """
 
     w: Float[Array, "inputs units"]
     b: Float[Array, " units"] | None
 
 
-Network = tuple[Layer, ...]
+DenseLayers = tuple[Layer, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,13 +50,15 @@ class HomogeneousConfig:
     """Architecture and initialisation.
 
     Attributes:
-      widths: of the hidden layers, at least one.
-      outputs: 1 for two classes or regression, else the number of classes.
-      biases: "none"; "first", in the first layer; "hidden", in all but the last.
-      first_scale: standard deviation of the first layer's weights and biases; None: as
-        the others.
-      initialiser: of the other layers; "torch", uniform within 1 / sqrt(inputs), or
-        "he_normal".
+      widths: numbers of units of the hidden layers, of which there is at least one.
+      outputs: 1 for two classes or regression, otherwise the number of classes.
+      biases: which layers have biases: "none"; "first", the first layer alone;
+        "hidden", all but the last, which makes the network no longer homogeneous.
+      first_scale: standard deviation of the first layer's weights and biases at the
+        start; None: that layer begins by `initialiser`, too.
+      initialiser: how all other layers begin: "torch", uniform within
+        1 / sqrt(inputs) around 0, or "he_normal", of standard deviation
+        sqrt(2 / inputs).
     """
 
     widths: tuple[int, ...] = (1000, 1000)
@@ -75,8 +81,8 @@ class HomogeneousConfig:
             checks.positive("first_scale", self.first_scale)
 
 
-def init(config: HomogeneousConfig, inputs: int, key: Array) -> Network:
-    """A network for points of so many inputs; float32, or float64 where JAX has it."""
+def init(config: HomogeneousConfig, inputs: int, key: Array) -> DenseLayers:
+    """A network for points (points, inputs); float64 where JAX has it enabled."""
     sizes = (inputs, *config.widths, config.outputs)
     layers = []
     for number, (fan_in, units) in enumerate(itertools.pairwise(sizes)):
@@ -95,7 +101,7 @@ def init(config: HomogeneousConfig, inputs: int, key: Array) -> Network:
 
 
 def _drawer(config: HomogeneousConfig, fan_in: int, first: bool) -> Callable:
-    """(key, shape) -> initial values."""
+    """A function (key, shape) that draws the initial values of one layer."""
     if first and config.first_scale is not None:
         scale = config.first_scale
         return lambda key, shape: scale * jax.random.normal(key, shape)
@@ -109,7 +115,7 @@ def _drawer(config: HomogeneousConfig, fan_in: int, first: bool) -> Callable:
 
 
 def apply(
-    network: Network,
+    network: DenseLayers,
     points: Float[Array, "points inputs"],
     relu: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "points outputs"]:
@@ -120,15 +126,15 @@ def apply(
 
 
 def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
-    """What a layer adds up, before its ReLU; (points, units)."""
+    """The sums of a layer before its ReLU, (points, units)."""
     sums = points @ layer.w
     return sums if layer.b is None else sums + layer.b[None]
 
 
 def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
-    """The same as any other victim: its params are a `Network`, theta is `flat`.
+    """The network as a `Victim`, so that its weights are released like any other's.
 
-    So a release of its weights is one like others, and `unflatten` gives the network.
+    Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
     """
     inputs = math.prod(image_shape)
     return from_functions(
@@ -141,11 +147,6 @@ def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
     )
 
 
-def squared_norm(network: Network) -> Float[Array, ""]:
-    """|theta|^2."""
+def squared_norm(network: DenseLayers) -> Float[Array, ""]:
+    """The squared norm of all weights and biases, |theta|^2."""
     return jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(network)]).sum()
-
-
-def flat(network: Network) -> Float[np.ndarray, " params"]:
-    """Theta as one vector, layer after layer, weights before biases."""
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(network)])

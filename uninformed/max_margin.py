@@ -33,13 +33,16 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from shadow import checks
 from uninformed import homogeneous
-from uninformed.homogeneous import Layer, Network
+from uninformed.homogeneous import DenseLayers, Layer
 
 LOSSES = ("logistic", "mse")
 ROUTES = ("sphere", "weight_decay", "none")
 REVISION = 1  # see `shadow.records`
-_SHARP = (3.0, 300.0)  # of the soft least margin, in units of 1 / least margin
-_LARGE = 15.0  # log softplus(-q) = -q from here on
+# First and last sharpness of the soft least margin, in units of 1 / least margin: at
+# first all points pull, in the end those alone within about a percent of the margin.
+_SHARP = (3.0, 300.0)
+# From this lead on log softplus(-q) is -q in float32.
+_LARGE = 15.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,13 +52,15 @@ class MarginConfig:
     Attributes:
       loss: "logistic", which is cross-entropy where the network has several outputs, or
         "mse", to labels -1 and 1.
-      fitting_steps, learning_rate: full-batch gradient descent; the rate of a step on
-        log L, or on L for "mse" and where `log_loss` is off;
-      largest_step: in units of |theta|.
-      route: "sphere", "weight_decay" or "none", after fitting;
-      route_steps, route_rate: its steps, and the first of its rates, which fall to 0;
-        of Adam for "weight_decay", in units of |theta| for "sphere".
-      weight_decay: lambda.
+      fitting_steps: number of steps of full-batch gradient descent at first.
+      learning_rate: rate of these steps.
+      largest_step: largest length of such a step, in units of |theta|.
+      log_loss: whether these steps descend log L rather than L; "mse" always has L.
+      route: what comes after fitting: "sphere", "weight_decay" or "none".
+      route_steps: number of steps of the route.
+      route_rate: rate of its first step, falling to 0: Adam's for "weight_decay", the
+        length of a step in units of |theta| for "sphere".
+      weight_decay: lambda of the route "weight_decay".
     """
 
     loss: str = "logistic"
@@ -84,25 +89,32 @@ class MarginConfig:
 
 
 class State(NamedTuple):
-    """A network on coordinates, and what remains of its weights outside the span."""
+    """What is trained where points are given as coordinates in their span.
 
-    network: Network
+    Attributes:
+      network: the network on coordinates.
+      outside: scalar; the first layer's initial weights outside the span, times this
+        number, are its weights there.
+    """
+
+    network: DenseLayers
     outside: Float[Array, ""]
 
 
 def train(
     config: MarginConfig,
-    network: Network,
+    network: DenseLayers,
     points: Float[np.ndarray, "points inputs"],
     labels: Int[np.ndarray, " points"],
-) -> Network:
+) -> DenseLayers:
     """The network after full-batch training on the points.
 
     Deterministic. In the precision of `network`.
 
     Args:
-      network: where to begin, of `homogeneous.init`.
-      labels: 0 or 1 for one output, else classes.
+      network: where to begin, as `homogeneous.init` makes it.
+      points: training points, (points, inputs).
+      labels: 0 or 1 for one output, otherwise the number of the class.
     Raises: ValueError: a label out of range.
     """
     outputs = network[-1].w.shape[1]
@@ -114,6 +126,7 @@ def train(
         )
     dtype = network[0].w.dtype
     points = np.asarray(points, dtype)
+    # Points and first layer as coordinates in the span of the points.
     basis = _basis(points)
     w = np.asarray(network[0].w)
     inside, outside = w, np.zeros_like(w)
@@ -127,6 +140,7 @@ def train(
     rest = jnp.asarray(np.sum(outside**2), dtype)
     with jax.default_matmul_precision("highest"):
         end = _train(config, state, rest, jnp.asarray(points), jnp.asarray(labels))
+    # And back to weights of all inputs.
     first = end.network[0].w
     if basis is not None:
         first = jnp.asarray(basis.T @ np.asarray(first) + end.outside * outside)
@@ -157,7 +171,7 @@ def signs(labels: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
 
 
 def equal_shares(count: int, classes: int) -> Int[Array, " count"]:
-    """Labels of so many points, one class after the other."""
+    """Labels of `count` points in equal shares, one class after the other."""
     return jnp.arange(count) * classes // count
 
 
@@ -183,7 +197,7 @@ def _log_logistic(outputs: Array, labels: Array) -> Array:
 def _train(
     config: MarginConfig, state: State, rest: Array, points: Array, labels: Array
 ) -> State:
-    """All phases, compiled."""
+    """Fitting and the route, compiled as one program."""
 
     def squared_norm(state: State) -> Array:
         return homogeneous.squared_norm(state.network) + rest * state.outside**2
@@ -194,6 +208,7 @@ def _train(
             return _log_logistic(outputs, labels)
         return loss(config.loss, outputs, labels)
 
+    # Fitting: gradient descent with steps of bounded length.
     def fit(state: State, _: Array) -> State:
         slope = jax.grad(objective)(state)
         cap = config.largest_step * jnp.sqrt(squared_norm(state))
@@ -204,6 +219,7 @@ def _train(
         length = jnp.sqrt(squared_norm(state))
         return jax.tree.map(lambda leaf: leaf / length, state)
 
+    # The sphere: ascent of the soft least margin at norm 1, sharper and sharper.
     def ascend(state: State, number: Array) -> State:
         share = (number / config.route_steps).astype(rest.dtype)
         outputs = homogeneous.apply(state.network, points)
@@ -219,6 +235,7 @@ def _train(
         moved = jax.tree.map(lambda leaf, part: leaf + rate * part, state, slope)
         return normalised(moved)
 
+    # Weight decay: Adam on the penalised loss.
     def penalised(state: State) -> Array:
         outputs = homogeneous.apply(state.network, points)
         fitted = loss(config.loss, outputs, labels)
@@ -244,6 +261,7 @@ def _train(
         if config.route == "sphere":
             state = _repeat(ascend, normalised(state), config.route_steps)
             outputs = homogeneous.apply(state.network, points)
+            # The norm at which the least margin is 1, by homogeneity of degree L.
             least = jnp.maximum(
                 margins(outputs, labels).min(), jnp.finfo(rest.dtype).tiny
             )
@@ -255,7 +273,7 @@ def _train(
 
 
 def _repeat(step: Callable[[State, Array], State], state: State, steps: int) -> State:
-    """The state after so many steps."""
+    """The state after `steps` steps."""
     return jax.lax.scan(
         lambda state, number: (step(state, number), None), state, jnp.arange(steps)
     )[0]

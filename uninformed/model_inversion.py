@@ -1,6 +1,6 @@
 """Baselines for attacks that know only the weights: class prototypes, and the weights.
 
-THREAT: uninformed, as `kkt`.
+THREAT: uninformed: theta, the architecture and the range of pixels are known.
 
 `invert` looks for points of extreme output within the range of pixels: what the network
 takes for most typical of a class, which need not be a training point. `first_layer`
@@ -25,7 +25,7 @@ from shadow import checks
 from shadow.release import Release
 from uninformed import homogeneous
 from uninformed import max_margin as margin
-from uninformed.homogeneous import Network
+from uninformed.homogeneous import DenseLayers
 from uninformed.threat import Architecture, Candidates
 
 
@@ -34,11 +34,14 @@ class InversionOfModel:
     """Settings of `invert`.
 
     Attributes:
-      count: points, an equal share for each class.
-      steps, rate: of Adam.
-      start: standard deviation of the points at the start.
-      low, high: the range of pixels; prior_weight: of the squares of what lies outside,
-        in units of the spread of outputs at the start.
+      count: number of points, in equal shares of the classes.
+      steps: number of steps of Adam.
+      rate: Adam's first learning rate, in pixels, falling to 0.
+      start: standard deviation of the points' pixels at the start.
+      low: least value of a pixel, before a mean is subtracted.
+      high: largest value of a pixel, before a mean is subtracted.
+      prior_weight: weight of squared distances of pixels from [low, high], in units of
+        the standard deviation of leads at the start.
     """
 
     count: int = 100
@@ -56,7 +59,12 @@ class InversionOfModel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Prototypes:
-    """Points of extreme output: (count, inputs), and the classes they are of."""
+    """Points of extreme output.
+
+    Attributes:
+      points: (count, inputs), as the network sees points.
+      labels: the class that each point was made to lead for, (count,).
+    """
 
     points: np.ndarray
     labels: np.ndarray
@@ -64,7 +72,7 @@ class Prototypes:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInversion:
-    """`invert` as an attack on weights alone; see `informed.threat.CandidateAttack`."""
+    """`invert` as an attack on weights alone (`uninformed.threat.CandidateAttack`)."""
 
     config: InversionOfModel = InversionOfModel()
 
@@ -85,7 +93,7 @@ class ModelInversion:
         )
 
 
-def invert(config: InversionOfModel, network: Network, *, key: Array) -> Prototypes:
+def invert(config: InversionOfModel, network: DenseLayers, *, key: Array) -> Prototypes:
     """Points that lead for their class by as much as they can."""
     outputs = network[-1].w.shape[1]
     labels = margin.equal_shares(config.count, max(outputs, 2))
@@ -98,9 +106,9 @@ def invert(config: InversionOfModel, network: Network, *, key: Array) -> Prototy
 
 @functools.partial(jax.jit, static_argnames="config")
 def _ascend(
-    config: InversionOfModel, network: Network, points: Array, labels: Array
+    config: InversionOfModel, network: DenseLayers, points: Array, labels: Array
 ) -> Array:
-    """All steps of Adam."""
+    """The points after all steps of Adam."""
 
     def leads(points: Array) -> Array:
         return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)
@@ -121,6 +129,6 @@ def _ascend(
     return jax.lax.scan(step, start, jnp.arange(config.steps))[0][0]
 
 
-def first_layer(network: Network) -> Float[np.ndarray, "units inputs"]:
+def first_layer(network: DenseLayers) -> Float[np.ndarray, "units inputs"]:
     """The weights of each unit of the first layer, as a point."""
     return np.asarray(network[0].w).T

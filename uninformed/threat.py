@@ -1,9 +1,8 @@
 """The threat model of an adversary who has weights alone: no D_-, no seed.
 
 Such an attack is a callable `attack(release, architecture, *, key) -> Candidates`: it
-gives many candidates for training points, and can't say which of them are right. What
-it is not told is an explicit None. The metrics of many candidates, with their control,
-are `uninformed.candidates`.
+gives many candidates for training points, and can't say which of them are right. The
+metrics of many candidates, with their control, are `uninformed.candidates`.
 """
 
 import dataclasses
@@ -19,13 +18,14 @@ from shadow.victims import Victim
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Architecture:
-    """What an adversary is told who sees weights alone; no D_-. None: not told.
+    """What an adversary is told who sees weights alone; None for what it isn't told.
 
     Attributes:
-      victim: the architecture; homogeneous (`uninformed.homogeneous.victim`).
-      lower: the victim's training problem, `attacks.bilevel.Lower`.
-      targets: (points,), labels of the training points.
-      mean: (inputs,), what was subtracted from them.
+      victim: the architecture of a homogeneous network, and the layout of its theta
+        (`uninformed.homogeneous.victim`).
+      lower: the victim's training problem (`uninformed.bilevel.Lower`).
+      targets: labels of the training points as numbers, (points,).
+      mean: the mean training point, which was subtracted from all of them, (inputs,).
     """
 
     victim: Victim | None = None
@@ -43,8 +43,9 @@ class Candidates:
     """What attacks on weights alone give: many points for each release, in no order.
 
     Attributes:
-      points: (releases, candidates, inputs).
-      scores: (releases, candidates), larger for those that explain more of theta.
+      points: candidates for training points, (releases, candidates, inputs), as the
+        network sees points.
+      scores: (releases, candidates), larger for candidates that explain more of theta.
     """
 
     points: Float[np.ndarray, "releases candidates inputs"]

@@ -11,11 +11,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from shadow.checks import FieldError
 from tests.informed.commands import ROOT, refused, run
 from uninformed.deletion import attack, command, measures, services
-from uninformed.deletion.affine import Affine, softmax, with_ones
 from uninformed.deletion.config import DeletionConfig
-from uninformed.deletion.data import Rows, split
-from uninformed.deletion.fourier import Fourier
-from uninformed.deletion.network import Network
+from uninformed.deletion.data import LabelledRows, split
+from uninformed.deletion.models import Affine, Fourier, TanhNetwork, softmax, with_ones
 
 SMALL = DeletionConfig(
     data="wine", targets=4, features=60, width=4, steps=4000, batches=(1, 2)
@@ -118,7 +116,7 @@ def test_the_attack_does_not_see_the_deleted_row(sides) -> None:
         service, difference, "retrain", sides.public, count
     )
     changed = services.make("ridge", SMALL, sides)
-    changed.rows = Rows(np.zeros_like(sides.service.x), sides.service.y)
+    changed.rows = LabelledRows(np.zeros_like(sides.service.x), sides.service.y)
     second = attack.gradient_of_deleted(
         changed, difference, "retrain", sides.public, count
     )
@@ -143,7 +141,7 @@ def test_softmax_does_not_overflow() -> None:
 
 
 def test_networks_begin_from_their_seed_and_train(sides) -> None:
-    network = Network(13, 3, 4, True, 1.0, 200, 0.1)
+    network = TanhNetwork(13, 3, 4, True, 1.0, 200, 0.1)
     one, two = network.initial(0), network.initial(1)
     assert not np.allclose(one, two)
     theta = network.fit(one, sides.service.x, sides.service.y)

@@ -11,6 +11,7 @@ from informed import cli
 from shadow import checks
 from shadow.store import ConfigurationMismatchError
 from uninformed import candidates
+from uninformed.bilevel import BilevelConfig
 from uninformed.landscape import conclusions, detection, quantities, runs, starts
 from uninformed.landscape.runs import Ends, LandscapeConfig
 from uninformed.landscape.starts import Sets, StartsConfig
@@ -260,10 +261,11 @@ def test_one_hidden_layer(sets, begun, tmp_path):
     """From theta the truth stays; weights are combinations of training images."""
     config = dataclasses.replace(
         smoke(),
-        victim=runs.VictimConfig(
+        victim=runs.BilevelVictimConfig(
             kind="one_hidden", width=8, decay=1e-2, inverse="conjugate_gradients"
         ),
         theta="released",
+        attack=BilevelConfig(steps=20),
     )
     few = {name: begun[name] for name in ("partition", "truth")}
     ends = runs.run(config, "bilevel", sets, few, tmp_path)
@@ -290,7 +292,7 @@ def test_settings_that_make_no_sense_are_refused(change, match):
 
 def test_a_hidden_layer_has_no_closed_form():
     with pytest.raises(ValueError, match="only affine victims"):
-        runs.VictimConfig(kind="one_hidden")
+        runs.BilevelVictimConfig(kind="one_hidden")
 
 
 def test_intervals_are_those_of_clusters_not_of_images(rng):
@@ -300,7 +302,7 @@ def test_intervals_are_those_of_clusters_not_of_images(rng):
     values = true + rng.normal(size=clusters)
 
     def scores(times):
-        return detection.Scores(
+        return detection.DetectionScores(
             np.repeat(values, times),
             np.repeat(true, times),
             np.zeros(clusters * times, bool),

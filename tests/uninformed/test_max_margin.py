@@ -25,14 +25,14 @@ def data() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture
-def start(key) -> homogeneous.Network:
+def start(key) -> homogeneous.DenseLayers:
     return homogeneous.init(
         HomogeneousConfig(widths=(16, 16), first_scale=0.1), INPUTS, key
     )
 
 
 @pytest.fixture(scope="module")
-def trained(data) -> homogeneous.Network:
+def trained(data) -> homogeneous.DenseLayers:
     """Near a KKT point."""
     network = homogeneous.init(
         HomogeneousConfig(widths=(32, 32), first_scale=1e-2), INPUTS, jax.random.key(0)

@@ -19,6 +19,7 @@ Theta = Float[Array, " params"]
 Targets = Float[Array, " points"]
 
 INVERSES = ("exact", "conjugate_gradients", "quasi_newton")
+# Pairs of steps and changes that L-BFGS keeps, the default of optax.
 _MEMORY = 10
 
 
@@ -27,19 +28,21 @@ class Lower:
     """The victim, and how its training problem is solved.
 
     Attributes:
-      outputs: (theta, points) -> (points,).
+      outputs: function (theta, points) -> outputs (points,).
       num_params: length of theta.
-      decay: mu > 0; without it the Hessian is singular.
+      decay: mu > 0, the weight decay; without it the Hessian is singular.
       affine: whether outputs are theta[:-1] . x + theta[-1]: everything has a closed
         form then.
-      steps: of L-BFGS, at most; tolerance: of |grad E| / (1 + |theta|).
+      steps: largest number of L-BFGS steps of a solution.
+      tolerance: largest |grad E| / (1 + |theta|) at which L-BFGS stops.
       inverse: how H p = v is solved: "exact", for affine victims;
         "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
         paper.
-      inverse_steps: of conjugate gradients.
+      inverse_steps: largest number of steps of conjugate gradients.
       first: (inputs, units) of the first layer, whose weights come first in theta;
         None: outputs aren't made from products of points with such a layer.
-      of_inputs: the same victim for points of so many inputs.
+      of_inputs: function from a number of inputs to this victim for points of that
+        length.
     """
 
     outputs: Callable[[Theta, Points], Targets]
@@ -70,21 +73,21 @@ class Lower:
 
     @property
     def inputs(self) -> int:
-        """Length of a point."""
+        """The length of a point."""
         return self.num_params - 1 if self.first is None else self.first[0]
 
     def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
-        """E."""
+        """The loss E: half the mean squared error plus mu / 2 |theta|^2."""
         errors = self.outputs(theta, points) - targets
         return 0.5 * jnp.mean(errors**2) + 0.5 * self.decay * jnp.sum(theta**2)
 
     def slope(self, theta: Theta, points: Points, targets: Targets) -> Theta:
-        """grad_theta E."""
+        """The gradient of E with respect to theta."""
         return jax.grad(self.energy)(theta, points, targets)
 
 
 def affine(inputs: int, decay: float = 1e-2) -> Lower:
-    """w . x + b."""
+    """The victim w . x + b, theta being w and then b."""
     return Lower(
         outputs=lambda theta, points: points @ theta[:-1] + theta[-1],
         num_params=inputs + 1,
@@ -101,9 +104,12 @@ def one_hidden(
     smoothness: float | None = 20.0,
     **settings: object,
 ) -> Lower:
-    """One hidden layer with biases, one output.
+    """A victim with one hidden layer with biases, and one output.
 
     Args:
+      inputs: length of a point.
+      width: number of units of the hidden layer.
+      decay: mu.
       smoothness: beta of softplus(beta z) / beta; None: ReLU, whose Hessian is not what
         the implicit function theorem asks for.
     """
@@ -134,9 +140,13 @@ def one_hidden(
 
 
 class Solution(NamedTuple):
-    """Of the lower problem: theta, |grad E| there, and pairs of steps and changes.
+    """A solution of the lower problem.
 
-    The pairs are those of L-BFGS, within the span of the points where it ran there.
+    Attributes:
+      theta: the parameters at the end.
+      slope_norm: |grad E| there.
+      moves: the last steps of L-BFGS, within the span of the points where it ran there.
+      changes: the change of grad E in each of these steps.
     """
 
     theta: Theta
@@ -181,19 +191,15 @@ class _Span:
         assert lower.first is not None
         assert lower.of_inputs is not None
         self.first = lower.first
-        self.basis = jnp.linalg.qr(points.T)[0]  # (inputs, points)
+        # Q, (inputs, points).
+        self.basis = jnp.linalg.qr(points.T)[0]
         self.points = points @ self.basis
         self.lower = dataclasses.replace(
             lower.of_inputs(len(points)),
-            **{
-                name: getattr(lower, name)
-                for name in (
-                    "steps",
-                    "tolerance",
-                    "inverse",
-                    "inverse_steps",
-                )
-            },
+            steps=lower.steps,
+            tolerance=lower.tolerance,
+            inverse=lower.inverse,
+            inverse_steps=lower.inverse_steps,
         )
 
     def project(self, theta: Theta) -> Float[Array, " inside"]:
@@ -202,7 +208,7 @@ class _Span:
         return jnp.concatenate([(self.basis.T @ w).ravel(), rest])
 
     def lift(self, inside: Float[Array, " inside"]) -> Theta:
-        """theta of these, with no rest."""
+        """theta of B and the other parameters, with nothing of W outside the span."""
         b, rest = self._cut(inside, self.basis.shape[1])
         return jnp.concatenate([(self.basis @ b).ravel(), rest])
 
@@ -225,7 +231,7 @@ def _with_one(points: Points) -> Float[Array, "points params"]:
 def _quasi_newton(
     lower: Lower, points: Points, targets: Targets, start: Theta
 ) -> Solution:
-    """optax's L-BFGS, until the tolerance or out of steps."""
+    """L-BFGS of optax, until the tolerance is met or all steps are made."""
     optimise = optax.lbfgs(memory_size=_MEMORY)
 
     def energy(theta: Theta) -> Array:
@@ -263,6 +269,7 @@ def inverse_hessian(
     lower: Lower, points: Points, targets: Targets, solution: Solution, v: Theta
 ) -> Theta:
     """p with H p = v at the solution of the lower problem."""
+    # H of affine victims is X^T X / m + mu, inverted by Woodbury's identity.
     if lower.inverse == "exact":
         with_one = _with_one(points)
         scaled = lower.decay * len(points)
@@ -274,7 +281,8 @@ def inverse_hessian(
         p = inverse_hessian(
             span.lower, span.points, targets, solution._replace(theta=at), inside
         )
-        outside = v - span.lift(inside)  # where the Hessian is mu
+        # Outside the span the Hessian is mu times the identity.
+        outside = v - span.lift(inside)
         return span.lift(p) + outside / lower.decay
     if lower.inverse == "quasi_newton":
         return _two_loop(solution, v)
@@ -297,16 +305,19 @@ def _two_loop(solution: Solution, v: Theta) -> Theta:
     curvatures = jnp.sum(moves * changes, axis=1)
     used = curvatures > 0
     inverse = jnp.where(used, 1 / jnp.where(used, curvatures, 1), 0)
+    # The first loop, from the last pair to the first.
     shares = []
     for i in reversed(range(len(moves))):
         share = inverse[i] * (moves[i] @ v)
         v = v - share * changes[i]
         shares.append(share)
+    # The initial matrix: the identity, scaled by the last pair's curvature.
     last = jnp.argmax(used * jnp.arange(1, len(moves) + 1))
     squared = jnp.sum(changes[last] ** 2)
     p = v * jnp.where(
         squared > 0, curvatures[last] / jnp.where(squared > 0, squared, 1), 1
     )
+    # The second loop, back again.
     for i, share in zip(range(len(moves)), reversed(shares), strict=True):
         p = p + moves[i] * (share - inverse[i] * (changes[i] @ p))
     return p

@@ -24,14 +24,21 @@ from uninformed.threat import Architecture, Candidates
 
 OPTIMISERS = ("adam", "line_search")
 REVISION = 1  # see `shadow.records`
-_GREY, _SPREAD = 0.5, 0.1  # of where an attack begins that isn't told where
-_HALVINGS = 20  # of a step, at most; each next one begins at twice the last
+# Mean and standard deviation, in pixels, of the noise that `BilevelAttack` begins at:
+# grey favours no class, and the noise makes points of one class differ.
+_GREY, _SPREAD = 0.5, 0.1
+# Largest number of times a step of the line search is halved; the next search begins at
+# twice the step that was taken last.
+_HALVINGS = 20
 
 
 def hypergradient(
     lower: Lower, points: Points, targets: Targets, theta: Theta, p: Theta
 ) -> Points:
-    """Of 1/2 |theta(x) - theta*|^2 with respect to x, given H p = theta(x) - theta*."""
+    """The gradient of 1/2 |theta(x) - theta*|^2 with respect to x, (points, inputs).
+
+    Equation (7) of Runkel et al. 2024, with p from H p = theta(x) - theta*.
+    """
 
     def along(points: Points) -> Array:
         return lower.slope(theta, points, targets) @ p
@@ -41,17 +48,18 @@ def hypergradient(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BilevelConfig:
-    """The upper problem.
+    """How the upper problem is minimised.
 
     Attributes:
-      steps: at most; none is made any more once |theta - theta*|^2 has fallen below
-        `enough` |theta*|^2, or for `matching` |grad E| below the tolerance: Adam would
-        make steps out of rounding.
-      optimiser: "adam", or "line_search", gradient descent with backtracking: steps
-        then lie where linear algebra puts them, which Adam's, scaled pixel by pixel,
-        do not.
-      rate: of Adam.
-      clip: keep pixels in [0, 1].
+      steps: largest number of steps of the optimiser.
+      optimiser: "adam", or "line_search", gradient descent with backtracking: its steps
+        stay in the directions of the gradient, which Adam's, scaled pixel by pixel, do
+        not.
+      rate: Adam's first learning rate, in pixels, falling to 0.
+      enough: share of |theta*|^2 below which |theta - theta*|^2 ends the attack,
+        because Adam would make steps out of rounding. `matching` ends by the tolerance
+        on |grad E| instead.
+      clip: whether pixels are kept in [0, 1].
     """
 
     steps: int = 2000
@@ -71,8 +79,8 @@ class Ended(NamedTuple):
     """Where an attack ended.
 
     Attributes:
-      points: the reconstructions.
-      theta: of the lower problem there; for `matching` solved once, at the end.
+      points: the reconstructions, (points, inputs).
+      theta: the solution of the lower problem there; `matching` solves it at the end.
       distance: |theta - theta*|^2.
       slope_norm: |grad E| of that solution: how far to trust the distance.
     """
@@ -91,7 +99,16 @@ def attack(
     targets: Targets,
     theta: Theta,
 ) -> Ended:
-    """The bilevel attack from `start`, the lower problem from `theta` at first."""
+    """The bilevel attack, equation (2) of Runkel et al. 2024.
+
+    Args:
+      config: how the upper problem is minimised.
+      lower: the victim's training problem.
+      released: theta*.
+      start: points at the start.
+      targets: labels of the training points.
+      theta: where the first solution of the lower problem begins.
+    """
     optimise = _optimiser(config)
 
     def distance(theta: Theta) -> Array:
@@ -101,6 +118,7 @@ def attack(
     enough = config.enough * jnp.sum(released**2)
 
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
+        # The hypergradient at the present solution of the lower problem.
         points, solution, state = carry
         v = solution.theta - released
         p = inverse_hessian(lower, points, targets, solution, v)
@@ -110,6 +128,7 @@ def attack(
             found = solve(lower, points, targets, solution.theta)
             return 0.5 * distance(found.theta)
 
+        # A step of the points, and the lower problem solved anew from where it was.
         value = 0.5 * distance(solution.theta)
         moved, state = _moved(config, optimise, points, value, slope, state, upper)
         then = (moved, solve(lower, moved, targets, solution.theta), state)
@@ -122,7 +141,7 @@ def attack(
 
 @dataclasses.dataclass(frozen=True)
 class BilevelAttack:
-    """One run for each release; see `informed.threat.CandidateAttack`.
+    """One run for each release; see `uninformed.threat.CandidateAttack`.
 
     It begins at noise around grey, and solves the lower problem from the release.
     """
@@ -160,7 +179,7 @@ def matching(
     targets: Targets,
     theta: Theta,
 ) -> Ended:
-    """Problem (3): points at which theta* itself is stationary."""
+    """Gradient matching, problem (3): points at which theta* itself is stationary."""
     optimise = _optimiser(config)
 
     def cost(points: Points) -> Array:
@@ -198,7 +217,7 @@ def _moved(
     state: Any,
     value_fn: Callable[[Points], Array],
 ) -> tuple[Points, Any]:
-    """One step: (points, state of the optimiser)."""
+    """Points and state of the optimiser after one step."""
     update, state = optimise.update(
         slope, state, points, value=value, grad=slope, value_fn=value_fn
     )
@@ -207,5 +226,5 @@ def _moved(
 
 
 def _unless(done: Array, then: tuple, carry: tuple) -> tuple:
-    """What comes next, or what was if nothing is to be done any more."""
+    """`then`, or `carry` if nothing is to be done any more."""
     return jax.tree.map(lambda new, old: jnp.where(done, old, new), then, carry)

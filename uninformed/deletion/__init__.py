@@ -1,16 +1,13 @@
 """What a deletion gives away: the row between a model and the same model without it.
 
-config      which data, model, ways of deleting
-data        tables and images as rows; the service's, and public ones
-affine      ridge and logistic regression, on rows or on random Fourier features
-network     one hidden layer
-deleting    the model without a row: retraining, a Newton step, fine-tuning, ascent
-attack      the row from the difference, by those who know nothing of the data, or all
-baselines   guesses that need no difference, or only its effect on public rows
-fourier     a row from its random features
-remedies    batches, noise, another seed
-command     all of it: `informed deletion`
-pictures    curves of cosine similarities
+config    which data, models and ways of deleting
+data      tables and images as rows: the service's, public ones, nobody's
+models    ridge and softmax regression, random features, a network
+services  a trained model, and the same model without some rows
+attack    the row from the difference of two models, or from all other rows
+measures  how near a guess is; guesses that need no difference
+remedies  several rows at once, noise, another seed
+command   all of these for every model, as numbers and pictures: `informed deletion`
 
 THREAT: both models are seen, before and after one row was deleted. The uninformed
 adversary has public rows of the same distribution, knows architecture, loss and decay,

@@ -21,49 +21,56 @@ gradient.
 import numpy as np
 from jaxtyping import Float
 
-from uninformed.deletion.data import Rows
+from uninformed.deletion.data import LabelledRows
 from uninformed.deletion.services import Service
 
-CURVED = ("retrain", "newton")  # ways of deleting that divide by the Hessian
+# Ways of deleting whose difference of models is the gradient divided by the Hessian.
+CURVED = ("retrain", "newton")
+# Share of the intercept in a unit vector below which it is rounding.
+_LOST = 1e-12
 
 
 def gradient_of_deleted(
     service: Service,
     difference: Float[np.ndarray, " params"],
     method: str,
-    public: Rows,
+    public: LabelledRows,
     count: int,
 ) -> Float[np.ndarray, " params"]:
     """The uninformed adversary's estimate, up to its scale.
 
     Args:
-      service: its theta, architecture, loss and decay.
+      service: the model: its theta, architecture, loss and decay.
       difference: theta without the row minus theta.
       method: how the row was deleted.
       public: the adversary's own rows.
-      count: of rows in the service's training set.
+      count: number of rows in the service's training set.
     """
     if method not in CURVED:
         return difference
     return service.curved(difference, public, count / len(public))
 
 
-def informed_gradient(service: Service, others: Rows) -> Float[np.ndarray, " params"]:
+def informed_gradient(
+    service: Service, others: LabelledRows
+) -> Float[np.ndarray, " params"]:
     """The gradient of the one row that isn't known, from theta alone."""
     return -service.slope(others)
 
 
 def row_of(
-    service: Service, gradient: Float[np.ndarray, " params"], public: Rows
+    service: Service, gradient: Float[np.ndarray, " params"], public: LabelledRows
 ) -> Float[np.ndarray, " inputs"]:
     """The row that a gradient is of.
 
     Where the intercept's entry is lost in rounding, the direction alone.
     """
+    # The first layer's part, of rank one: (row, 1) times the derivative by the units.
     block = service.block(gradient)
     left = np.linalg.svd(block, full_matrices=False)[0][:, 0]
-    row = left[:-1] / left[-1] if abs(left[-1]) > 1e-12 else left[:-1]
+    row = left[:-1] / left[-1] if abs(left[-1]) > _LOST else left[:-1]
     if service.features is None:
         return row
-    limit = np.sqrt(2.0 / len(row))  # of a feature
+    # No random feature is larger than this.
+    limit = np.sqrt(2.0 / len(row))
     return service.features.invert(np.clip(row, -limit, limit), public.x)

@@ -1,25 +1,34 @@
-"""All of it: `informed deletion --config=configs/deletion.py`."""
+"""The command `informed deletion --config=configs/deletion.py`."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import matplotlib.figure
 import numpy as np
 
+from informed import report
 from shadow import files
-from uninformed.deletion import attack, measures, pictures, remedies, services
+from uninformed.deletion import attack, measures, remedies, services
 from uninformed.deletion.config import DeletionConfig
 from uninformed.deletion.data import Sides, split
+from uninformed.results import ImageRow, draw_rows, rounded
 
+# The numbers that the printed table shows, see `_summary`.
 _COLUMNS = ("cosine", "centred", "over_0.95", "exact")
+# Deleted rows for which a network is trained from another seed: each is a training.
+_OTHER_SEEDS = 10
+# Images in a row of a picture: more are too small to be looked at.
+_SHOWN = 10
+_STYLES = {"average": ":", "largest difference": "--"}
 PICTURES = ("similarities.png",)
 
 
 def run(
     config: DeletionConfig, workdir: Path, data_dir: str | None = None
 ) -> dict[str, Any]:
-    """Writes results.json and pictures; returns what is in the former."""
+    """Write results.json and pictures; return what results.json holds."""
     sides = split(config, data_dir)
     results: dict[str, Any] = {
         "data": config.data,
@@ -33,16 +42,13 @@ def run(
     shown: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in config.models:
         begun = time.perf_counter()
-        told, cosines, guesses = of_model(config, name, sides)
-        results["models"][name] = told | {
-            "seconds": round(time.perf_counter() - begun, 1)
-        }
-        curves[name] = cosines
-        shown[name] = guesses
-    results = _rounded(results)
-    pictures.similarities(config.data, curves, workdir / PICTURES[0])
+        of_one, curves[name], shown[name] = of_model(config, name, sides)
+        seconds = round(time.perf_counter() - begun, 1)
+        results["models"][name] = of_one | {"seconds": seconds}
+    results = rounded(results)
+    _draw_similarities(config.data, curves, workdir / PICTURES[0])
     if sides.shape is not None:
-        pictures.images(sides, shown, workdir / "images.png")
+        _draw_images(sides.shape, shown, workdir / "images.png")
     files.write_json(workdir / "results.json", results)
     return results
 
@@ -50,62 +56,88 @@ def run(
 def of_model(
     config: DeletionConfig, name: str, sides: Sides
 ) -> tuple[dict[str, Any], dict[str, list[float]], tuple[np.ndarray, np.ndarray]]:
-    """(results, cosines of each way and baseline, guesses and rows to look at)."""
+    """Attack one model, deleted rows one by one.
+
+    Returns: results for JSON; cosine similarities of each way of deleting and of each
+      baseline; the guesses (targets, inputs) of the first way, and the true rows.
+    """
     service = services.make(name, config, sides)
     mean = measures.average(sides.public)
-    told: dict[str, Any] = {
+    results: dict[str, Any] = {
         "score": service.score(service.theta, sides.held_out),
         "methods": {},
     }
+    deletions = {
+        method: [
+            _attacked(service, method, int(target), sides, mean)
+            for target in sides.targets
+        ]
+        for method in config.methods
+    }
     cosines: dict[str, list[float]] = {}
-    looked: tuple[np.ndarray, np.ndarray] | None = None
-    retrained: dict[int, np.ndarray] = {}
-    for method in config.methods:
-        found, beside, baselines = [], [], []
-        guesses = []
-        for target in sides.targets:
-            without = service.without(np.array([target]), method)
-            if method == "retrain":
-                retrained[int(target)] = without
-            gradient = attack.gradient_of_deleted(
-                service,
-                without - service.theta,
-                method,
-                sides.public,
-                len(sides.service),
-            )
-            guess = attack.row_of(service, gradient, sides.public)
-            row = sides.service.x[target]
-            found.append(measures.nearness(guess, row, mean))
-            stay = sides.service.without(int(target))
-            beside.append(measures.nearer_to_undeleted(guess, stay, sides.held_out))
-            other = measures.largest_difference(service, without, sides.public)
-            baselines.append(measures.nearness(other, row, mean))
-            guesses.append(guess)
-        told["methods"][method] = _summary(found) | {
-            "nearer_to_undeleted": float(np.mean(beside)),
-            "largest_difference": _summary(baselines),
+    for method, each in deletions.items():
+        results["methods"][method] = _summary([one.nearness for one in each]) | {
+            "nearer_to_undeleted": float(np.mean([one.beside for one in each])),
+            "largest_difference": _summary([one.baseline for one in each]),
         }
-        cosines[method] = [each["cosine"] for each in found]
-        if method == config.methods[0]:
-            cosines["largest difference"] = [each["cosine"] for each in baselines]
-            looked = np.array(guesses), sides.service.x[sides.targets]
-    plain = [
-        measures.nearness(mean, sides.service.x[target], mean)
-        for target in sides.targets
-    ]
-    cosines["average"] = [each["cosine"] for each in plain]
-    told["average"] = _summary(plain)
+        cosines[method] = [one.nearness["cosine"] for one in each]
+    first = deletions[config.methods[0]]
+    cosines["largest difference"] = [one.baseline["cosine"] for one in first]
+    rows = sides.service.x[sides.targets]
+    averages = [measures.nearness(mean, row, mean) for row in rows]
+    cosines["average"] = [one["cosine"] for one in averages]
+    results["average"] = _summary(averages)
     if name != "network":
-        told["informed"] = _informed(service, sides, mean)
+        results["informed"] = _informed(service, sides, mean)
     if "retrain" in config.methods:
-        told["remedies"] = _remedies(config, service, sides, retrained)
-    assert looked is not None
-    return told, cosines, looked
+        retrained = {one.target: one.theta for one in deletions["retrain"]}
+        results["remedies"] = _remedies(config, service, sides, retrained)
+    return results, cosines, (np.array([one.guess for one in first]), rows)
+
+
+class _Deletion(NamedTuple):
+    """One row deleted in one way, and the attack on it.
+
+    Attributes:
+      target: index of the row in the service's training set.
+      theta: the model without the row, (params,).
+      guess: the row as the attack has it, (inputs,).
+      nearness: how near the guess is, see `measures.nearness`.
+      beside: 1 if the guess is nearer to a row that stays than to nobody's, else 0.
+      baseline: how near the public row is whose loss rises most.
+    """
+
+    target: int
+    theta: np.ndarray
+    guess: np.ndarray
+    nearness: dict[str, float]
+    beside: float
+    baseline: dict[str, float]
+
+
+def _attacked(
+    service: services.Service, method: str, target: int, sides: Sides, mean: np.ndarray
+) -> _Deletion:
+    """Delete a row, and attack the difference of the two models."""
+    theta = service.without(np.array([target]), method)
+    gradient = attack.gradient_of_deleted(
+        service, theta - service.theta, method, sides.public, len(sides.service)
+    )
+    guess = attack.row_of(service, gradient, sides.public)
+    row, stay = sides.service.x[target], sides.service.without(target)
+    other = measures.largest_difference(service, theta, sides.public)
+    return _Deletion(
+        target=target,
+        theta=theta,
+        guess=guess,
+        nearness=measures.nearness(guess, row, mean),
+        beside=measures.nearer_to_undeleted(guess, stay, sides.held_out),
+        baseline=measures.nearness(other, row, mean),
+    )
 
 
 def _informed(service: Any, sides: Sides, mean: np.ndarray) -> dict[str, float]:
-    """Who knows all other rows."""
+    """Summary of the attack by who knows all other rows."""
     found = []
     for target in sides.targets:
         gradient = attack.informed_gradient(service, sides.service.without(int(target)))
@@ -134,13 +166,13 @@ def _remedies(
     }
     if isinstance(service, services.NetworkService):
         made["other_seed"] = remedies.other_seed(
-            service, sides, read, sides.targets[:10]
+            service, sides, read, sides.targets[:_OTHER_SEEDS]
         )
     return made
 
 
 def _summary(found: list[dict[str, float]]) -> dict[str, float]:
-    """Medians, and how many are near."""
+    """Medians over deleted rows, and counts of near guesses."""
     table = {name: np.array([each[name] for each in found]) for name in found[0]}
     return {
         "cosine": float(np.median(table["cosine"])),
@@ -151,15 +183,8 @@ def _summary(found: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def _rounded(value: Any) -> Any:
-    """Numbers to four digits."""
-    if isinstance(value, Mapping):
-        return {name: _rounded(each) for name, each in value.items()}
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def table(results: Mapping[str, Any]) -> str:
-    """Results as lines."""
+    """Results as lines: a block for each model."""
     head = f"{results['data']}, {results['rows']} rows, {results['public']} public"
     lines = [f"{head:<44}" + "".join(f"{name:>12}" for name in _COLUMNS)]
 
@@ -184,3 +209,49 @@ def table(results: Mapping[str, Any]) -> str:
             )
             lines.append(f"  {name:<42}{said}")
     return "\n".join(lines)
+
+
+# Pictures
+
+
+def _draw_similarities(
+    data: str, curves: Mapping[str, Mapping[str, Sequence[float]]], path: Path
+) -> None:
+    """For each model, the share of deleted rows below a cosine similarity."""
+    figure = matplotlib.figure.Figure(
+        figsize=(3.2 * len(curves), 3.0), dpi=120, layout="constrained"
+    )
+    axes = figure.subplots(1, len(curves), squeeze=False, sharey=True)[0]
+    for axis, (model, each) in zip(axes, curves.items(), strict=True):
+        for name, cosines in each.items():
+            shares = np.arange(1, len(cosines) + 1) / len(cosines)
+            axis.step(
+                np.sort(cosines),
+                shares,
+                where="post",
+                label=name.replace("_", "-"),
+                linestyle=_STYLES.get(name, "-"),
+                color={"average": "grey", "largest difference": "black"}.get(name),
+            )
+        axis.set(xlabel="cosine similarity", xlim=(min(0.0, axis.get_xlim()[0]), 1.02))
+        axis.set_title(f"{data}: {model}", fontsize=9)
+    axes[0].set_ylabel("share of deleted rows at most")
+    axes[0].legend(fontsize=7, loc="upper left")
+    files.write_bytes(path, report.png(figure))
+
+
+def _draw_images(
+    shape: tuple[int, ...],
+    shown: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    path: Path,
+) -> None:
+    """Deleted images, and what the differences of the models show of them."""
+    truth = next(iter(shown.values()))[1]
+    rows = {"deleted": truth} | {model: each[0] for model, each in shown.items()}
+    draw_rows(
+        [
+            ImageRow(name, images[:_SHOWN].reshape(-1, *shape))
+            for name, images in rows.items()
+        ],
+        path,
+    )

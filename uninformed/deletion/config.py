@@ -18,20 +18,24 @@ class DeletionConfig:
       models: which models, see `MODELS`. "fourier": logistic regression on random
         Fourier features (ridge regression where labels are numbers).
       methods: how a row is deleted, see `METHODS`.
-      rows: of the service's training set; 0: half of a table, 2,000 images.
-      public: rows that the adversary has; 0: the other half, or as many images.
-      targets: rows that are deleted, one at a time.
-      decay: of all weights, lambda / 2 |theta|^2 beside the sum of losses over rows.
-      network_decay: the same, of the network.
-      features: random Fourier features.
-      width: of the hidden layer.
-      steps: of training the network, gradient descent with momentum on all rows.
-      rate: of these steps, on the mean loss.
-      tuning_steps: of fine-tuning on the rows that stay, and of ascent on the row.
-      batches: how many rows are deleted at once, in the remedies.
-      noise: standard deviations of noise on both models, over the root mean square of
-        the difference.
-      seed: of splits, features, initialisations, noise.
+      rows: number of rows in the service's training set; 0: two fifths of a table, or
+        2,000 images.
+      public: number of rows that the adversary has; 0: as many as that.
+      targets: number of rows that are deleted, one at a time.
+      decay: lambda of affine models: lambda / 2 |theta|^2 is added to the sum of losses
+        over rows.
+      network_decay: lambda of the network.
+      features: number of random Fourier features.
+      width: number of units of the network's hidden layer.
+      steps: number of steps when the network is trained, by gradient descent with
+        momentum on all rows.
+      rate: learning rate of these steps, on the mean loss.
+      tuning_steps: gradient steps of fine-tuning on the rows that stay, and of ascent
+        on the row that goes.
+      batches: numbers of rows that are deleted at once, as a remedy.
+      noise: standard deviations of noise on both models, as a remedy, in units of the
+        root mean square of their difference.
+      seed: the seed of splits, features, initialisations and noise.
     """
 
     data: str = "breast_cancer"
@@ -60,8 +64,7 @@ class DeletionConfig:
             checks.at_least(field, getattr(self, field), 1)
         for field in ("rows", "public"):
             checks.at_least(field, getattr(self, field), 0)
-        checks.positive("decay", self.decay)
-        checks.positive("network_decay", self.network_decay)
-        checks.positive("rate", self.rate)
+        for field in ("decay", "network_decay", "rate"):
+            checks.positive(field, getattr(self, field))
         for size in self.batches:
             checks.at_least("batches", size, 1)

@@ -12,12 +12,12 @@ from uninformed.deletion.config import TABLES, DeletionConfig
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rows:
+class LabelledRows:
     """Rows with labels.
 
     Attributes:
-      x: (rows, features), without a column of ones.
-      y: (rows, outputs): one column of numbers, or one of each class (one-hot).
+      x: features of each row (rows, features), without a column of ones.
+      y: labels (rows, outputs): one column of numbers, or one of each class (one-hot).
     """
 
     x: Float[np.ndarray, "rows features"]
@@ -26,13 +26,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def take(self, index: np.ndarray) -> "Rows":
-        """Some rows."""
-        return Rows(self.x[index], self.y[index])
+    def take(self, index: np.ndarray) -> "LabelledRows":
+        """The rows at these indices."""
+        return LabelledRows(self.x[index], self.y[index])
 
-    def without(self, row: int) -> "Rows":
-        """All but one."""
-        return Rows(np.delete(self.x, row, 0), np.delete(self.y, row, 0))
+    def without(self, row: int) -> "LabelledRows":
+        """All rows but one."""
+        return LabelledRows(np.delete(self.x, row, 0), np.delete(self.y, row, 0))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,17 +40,17 @@ class Sides:
     """Who has which rows.
 
     Attributes:
-      service: the training set.
-      public: the adversary's.
-      held_out: nobody's; for accuracies and controls.
-      targets: indices of service rows that are deleted.
-      classes: whether labels are classes.
-      shape: of an image, (height, width, channels); None: a table.
+      service: the service's training set.
+      public: the adversary's rows.
+      held_out: nobody's rows, for accuracies and controls.
+      targets: indices of the service's rows that are deleted, (targets,).
+      classes: whether labels are classes rather than numbers.
+      shape: (height, width, channels) of an image; None: rows are of a table.
     """
 
-    service: Rows
-    public: Rows
-    held_out: Rows
+    service: LabelledRows
+    public: LabelledRows
+    held_out: LabelledRows
     targets: np.ndarray
     classes: bool
     shape: tuple[int, ...] | None
@@ -91,7 +91,7 @@ def split(config: DeletionConfig, data_dir: str | None = None) -> Sides:
         y = np.eye(int(labels.max()) + 1)[labels]
     else:
         y = ((labels - labels[parts[1]].mean()) / labels[parts[1]].std())[:, None]
-    whole = Rows(x, y)
+    whole = LabelledRows(x, y)
     service, others, held_out = (whole.take(part) for part in parts)
     targets = generator.permutation(rows)[: min(config.targets, rows)]
     return Sides(service, others, held_out, targets, classes, shape)

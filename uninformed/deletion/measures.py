@@ -3,14 +3,15 @@
 import numpy as np
 from jaxtyping import Float
 
-from uninformed.deletion.data import Rows
+from uninformed.deletion.data import LabelledRows
 from uninformed.deletion.services import Service
 
-EXACT = 0.01  # relative error that counts as the row itself
+# Relative error up to which a guess counts as the row itself: a hundredth of its norm.
+EXACT = 0.01
 
 
 def cosine(guess: np.ndarray, row: np.ndarray) -> float:
-    """Of two vectors; 0 if one is 0 or not finite."""
+    """Cosine of the angle between two vectors; 0 if one is 0 or not finite."""
     size = float(np.linalg.norm(guess) * np.linalg.norm(row))
     return float(guess @ row / size) if np.isfinite(size) and size > 0 else 0.0
 
@@ -28,13 +29,13 @@ def nearness(
     }
 
 
-def average(public: Rows) -> Float[np.ndarray, " inputs"]:
+def average(public: LabelledRows) -> Float[np.ndarray, " inputs"]:
     """The mean public row."""
     return public.x.mean(axis=0)
 
 
 def largest_difference(
-    service: Service, without: np.ndarray, public: Rows
+    service: Service, without: np.ndarray, public: LabelledRows
 ) -> Float[np.ndarray, " inputs"]:
     """The public row whose loss the deletion raises most."""
     raised = service.losses(without, public) - service.losses(service.theta, public)
@@ -42,7 +43,7 @@ def largest_difference(
 
 
 def nearer_to_undeleted(
-    guess: Float[np.ndarray, " inputs"], undeleted: Rows, held_out: Rows
+    guess: Float[np.ndarray, " inputs"], undeleted: LabelledRows, held_out: LabelledRows
 ) -> float:
     """Whether a guess is nearer to a row that stays than to one of nobody's; 0.5: tie.
 

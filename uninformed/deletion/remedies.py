@@ -9,11 +9,15 @@ from uninformed.deletion.config import DeletionConfig
 from uninformed.deletion.data import Sides
 from uninformed.deletion.services import NetworkService, Service
 
-Reader = Callable[[np.ndarray], np.ndarray]  # a difference -> a row
+# The attack: from a difference of two models (params,) to a row (inputs,).
+ReadRow = Callable[[np.ndarray], np.ndarray]
+# Control deletions, and largest number of batches that are deleted; each batch is a
+# training of its own.
+_DRAWS = 20
 
 
 def batches(
-    config: DeletionConfig, service: Service, sides: Sides, read: Reader
+    config: DeletionConfig, service: Service, sides: Sides, read: ReadRow
 ) -> dict[str, dict[str, float]]:
     """Several rows deleted by one retraining: the guess against the nearest of them."""
     generator = np.random.default_rng(config.seed + 1)
@@ -22,7 +26,7 @@ def batches(
         if size > len(sides.service) // 4:
             continue
         found = []
-        for _ in range(min(len(sides.targets), 20)):
+        for _ in range(min(len(sides.targets), _DRAWS)):
             gone = generator.choice(len(sides.service), size, replace=False)
             guess = read(service.without(gone, "retrain") - service.theta)
             near = [measures.cosine(guess, sides.service.x[row]) for row in gone]
@@ -37,11 +41,11 @@ def batches(
 
 
 def _control(config: DeletionConfig, sides: Sides, size: int) -> float:
-    """What the mean public row has with the nearest of as many rows."""
+    """The cosine of the mean public row with the nearest of as many rows."""
     generator = np.random.default_rng(config.seed + 2)
     mean = measures.average(sides.public)
     found = []
-    for _ in range(20):
+    for _ in range(_DRAWS):
         gone = generator.choice(len(sides.service), size, replace=False)
         found.append(max(measures.cosine(mean, sides.service.x[row]) for row in gone))
     return _median(found)
@@ -51,10 +55,10 @@ def noise(
     config: DeletionConfig,
     service: Service,
     sides: Sides,
-    read: Reader,
+    read: ReadRow,
     without: dict[int, np.ndarray],
 ) -> dict[str, dict[str, float]]:
-    """Gaussian noise on both models, drawn anew for each; and what it costs."""
+    """Gaussian noise on both models, drawn anew for each; the attack, and the score."""
     generator = np.random.default_rng(config.seed + 3)
     made = {}
     for level in config.noise:
@@ -71,9 +75,9 @@ def noise(
 
 
 def other_seed(
-    service: NetworkService, sides: Sides, read: Reader, targets: np.ndarray
+    service: NetworkService, sides: Sides, read: ReadRow, targets: np.ndarray
 ) -> dict[str, float]:
-    """The network trained from another draw of the initialisation."""
+    """The attack where the network is trained anew from another initialisation."""
     cosines = []
     for target in targets:
         stay = sides.service.without(int(target))

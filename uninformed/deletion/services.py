@@ -1,58 +1,106 @@
 """A service: a model of its rows, and the ways in which it deletes some of them."""
 
+import abc
 import dataclasses
 import functools
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from uninformed.deletion.affine import Affine, softmax, with_ones
 from uninformed.deletion.config import DeletionConfig
-from uninformed.deletion.data import Rows, Sides
-from uninformed.deletion.fourier import Fourier, median_distance
-from uninformed.deletion.network import Network
+from uninformed.deletion.data import LabelledRows, Sides
+from uninformed.deletion.models import (
+    Affine,
+    Fourier,
+    TanhNetwork,
+    median_distance,
+    softmax,
+    with_ones,
+)
+
+# Least share of the right class whose logarithm is taken, above underflow in float64.
+_LEAST_SHARE = 1e-300
 
 
-@runtime_checkable
-class Service(Protocol):
-    """What is released, and how a row is deleted. theta is a vector."""
+class Service(abc.ABC):
+    """A trained model, and how rows are deleted from it.
+
+    Attributes:
+      theta: the released parameters, (params,).
+      model: the loss, its decay, and how it is minimised.
+      rows: the training set.
+      features: random features that the model is affine in; None: it takes rows.
+      tuning_steps: gradient steps of fine-tuning and of ascent.
+    """
 
     theta: np.ndarray
+    model: Any
+    rows: LabelledRows
     features: Fourier | None
+    tuning_steps: int
 
+    @abc.abstractmethod
     def without(self, rows: np.ndarray, method: str) -> np.ndarray:
-        """theta with these rows deleted."""
-        ...
+        """theta with these rows deleted in one of `METHODS`, (params,)."""
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
+    @abc.abstractmethod
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
         """(scale times the Hessian of these rows' losses + decay) v, at theta."""
-        ...
 
-    def slope(self, rows: Rows) -> np.ndarray:
+    @abc.abstractmethod
+    def slope(self, rows: LabelledRows) -> np.ndarray:
         """The gradient of these rows' losses + decay, at theta."""
-        ...
 
+    @abc.abstractmethod
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, units) of a vector like theta: the first layer's."""
-        ...
+        """The first layer's part of a vector like theta, (features + 1, units)."""
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,), the loss of each row."""
-        ...
+    @abc.abstractmethod
+    def outputs(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """The model's outputs for each row, (rows, outputs)."""
 
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
-        """Accuracy, or R^2."""
-        ...
+    def losses(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """The loss of each row, (rows,)."""
+        outputs = self.outputs(theta, rows)
+        if self.model.classes:
+            shares = np.maximum((softmax(outputs) * rows.y).sum(axis=1), _LEAST_SHARE)
+            return -np.log(shares)
+        return 0.5 * ((outputs - rows.y) ** 2).sum(axis=1)
+
+    def score(self, theta: np.ndarray, rows: LabelledRows) -> float:
+        """Accuracy where labels are classes, otherwise R^2."""
+        outputs, y = self.outputs(theta, rows), rows.y
+        if y.shape[1] > 1:
+            return float((outputs.argmax(axis=1) == y.argmax(axis=1)).mean())
+        residual, total = ((outputs - y) ** 2).sum(), ((y - y.mean(axis=0)) ** 2).sum()
+        return float(1 - residual / total)
+
+    def _tuned(
+        self,
+        method: str,
+        theta: np.ndarray,
+        rate: float,
+        stay: tuple[np.ndarray, np.ndarray],
+        gone: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray:
+        """theta after some descent on the rows that stay, or ascent on those gone."""
+        for _ in range(self.tuning_steps):
+            if method == "fine_tune":
+                slope = self.model.gradient(theta, *stay) + self.model.decay * theta
+            else:
+                slope = -self.model.gradient(theta, *gone)
+            theta = theta - rate * slope
+        return theta
 
 
 @dataclasses.dataclass(eq=False)
-class AffineService:
+class AffineService(Service):
     """Ridge or softmax regression, on rows or their random features."""
 
     model: Affine
-    rows: Rows
+    rows: LabelledRows
     features: Fourier | None
     tuning_steps: int
 
@@ -69,24 +117,20 @@ class AffineService:
         self.theta = theta.ravel()
 
     def without(self, rows: np.ndarray, method: str) -> np.ndarray:
-        """theta with these rows deleted."""
+        """See `Service`."""
         theta = self.theta.reshape(self._shape)
         gone_f, gone_y = self._f[rows], self.rows.y[rows]
+        # Squared errors: retraining is one Newton step, and has a closed form.
         if not self.model.classes and method in ("retrain", "newton"):
             return self._downdated(theta, gone_f, gone_y).ravel()
         stay_f, stay_y = np.delete(self._f, rows, 0), np.delete(self.rows.y, rows, 0)
         if method in ("retrain", "newton"):
             steps = 50 if method == "retrain" else 1
             return self.model.newton(theta, stay_f, stay_y, steps=steps).ravel()
+        # Gradient steps of the length that the largest curvature allows.
         rate = 1.0 / (self._steepest + self.model.decay)
-        for _ in range(self.tuning_steps):
-            if method == "fine_tune":
-                slope = self.model.gradient(theta, stay_f, stay_y)
-                slope = slope + self.model.decay * theta
-            else:
-                slope = -self.model.gradient(theta, gone_f, gone_y)
-            theta = theta - rate * slope
-        return theta.ravel()
+        stay, gone = (stay_f, stay_y), (gone_f, gone_y)
+        return self._tuned(method, theta, rate, stay, gone).ravel()
 
     def _downdated(self, theta: np.ndarray, f: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The optimum without some rows, exactly (Woodbury)."""
@@ -98,49 +142,43 @@ class AffineService:
     def _steepest(self) -> float:
         """The largest curvature of the sum of losses, by power iteration."""
         v = np.random.default_rng(0).normal(size=self._shape)
+        # The largest eigenvalue is wanted for a rate: 20 products give it well enough.
         for _ in range(20):
             v /= np.linalg.norm(v)
             v = self.model.curved(self.theta.reshape(self._shape), self._f, v)
         return float(np.linalg.norm(v))
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
-        """(scale times the Hessian of these rows' losses + decay) v, at theta."""
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
+        """See `Service`."""
         shaped = v.reshape(self._shape)
         theta = self.theta.reshape(self._shape)
         pushed = self.model.curved(theta, self._of(rows), shaped)
         return (scale * pushed + self.model.decay * shaped).ravel()
 
-    def slope(self, rows: Rows) -> np.ndarray:
-        """The gradient of these rows' losses + decay, at theta."""
+    def slope(self, rows: LabelledRows) -> np.ndarray:
+        """See `Service`."""
         theta = self.theta.reshape(self._shape)
         slope = self.model.gradient(theta, self._of(rows), rows.y)
         return (slope + self.model.decay * theta).ravel()
 
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, outputs)."""
+        """See `Service`."""
         return v.reshape(self._shape)
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,)."""
-        return row_losses(
-            self._of(rows) @ theta.reshape(self._shape), rows.y, self.model.classes
-        )
+    def outputs(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """See `Service`."""
+        return self._of(rows) @ theta.reshape(self._shape)
 
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
-        """Accuracy, or R^2."""
-        outputs = self._of(rows) @ theta.reshape(self._shape)
-        return scored(outputs, rows.y, rows.y.shape[1] > 1)
-
-    def _of(self, rows: Rows) -> np.ndarray:
+    def _of(self, rows: LabelledRows) -> np.ndarray:
         return with_ones(rows.x if self.features is None else self.features(rows.x))
 
 
 @dataclasses.dataclass(eq=False)
-class NetworkService:
-    """One hidden layer, trained from a draw of the initialisation."""
+class NetworkService(Service):
+    """One hidden layer, trained from the initialisation of a seed."""
 
-    model: Network
-    rows: Rows
+    model: TanhNetwork
+    rows: LabelledRows
     seed: int
     tuning_steps: int
 
@@ -148,12 +186,12 @@ class NetworkService:
         self.features = None
         self.theta = self.trained(self.rows, self.seed)
 
-    def trained(self, rows: Rows, seed: int) -> np.ndarray:
-        """On these rows, from this draw."""
+    def trained(self, rows: LabelledRows, seed: int) -> np.ndarray:
+        """theta after training on these rows, from this seed's initialisation."""
         return self.model.fit(self.model.initial(seed), rows.x, rows.y)
 
     def without(self, rows: np.ndarray, method: str) -> np.ndarray:
-        """theta with these rows deleted."""
+        """See `Service`."""
         gone = self.rows.take(rows)
         keep = np.setdiff1d(np.arange(len(self.rows)), rows)
         stay = self.rows.take(keep)
@@ -162,17 +200,10 @@ class NetworkService:
         if method == "newton":
             slope = self.model.gradient(self.theta, gone.x, gone.y)
             return self.theta + self._solve(stay, slope)
-        theta = self.theta
-        for _ in range(self.tuning_steps):
-            if method == "fine_tune":
-                slope = self.model.gradient(theta, stay.x, stay.y)
-                slope = slope + self.model.decay * theta
-            else:
-                slope = -self.model.gradient(theta, gone.x, gone.y)
-            theta = theta - self.model.rate / len(stay) * slope
-        return theta
+        rate = self.model.rate / len(stay)
+        return self._tuned(method, self.theta, rate, (stay.x, stay.y), (gone.x, gone.y))
 
-    def _solve(self, rows: Rows, right: np.ndarray) -> np.ndarray:
+    def _solve(self, rows: LabelledRows, right: np.ndarray) -> np.ndarray:
         """(Hessian + decay)^-1 right, by conjugate gradients, stopped early."""
         size = len(right)
         operator = scipy.sparse.linalg.LinearOperator(
@@ -182,36 +213,30 @@ class NetworkService:
         )
         return scipy.sparse.linalg.cg(operator, right, rtol=1e-6, maxiter=100)[0]
 
-    def curved(self, v: np.ndarray, rows: Rows, scale: float) -> np.ndarray:
-        """(scale times the Hessian of these rows' losses + decay) v, at theta."""
+    def curved(self, v: np.ndarray, rows: LabelledRows, scale: float) -> np.ndarray:
+        """See `Service`."""
         pushed = self.model.curved(self.theta, rows.x, rows.y, v)
         return scale * pushed + self.model.decay * v
 
-    def slope(self, rows: Rows) -> np.ndarray:
-        """The gradient of these rows' losses + decay, at theta."""
+    def slope(self, rows: LabelledRows) -> np.ndarray:
+        """See `Service`."""
         slope = self.model.gradient(self.theta, rows.x, rows.y)
         return slope + self.model.decay * self.theta
 
     def block(self, v: np.ndarray) -> np.ndarray:
-        """(features + 1, width)."""
+        """See `Service`."""
         return v[: self.model.first].reshape(-1, self.model.width)
 
-    def losses(self, theta: np.ndarray, rows: Rows) -> np.ndarray:
-        """(rows,)."""
-        outputs = self.model.outputs_of(theta, rows.x)
-        return row_losses(outputs, rows.y, self.model.classes)
-
-    def score(self, theta: np.ndarray, rows: Rows) -> float:
-        """Accuracy, or R^2."""
-        outputs = self.model.outputs_of(theta, rows.x)
-        return scored(outputs, rows.y, self.model.classes)
+    def outputs(self, theta: np.ndarray, rows: LabelledRows) -> np.ndarray:
+        """See `Service`."""
+        return self.model.outputs_of(theta, rows.x)
 
 
-def make(name: str, config: DeletionConfig, sides: Sides) -> Any:
+def make(name: str, config: DeletionConfig, sides: Sides) -> Service:
     """The service with one of `MODELS`."""
     service, count = sides.service, sides.service.x.shape[1]
     if name == "network":
-        model = Network(
+        model = TanhNetwork(
             count,
             service.y.shape[1],
             config.width,
@@ -226,19 +251,6 @@ def make(name: str, config: DeletionConfig, sides: Sides) -> Any:
         scale = median_distance(sides.public.x, config.seed)
         features = Fourier.draw(count, config.features, scale, config.seed)
     classes = sides.classes and name != "ridge"
-    model_ = Affine(classes, config.decay)
-    return AffineService(model_, service, features, config.tuning_steps)
-
-
-def row_losses(outputs: np.ndarray, y: np.ndarray, classes: bool) -> np.ndarray:
-    """(rows,)."""
-    if classes:
-        return -np.log(np.maximum((softmax(outputs) * y).sum(axis=1), 1e-300))
-    return 0.5 * ((outputs - y) ** 2).sum(axis=1)
-
-
-def scored(outputs: np.ndarray, y: np.ndarray, classes: bool) -> float:
-    """Accuracy, or R^2."""
-    if classes:
-        return float((outputs.argmax(axis=1) == y.argmax(axis=1)).mean())
-    return float(1 - ((outputs - y) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum())
+    return AffineService(
+        Affine(classes, config.decay), service, features, config.tuning_steps
+    )

@@ -1,29 +1,32 @@
 """The KKT attack: training points out of the weights of a homogeneous network, alone.
 
-config        what it minimises, and how hard it tries
-descent       candidates and multipliers, from one start or many
-search        random search over its settings, and which run to believe
+config        which terms its loss has, and how hard it tries
 stationarity  how far theta is from a sum of gradients at some points
+loss          all terms of the loss of one network, and where a run begins
+descent       the attack: candidates and multipliers, from one start or many
+search        random search over its settings, and which run to believe
+experiment    victim, search, counts and pictures: `informed kkt`
 """
 
 from uninformed.kkt.config import COEFFICIENTS, KktConfig, Knobs
 from uninformed.kkt.descent import (
     REVISION,
-    Candidates,
     KktAttack,
+    KktRun,
     attack,
     attack_many,
-    directions,
 )
+from uninformed.kkt.loss import directions, span
 
 __all__ = [
     "COEFFICIENTS",
     "REVISION",
-    "Candidates",
     "KktAttack",
     "KktConfig",
+    "KktRun",
     "Knobs",
     "attack",
     "attack_many",
     "directions",
+    "span",
 ]

@@ -1,4 +1,4 @@
-"""What the KKT attack minimises, and how hard it tries."""
+"""Settings of the KKT attack: which terms its loss has, and how hard it tries."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -13,36 +13,49 @@ COEFFICIENTS = ("multipliers", "signed")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KktConfig:
-    """What is minimised, and how.
+    """Which terms the loss has, and how it is minimised.
+
+    The defaults are ours; `published` and `public_code` are the paper's and its code's.
 
     Attributes:
-      candidates: m; at least twice the number of training points is advised.
-      coefficients: "multipliers" or "signed".
-      steps, optimiser ("adam" or "sgd" with momentum 0.9), schedule ("cosine" to 0 or
-        "constant").
-      span: look for candidates in the span of the first layer's weights, as far as
-        these stand out from their initial noise.
-      start: standard deviation of the candidates' pixels at the start, sigma_x.
-      rate, multiplier_rate: of the candidates; of the multipliers, in `units`.
-      units: "fitted", multiples of the mean of the multipliers that fit best at the
-        start; "one", plain; "per_candidate", plain and divided by m.
-      multipliers: at the start, "fitted" (by non-negative least squares, with a floor)
-        or "uniform" in [0, 1]; signed ones are standard normal if "uniform".
-      alpha, alpha_end: slope of the sigmoid in ReLU's derivative, first and last; in
-        between geometric. None: the same.
-      alpha_units: "typical", 1 / root mean square of what a layer sums up, or
-        "absolute".
-      relative: residuals divided by |theta|^2.
-      balanced: every layer weighs the same, as it should where theta is a KKT point.
-      margin_weight: of squared distances from the margin, in its units.
-      least_multiplier: lambda_min; dual ("squared" or "linear"), dual_weight: of what
-        is missing to it.
-      low, high: range of pixels, before a mean is subtracted;
-      prior ("squared" or "linear"), prior_weight: of what lies outside, summed; divided
-        by the number of pixels if prior_mean.
-      restarts: so many times, evenly over the first 60 % of the steps, candidates with
+      candidates: m, how many points are looked for; at least twice the number of
+        training points is advised.
+      coefficients: "multipliers", lambda_i >= 0 times the label's direction, or
+        "signed", any number for each output (Buzaglo et al. 2023).
+      steps: how many steps of gradient descent a run makes.
+      optimiser: "adam", or "sgd" with momentum 0.9.
+      schedule: how learning rates fall: "cosine", to 0, or "constant".
+      span: whether candidates are looked for in the span of the first layer's weights
+        alone, as far as these stand out from their initial noise.
+      start: sigma_x, standard deviation of the candidates' pixels at the start.
+      rate: learning rate of the candidates, in pixels.
+      multiplier_rate: learning rate of the multipliers, in `units`.
+      units: what multipliers are multiples of: "fitted", twice the mean of those that
+        fit best at the start; "one", plain; "per_candidate", 1 / m.
+      multipliers: their values at the start: "fitted", by non-negative least squares
+        with a floor, or "uniform" in [0, 1]; signed ones are standard normal.
+      alpha: slope of the sigmoid in ReLU's derivative at the first step.
+      alpha_end: slope at the last step, with a geometric path between the two; None:
+        `alpha` throughout.
+      alpha_units: what alpha is a multiple of: "typical", 1 / root mean square of what
+        a layer sums up, or "absolute", 1.
+      relative: whether residuals are divided by |theta|^2.
+      balanced: whether residuals are divided layer by layer, so that every layer weighs
+        the same, as it should where theta is a KKT point.
+      margin_weight: weight of squared distances from the margin, in units of the
+        margin.
+      least_multiplier: lambda_min, below which multipliers are penalised, in `units`.
+      dual: the penalty on what is missing to lambda_min: "squared" or "linear".
+      dual_weight: weight of that penalty.
+      low: least value of a pixel, before a mean is subtracted.
+      high: largest value of a pixel, before a mean is subtracted.
+      prior: the penalty on pixels outside [low, high]: "squared" or "linear".
+      prior_weight: weight of that penalty, summed over candidates and pixels.
+      prior_mean: whether that penalty is divided by the number of pixels.
+      restarts: how often, evenly over the first 60 % of the steps, candidates with
         next to no multiplier begin anew.
-      gram: whether to multiply out; None: where it is less work.
+      gram: whether residuals are multiplied out into inner products of points
+        (`stationarity.gram`); None: where that is less work.
     """
 
     candidates: int = 100
@@ -144,7 +157,10 @@ class KktConfig:
 
 
 class Knobs(NamedTuple):
-    """What a random search turns: one number each, or one per run."""
+    """The settings that a random search varies; see `KktConfig` for their meaning.
+
+    Each is a scalar, or an array (runs,) with a value for each run.
+    """
 
     start: Array
     rate: Array
@@ -155,7 +171,7 @@ class Knobs(NamedTuple):
 
     @classmethod
     def of(cls, config: KktConfig) -> "Knobs":
-        """Those of a configuration."""
+        """The values that a configuration has."""
         end = config.alpha if config.alpha_end is None else config.alpha_end
         fields = {name: getattr(config, name) for name in cls._fields} | {
             "alpha_end": end

@@ -23,14 +23,20 @@ from shadow import checks, data, files, records
 from shadow.records import Record
 from uninformed import candidates, homogeneous, kkt, model_inversion
 from uninformed import max_margin as margin
-from uninformed.homogeneous import HomogeneousConfig, Layer, Network
-from uninformed.kkt import Candidates, KktConfig, stationarity
+from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
+from uninformed.kkt import KktConfig, KktRun, stationarity
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.search import Trial
+from uninformed.kkt.search import KktTrial
 from uninformed.max_margin import MarginConfig
+from uninformed.results import ImageRow, draw_rows
 
-_VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; else odd against even
-_SAME = 0.05  # a pixel, for `stability`
+# Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
+_VEHICLES = (0, 1, 8, 9)
+# Root mean square difference, in pixels of [0, 1], within which `stability` takes two
+# candidates for the same: larger takes similar images for one, smaller takes runs that
+# came to rest a little apart for different ones.
+_SAME = 0.05
+# Columns of a picture: more are too small to be looked at.
 _SHOWN = 20
 
 
@@ -39,11 +45,12 @@ class PointsConfig:
     """The training set.
 
     Attributes:
-      name: of the data set.
-      classes: "binary", vehicles or animals of CIFAR-10, odd or even of others; "all".
-      points: how many images, equal shares of the classes.
-      offset: so many of each class are passed over; then the first are taken.
-      held_out: images for the control.
+      name: name of the data set, as `shadow.data.load` takes it.
+      classes: "binary", vehicles against animals of CIFAR-10 and odd against even
+        labels of other data sets, or "all".
+      points: number of training images, in equal shares of the classes.
+      offset: images of each class that are passed over before the first is taken.
+      held_out: number of images that the control is counted on.
       mean_known: whether the adversary knows the mean image, which is subtracted.
     """
 
@@ -63,7 +70,14 @@ class PointsConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """How many runs of the attack, and whether with settings drawn at random."""
+    """The search over runs of the attack.
+
+    Attributes:
+      trials: number of runs.
+      at_once: runs in one batch; decides on memory and speed, not on results.
+      random: whether each run draws its settings from `search.Ranges`; otherwise runs
+        differ in their random start alone.
+    """
 
     trials: int = 4
     at_once: int = 2
@@ -76,7 +90,16 @@ class SearchConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uninformed:
-    """Everything that decides a result; all that is random comes from `seed`."""
+    """Everything that decides a result.
+
+    Attributes:
+      seed: the seed of everything random: initialisation, starts, drawn settings.
+      data: the training images, and those of the control.
+      victim: architecture and initialisation of the network.
+      training: how the network is trained.
+      attack: settings of the KKT attack.
+      search: how many runs of the attack are made.
+    """
 
     seed: int = 0
     data: PointsConfig = dataclasses.field(default_factory=PointsConfig)
@@ -87,8 +110,15 @@ class Uninformed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Images:
-    """Training images, and those they are compared with."""
+class VictimImages:
+    """Training images, and those that candidates are compared with as a control.
+
+    Attributes:
+      images: training images (points, height, width, channels), pixels in [0, 1].
+      labels: their classes, (points,).
+      held_out: images of the control (others, height, width, channels).
+      held_out_labels: their classes, (others,).
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -97,11 +127,11 @@ class Images:
 
     @property
     def mean(self) -> np.ndarray:
-        """What is subtracted."""
+        """The mean training image, which is subtracted from all of them."""
         return self.images.mean(axis=0)
 
     def fingerprint(self) -> str:
-        """A hash of everything."""
+        """A hash of all images and labels."""
         return checks.fingerprint(
             [
                 hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest()
@@ -111,14 +141,14 @@ class Images:
 
     @property
     def points(self) -> np.ndarray:
-        """What the network sees; (points, inputs)."""
+        """What the network is trained on: images less their mean, (points, inputs)."""
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 
 def run(
     experiment: Uninformed, workdir: Path, data_dir: str | None = None
 ) -> dict[str, Any]:
-    """All of it. Returns what `results.json` holds.
+    """Train, attack, evaluate. Returns what `results.json` holds.
 
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
@@ -148,7 +178,7 @@ def _key(experiment: Uninformed, use: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(experiment.seed), use)
 
 
-def load(config: PointsConfig, data_dir: str | None = None) -> Images:
+def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     """The first images that fill equal shares; held-out ones are drawn.
 
     Raises: ValueError: too few images of a class.
@@ -157,7 +187,8 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
     labels = pool.labels
     if config.classes == "binary":
         vehicles = np.isin(labels, _VEHICLES)
-        cifar10 = config.name.partition(":")[0] == "cifar10"  # of any version
+        # CIFAR-10 of any version.
+        cifar10 = config.name.partition(":")[0] == "cifar10"
         labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)
@@ -172,12 +203,12 @@ def load(config: PointsConfig, data_dir: str | None = None) -> Images:
         )
     rest = np.setdiff1d(np.arange(len(labels)), chosen)
     others = np.random.default_rng(0).permutation(rest)[: config.held_out]
-    return Images(
+    return VictimImages(
         pool.images[chosen], labels[chosen], pool.images[others], labels[others]
     )
 
 
-def victim(experiment: Uninformed, images: Images, file: Path) -> Network:
+def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLayers:
     """The trained network, from `file` if it is there.
 
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
@@ -195,27 +226,26 @@ def victim(experiment: Uninformed, images: Images, file: Path) -> Network:
             experiment.victim, images.points.shape[1], _key(experiment, 1)
         )
         made = margin.train(experiment.training, begun, images.points, images.labels)
-        arrays = {f"w{i}": np.asarray(layer.w) for i, layer in enumerate(made)}
-        biases = {f"b{i}": np.asarray(layer.b) for i, layer in enumerate(made)}
-        return arrays | {
-            name: b for name, b in biases.items() if made[int(name[1:])].b is not None
+        return {
+            f"{name}{number}": np.asarray(array)
+            for number, layer in enumerate(made)
+            for name, array in layer._asdict().items()
+            if array is not None
         }
 
     arrays = records.kept(file, record, f"The victim in {file}", train)
+    loaded = {name: jnp.asarray(array) for name, array in arrays.items()}
     return tuple(
-        Layer(
-            jnp.asarray(arrays[f"w{number}"]),
-            jnp.asarray(arrays[f"b{number}"]) if f"b{number}" in arrays else None,
-        )
+        Layer(loaded[f"w{number}"], loaded.get(f"b{number}"))
         for number in range(len(experiment.victim.widths) + 1)
     )
 
 
 def evaluate(
     experiment: Uninformed,
-    images: Images,
-    network: Network,
-    trials: list[Trial],
+    images: VictimImages,
+    network: DenseLayers,
+    trials: list[KktTrial],
     workdir: Path,
 ) -> dict[str, Any]:
     """Counts of the run that an adversary would choose, controls, baselines, pictures.
@@ -262,7 +292,7 @@ def evaluate(
 
 
 def _match(
-    images: Images, points: np.ndarray, mean: np.ndarray | None
+    images: VictimImages, points: np.ndarray, mean: np.ndarray | None
 ) -> candidates.Matches:
     """Candidates beside the training images; `mean`: if the adversary knows it."""
     return candidates.match(
@@ -275,14 +305,14 @@ def _match(
     )
 
 
-def _distinct(images: Images, found: Candidates) -> int:
+def _distinct(images: VictimImages, found: KktRun) -> int:
     """Candidates with a multiplier, near copies counted once."""
     shown = found.points[found.alive].reshape(-1, *images.images.shape[1:])
     return len(candidates.merged(shown, found.multipliers[found.alive]))
 
 
 def at_truth(
-    experiment: Uninformed, images: Images, network: Network
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
 ) -> tuple[float, np.ndarray]:
     """How far the victim is from a KKT point, at its own training points.
 
@@ -308,32 +338,25 @@ def at_truth(
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Results as lines."""
+    """Results as lines of a name and a value."""
     return "\n".join(f"{name:<32}{value}" for name, value in results.items())
 
 
 # Pictures
 
 
-def _draw_images(images: Images, found: candidates.Matches, path: Path) -> None:
+def _draw_images(images: VictimImages, found: candidates.Matches, path: Path) -> None:
     """Training images by falling SSIM, and the candidate nearest to each."""
     order = np.argsort(-found.ssim)[:_SHOWN]
-    figure = matplotlib.figure.Figure(
-        figsize=(0.7 * len(order), 1.9), layout="constrained"
-    )
-    axes = figure.subplots(2, len(order), squeeze=False)
-    for column, i in enumerate(order):
-        for row, shown in enumerate((images.images, found.images)):
-            report.show(axes[row, column], shown[i])
-            axes[row, column].set(xticks=[], yticks=[])
-        axes[1, column].set_xlabel(f"{found.ssim[i]:.2f}", fontsize=7)
-    axes[0, 0].set_ylabel("training", fontsize=7)
-    axes[1, 0].set_ylabel("candidate", fontsize=7)
-    files.write_bytes(path, report.png(figure))
+    rows = [
+        ImageRow("training", images.images[order]),
+        ImageRow("candidate", found.images[order], found.ssim[order]),
+    ]
+    draw_rows(rows, path)
 
 
 def _draw_outputs(
-    network: Network, images: Images, found: candidates.Matches, path: Path
+    network: DenseLayers, images: VictimImages, found: candidates.Matches, path: Path
 ) -> None:
     """Figure 4 of Haim et al. 2022: only points on the margin can be found."""
     outputs = homogeneous.apply(network, jnp.asarray(images.points))

@@ -10,7 +10,7 @@ Several runs go at once, as one batch over the devices. With a folder, batches a
 as they are done, and an interrupted search goes on; a trial doesn't depend on which
 others were run.
 
-Checked: tests/uninformed/test_kkt_search.py.
+Checked: tests/uninformed/kkt/test_search.py.
 """
 
 import dataclasses
@@ -21,24 +21,26 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from shadow import checks, files, records
 from shadow.records import Record
-from uninformed import homogeneous, kkt
-from uninformed.homogeneous import Network
-from uninformed.kkt import Candidates, KktConfig, Knobs
+from uninformed import kkt
+from uninformed.homogeneous import DenseLayers
+from uninformed.kkt import KktConfig, KktRun, Knobs
 
-_GOOD = 3  # runs of low loss, with which others are compared
+# Runs of low loss that a run is compared with: more add runs of another minimum, fewer
+# leave the share of common candidates to chance.
+_GOOD = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ranges:
-    """Settings are drawn log-uniformly from these; None: as the configuration has it.
+    """Ranges (low, high) that settings are drawn from, uniformly in their logarithm.
 
-    Attributes:
-      start, rate, multiplier_rate, least_multiplier, alpha, alpha_end: (low, high); the
-        defaults suit `KktConfig()`, in its units.
+    The names and units are those of `KktConfig`, whose own value stands where a range
+    is None. The defaults suit `KktConfig()`.
     """
 
     start: tuple[float, ...] | None = (0.1, 1.0)
@@ -77,16 +79,21 @@ class Ranges:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Trial:
-    """One run: its settings, and what it found."""
+class KktTrial:
+    """One run of a search.
+
+    Attributes:
+      knobs: the settings drawn for it, by their names in `Knobs`.
+      found: the candidates and multipliers it ended with.
+    """
 
     knobs: dict[str, float]
-    found: Candidates
+    found: KktRun
 
 
 def search(
     config: KktConfig,
-    network: Network,
+    network: DenseLayers,
     *,
     trials: int,
     key: Array,
@@ -94,12 +101,14 @@ def search(
     at_once: int = 4,
     mean: Float[np.ndarray, " inputs"] | None = None,
     folder: Path | None = None,
-) -> list[Trial]:
-    """So many runs of the attack, in the order of their numbers.
+) -> list[KktTrial]:
+    """`trials` runs of the attack, in the order of their numbers.
 
     Args:
-      at_once: runs in one batch; memory and speed, not results.
-      folder: where finished batches are kept.
+      ranges: what settings are drawn from; None: `Ranges()`.
+      at_once: runs in one batch; decides on memory and speed, not on results.
+      mean: what was subtracted from training points, where that is known.
+      folder: where finished batches are kept; None: nowhere.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
     checks.at_least("trials", trials, 1)
@@ -108,7 +117,7 @@ def search(
     if folder is not None:
         record = _record(config, ranges, network, key, mean)
         records.claim(folder / "search.json", record, f"The search in {folder}")
-    done: list[Trial] = []
+    done: list[KktTrial] = []
     while len(done) < trials:
         first = len(done)
         batch = _kept(folder, first)
@@ -123,16 +132,16 @@ def search(
     return done[:trials]
 
 
-def by_loss(trials: list[Trial]) -> list[Trial]:
+def by_loss(trials: list[KktTrial]) -> list[KktTrial]:
     """Lowest loss first; runs that diverged last."""
 
-    def loss(trial: Trial) -> float:
+    def loss(trial: KktTrial) -> float:
         return trial.found.loss if np.isfinite(trial.found.loss) else np.inf
 
     return sorted(trials, key=loss)
 
 
-def stability(trial: Trial, trials: list[Trial], *, apart: float) -> float:
+def stability(trial: KktTrial, trials: list[KktTrial], *, apart: float) -> float:
     """Share of a run's candidates that other runs of low loss have found as well.
 
     Weighted by multipliers; what an adversary can ask without the training set.
@@ -168,13 +177,13 @@ def _drawn(config: KktConfig, ranges: Ranges, key: Array) -> dict[str, float]:
 
 def _run(
     config: KktConfig,
-    network: Network,
+    network: DenseLayers,
     ranges: Ranges,
     key: Array,
     numbers: range,
     mean: np.ndarray | None,
-) -> list[Trial]:
-    """One batch."""
+) -> list[KktTrial]:
+    """The trials of these numbers, as one batch."""
     pairs = [jax.random.split(jax.random.fold_in(key, number)) for number in numbers]
     drawn = [_drawn(config, ranges, pair[0]) for pair in pairs]
     knobs = Knobs(
@@ -183,21 +192,24 @@ def _run(
     found = kkt.attack_many(
         config, network, keys=jnp.stack([p[1] for p in pairs]), knobs=knobs, mean=mean
     )
-    return [Trial(knobs=k, found=f) for k, f in zip(drawn, found, strict=True)]
+    return [KktTrial(knobs=k, found=f) for k, f in zip(drawn, found, strict=True)]
 
 
 # The folder
+
+# Fields of `KktRun` that a file holds for every run; labels are the same for all.
+_KEPT = ("points", "multipliers", "coefficients", "loss", "residual", "layers")
 
 
 def _record(
     config: KktConfig,
     ranges: Ranges,
-    network: Network,
+    network: DenseLayers,
     key: Array,
     mean: np.ndarray | None,
 ) -> Record:
     """What decides a search."""
-    theta = homogeneous.flat(network)
+    theta = np.asarray(ravel_pytree(network)[0])
     about = {
         "config": dataclasses.asdict(config),
         "ranges": dataclasses.asdict(ranges),
@@ -212,44 +224,29 @@ def _file(folder: Path, first: int) -> Path:
     return folder / f"trials_{first:06d}.npz"
 
 
-def _keep(folder: Path, first: int, trials: list[Trial]) -> None:
+def _keep(folder: Path, first: int, trials: list[KktTrial]) -> None:
     """Write a batch, whole or not at all."""
     arrays: dict[str, Any] = {
-        "knobs": np.array([list(trial.knobs.values()) for trial in trials])
+        name: np.stack([getattr(trial.found, name) for trial in trials])
+        for name in _KEPT
     }
-    for field in (
-        "points",
-        "multipliers",
-        "coefficients",
-        "loss",
-        "residual",
-        "layers",
-    ):
-        arrays[field] = np.stack([getattr(trial.found, field) for trial in trials])
+    arrays["knobs"] = np.array([list(trial.knobs.values()) for trial in trials])
     labels = trials[0].found.labels
     if labels is not None:
         arrays["labels"] = labels
     files.write_arrays(_file(folder, first), **arrays)
 
 
-def _kept(folder: Path | None, first: int) -> list[Trial] | None:
+def _kept(folder: Path | None, first: int) -> list[KktTrial] | None:
     """A batch that was kept, or None."""
     if folder is None or not _file(folder, first).exists():
         return None
     arrays = files.read_arrays(_file(folder, first))
     labels = arrays.get("labels")
     return [
-        Trial(
+        KktTrial(
             knobs=dict(zip(Knobs._fields, map(float, knobs), strict=True)),
-            found=Candidates(
-                points=arrays["points"][i],
-                multipliers=arrays["multipliers"][i],
-                coefficients=arrays["coefficients"][i],
-                labels=labels,
-                loss=float(arrays["loss"][i]),
-                residual=float(arrays["residual"][i]),
-                layers=arrays["layers"][i],
-            ),
+            found=KktRun(labels=labels, **{name: arrays[name][i] for name in _KEPT}),
         )
         for i, knobs in enumerate(arrays["knobs"])
     ]

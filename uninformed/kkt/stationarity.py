@@ -15,7 +15,7 @@ Two ways to the same number. `plain` forms the sum; `gram` multiplies out,
 which with m points and h units costs m^2 (d + h) in place of the two products m d h.
 
 Source: Haim et al. 2022, equation (6) and Appendix B (sigmoid in the backward pass).
-Checked: tests/uninformed/test_stationarity.py (autodiff; both ways to 1e-10).
+Checked: tests/uninformed/kkt/test_stationarity.py (autodiff; both ways to 1e-10).
 """
 
 from typing import Any, NamedTuple
@@ -27,9 +27,11 @@ import scipy.optimize
 from jaxtyping import Array, Float
 
 from uninformed import homogeneous
-from uninformed.homogeneous import Network
+from uninformed.homogeneous import DenseLayers
 
-_RANK = 1e-10  # directions of the Gram matrix that are weaker are rounding
+# Directions of the Gram matrix with eigenvalues below this share of the largest are
+# rounding: it is summed in float64 from products of float32.
+_RANK = 1e-10
 
 
 @jax.custom_jvp
@@ -46,12 +48,13 @@ def _soft_relu_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
 
 
 class Pass(NamedTuple):
-    """One way there and back: a list of (points, width) arrays, one per layer.
+    """One forward and one backward pass, a list entry for each layer.
 
     Attributes:
-      inputs: of each layer.
-      sums: of each layer, before its ReLU; the last are the outputs.
-      back: what comes back to these sums from the coefficients.
+      inputs: a, what each layer is given, (points, inputs of the layer).
+      sums: z, what each layer sums up before its ReLU, (points, units); the last are
+        the outputs.
+      back: d, the coefficients propagated back to these sums, (points, units).
     """
 
     inputs: list[Array]
@@ -60,17 +63,19 @@ class Pass(NamedTuple):
 
 
 def passes(
-    network: Network,
+    network: DenseLayers,
     points: Float[Array, "points inputs"],
     coefficients: Float[Array, "points outputs"],
     alpha: Float[Array, " hidden"],
 ) -> Pass:
-    """Both ways, with one slope of the sigmoid a hidden layer."""
+    """Forward and back, with one slope alpha of the sigmoid for each hidden layer."""
+    # Forward, by ReLUs whose derivative is a sigmoid.
     inputs, sums = [points], []
     for number, layer in enumerate(network):
         sums.append(homogeneous.affine(layer, inputs[-1]))
         if number < len(network) - 1:
             inputs.append(soft_relu(sums[-1], alpha[number]))
+    # Backward: coefficients through the layers' weights and the same sigmoids.
     back = [coefficients]
     for number in range(len(network) - 1, 0, -1):
         mask = jax.nn.sigmoid(alpha[number - 1] * sums[number - 1])
@@ -78,7 +83,7 @@ def passes(
     return Pass(inputs, sums, back)
 
 
-def plain(network: Network, at: Pass) -> Float[Array, " layers"]:
+def plain(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
     """Squared residual of each layer, weights and biases together."""
     residuals = []
     for layer, inputs, back in zip(network, at.inputs, at.back, strict=True):
@@ -89,8 +94,8 @@ def plain(network: Network, at: Pass) -> Float[Array, " layers"]:
     return jnp.stack(residuals)
 
 
-def gram(network: Network, at: Pass) -> Float[Array, " layers"]:
-    """The same, from inner products of the points."""
+def gram(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
+    """What `plain` returns, multiplied out into inner products of the points."""
     residuals = []
     for number, layer in enumerate(network):
         sums, back = at.sums[number], at.back[number]
@@ -107,14 +112,14 @@ def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
     return inputs @ inputs.T + (0 if layer.b is None else 1)
 
 
-def gram_pays(network: Network, points: int) -> bool:
+def gram_pays(network: DenseLayers, points: int) -> bool:
     """Whether `gram` is less work than `plain` for so many points."""
     there = sum(points * points * sum(layer.w.shape) for layer in network)
     return there < sum(2 * points * layer.w.size for layer in network)
 
 
 def best_multipliers(
-    network: Network,
+    network: DenseLayers,
     points: Float[Array, "points inputs"],
     directions: Float[Array, "points outputs"],
     alpha: Float[Array, " hidden"],
@@ -127,9 +132,11 @@ def best_multipliers(
     several. An active-set solution (scipy) of the problem in the m x m Gram matrix.
 
     Args:
-      weights: of the layers in the sum of squares; None: all 1.
+      weights: weight of each layer in the sum of squares; None: all 1.
     """
     at = jax.jit(passes)(network, points, directions, alpha)
+    # The normal equations: inner products of the points' gradients with each other, and
+    # with theta, summed over layers.
     inner = np.zeros((len(points), len(points)))
     towards = np.zeros(len(points))
     for number, layer in enumerate(network):
@@ -139,6 +146,7 @@ def best_multipliers(
         inner += weight * inputs * (back @ back.T)
         sums = np.asarray(at.sums[number], np.float64)
         towards += weight * np.sum(sums * back, axis=1)
+    # As least squares: their square root, less the directions that are rounding.
     spectrum, rotation = np.linalg.eigh(inner)
     kept = spectrum > _RANK * spectrum[-1]
     root = np.sqrt(spectrum[kept])
@@ -150,7 +158,7 @@ def best_multipliers(
 
 
 def typical_sums(
-    network: Network, points: Float[Array, "points inputs"]
+    network: DenseLayers, points: Float[Array, "points inputs"]
 ) -> Float[Array, " hidden"]:
     """Root mean square of the sums of each hidden layer: the scale of alpha."""
     scales = []

@@ -6,7 +6,7 @@ quantities  how near ends are to theta, which an adversary sees, and to images
 conclusions what Runkel et al. conclude, on these runs
 detection   could an adversary tell a training image from another one?
 pictures    maps, curves, images
-command     all of it: `informed landscape`
+command     runs, conclusions, pictures: `informed landscape`
 
 Source: Runkel et al. 2024.
 """

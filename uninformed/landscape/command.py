@@ -1,4 +1,4 @@
-"""All of it, in one piece: `informed landscape --config=configs/landscape.py`.
+"""The command `informed landscape --config=configs/landscape.py`.
 
 Batches of starts are kept in `ends/`, so that a run that was cut off goes on.
 """
@@ -20,7 +20,9 @@ from uninformed.landscape import (
 )
 from uninformed.landscape.quantities import Measured
 from uninformed.landscape.runs import Ends, LandscapeConfig
+from uninformed.results import rounded
 
+# The quantities that the printed table shows, see `quantities.measure`.
 _COLUMNS = (
     "distance",
     "distance_relative",
@@ -31,14 +33,16 @@ _COLUMNS = (
     "recovered",
     "distinct",
 )
-PICTURES = ("maps.png", "curves.png", "roc.png")  # and one of images a method
+# Beside these there is one picture of images for each method.
+PICTURES = ("maps.png", "curves.png", "roc.png")
+# Starts that have a line in the printed table; those of normal noise have one, too.
 _SHOWN = (*starts.CORNERS, starts.COLLAPSED)
 
 
 def run(
     config: LandscapeConfig, workdir: Path, data_dir: str | None = None
 ) -> dict[str, Any]:
-    """Writes results.json, what was found and pictures; returns what is in the former.
+    """Write results.json, what was found and pictures; return what results.json holds.
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
@@ -106,23 +110,14 @@ def _concluded(
         )
         if config.starts.perturbed > 1:
             found[pair]["h"] = conclusions.smoother(spreads["bilevel"], spreads[other])
-    return _rounded(found)
+    return rounded(found)
 
 
 def _lists(values: Measured) -> dict[str, list]:
-    """For JSON: one number a start."""
+    """The quantities that are one number for each start, as lists for JSON."""
     return {
-        name: _rounded(each.tolist()) for name, each in values.items() if each.ndim == 1
+        name: rounded(each.tolist()) for name, each in values.items() if each.ndim == 1
     }
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers to four digits."""
-    if isinstance(value, Mapping):
-        return {name: _rounded(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def table(results: Mapping[str, Any], methods: Sequence[str]) -> str:

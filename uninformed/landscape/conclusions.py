@@ -19,8 +19,14 @@ from uninformed.landscape import starts
 from uninformed.landscape.quantities import Measured
 from uninformed.landscape.starts import CORNERS, StartsConfig
 
-FITS = 0.01  # of |theta*|^2, or twice what the training images leave if that is more,
-_AT_MOST = 0.1  # up to this
+# Theta fits where the distance is at most this share of |theta*|^2, or twice what the
+# training images themselves leave if that is more.
+FITS = 0.01
+# The largest such share that still counts as a fit, whatever training images leave.
+_AT_MOST = 0.1
+# SSIM by which images from noise may exceed held-out ones and still resemble them no
+# more; one image of twenty whose SSIM rises by 0.4 moves the mean by as much.
+_NO_MORE = 0.02
 
 
 def of_method(
@@ -36,7 +42,7 @@ def of_method(
     found = {
         "a": _said(
             at("distance_relative", "noise") <= fit
-            and at("ssim", "noise") <= at("held_out_ssim", "noise") + 0.02,
+            and at("ssim", "noise") <= at("held_out_ssim", "noise") + _NO_MORE,
             relative_distance=at("distance_relative", "noise"),
             ssim=at("ssim", "noise"),
             held_out_ssim=at("held_out_ssim", "noise"),
@@ -92,13 +98,12 @@ def compared(
         at("truth", starts.name(1.0, min(half))) - at("truth", "truth")
         for at in (ours, theirs)
     ]
-    found = {
+    return {
         "e": _said(
             distances[0] < distances[1], bilevel=distances[0], other=distances[1]
         ),
         "f": _said(growth[0] > growth[1], bilevel=growth[0], other=growth[1]),
     }
-    return found
 
 
 def smoother(
@@ -144,7 +149,7 @@ def _apart(images: np.ndarray) -> float:
 
 
 class _Values:
-    """Quantities by name of the start."""
+    """The measured quantities of one method, by quantity and name of the start."""
 
     def __init__(self, names: Sequence[str], measured: Measured) -> None:
         self.names, self.measured = list(names), measured

@@ -1,7 +1,7 @@
 """Could an adversary tell? ROC of scores that it can compute itself.
 
 Of all images that an attack ended at, from any start, some are recovered training
-images and most aren't. Scores of an uninformed adversary:
+images and most aren't. DetectionScores of an uninformed adversary:
 
 parameters  how near theta of the run's images is to the released one
 loss        how well theta* treats the image, as it treats a training image
@@ -30,18 +30,21 @@ from uninformed import bilevel
 from uninformed.landscape.runs import Ends
 from uninformed.landscape.starts import Sets
 
+# Draws of the bootstrap: the 2.5 % quantile then lies between the fifth and sixth draw.
 _BOOTSTRAPS = 200
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Scores:
-    """One score of many images; larger for what is taken for a training image.
+class DetectionScores:
+    """One score of many images, by which training images are to be told apart.
 
     Attributes:
-      values: (images,); true: (images,), which are; trivial: (images,), which began at
-        a training image, perturbed or not.
-      cluster: (images,), which images belong together: those of one start were found
-        together, and aren't independent.
+      values: the score (images,), larger for what is taken for a training image.
+      true: whether each image is a recovered training image, (images,).
+      trivial: whether each image began at a training image, perturbed or not,
+        (images,).
+      cluster: numbers (images,), equal for images that were found from one start and
+        so aren't independent.
     """
 
     values: Float[np.ndarray, " images"]
@@ -50,7 +53,7 @@ class Scores:
     cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
-        """AUC of all images; of those that didn't begin at the truth; and counts.
+        """AUC of all images, AUC of those that didn't begin at the truth, and counts.
 
         None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
         the bootstrap's over clusters.
@@ -68,7 +71,7 @@ class Scores:
         }
 
     def _interval(self, counted: np.ndarray) -> list[float] | None:
-        """Of the AUC of some images, when whole clusters are drawn anew."""
+        """The 95 % interval of the counted images' AUC; clusters are drawn anew."""
         rng = np.random.default_rng(0)
         members = [
             rows
@@ -95,8 +98,8 @@ def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
 
 def uninformed(
     names: Sequence[str], ends: Ends, true: Bool[np.ndarray, "starts images"]
-) -> dict[str, Scores]:
-    """Every score of one method's images."""
+) -> dict[str, DetectionScores]:
+    """All scores of one method's images, by name."""
     values = {
         "parameters": np.repeat(-ends.distance[:, None], true.shape[1], axis=1),
         "loss": -ends.loss,
@@ -105,7 +108,7 @@ def uninformed(
         values["span"] = -_outside(ends)
     trivial = np.array([name.startswith("truth") for name in names])
     return {
-        score: Scores(
+        score: DetectionScores(
             each.astype(np.float64).ravel(),
             true.ravel(),
             np.repeat(trivial, true.shape[1]),
@@ -123,7 +126,9 @@ def _outside(ends: Ends) -> Float[np.ndarray, "starts images"]:
     return np.sqrt(np.maximum(1 - (inside / total) ** 2, 0))
 
 
-def informed(sets: Sets, starts: Mapping[str, np.ndarray], decay: float) -> Scores:
+def informed(
+    sets: Sets, starts: Mapping[str, np.ndarray], decay: float
+) -> DetectionScores:
     """Retraining distance of an informed adversary, each image in turn its target.
 
     It knows the other images, and theta of an affine victim. True is the closed form's
@@ -166,10 +171,12 @@ def informed(sets: Sets, starts: Mapping[str, np.ndarray], decay: float) -> Scor
             true.append(np.arange(len(claims)) == 0)
             trivial.append(np.zeros(len(claims), bool))
             cluster.append(np.full(len(claims), target))
-    return Scores(*(np.concatenate(each) for each in (values, true, trivial, cluster)))
+    return DetectionScores(
+        *(np.concatenate(each) for each in (values, true, trivial, cluster))
+    )
 
 
-def gap(scores: Scores) -> dict[str, float]:
+def gap(scores: DetectionScores) -> dict[str, float]:
     """The worst score of a true image, and the best of a false one, as distances."""
     return {
         "largest_true": float(-scores.values[scores.true].min()),

@@ -1,4 +1,4 @@
-"""Figures 1 to 12 of Runkel et al. 2024, of our runs; and ROC curves."""
+"""Figures 1 to 12 of Runkel et al. 2024, drawn of our runs, and ROC curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,12 +11,16 @@ from informed import report
 from shadow import files
 from uninformed import candidates
 from uninformed.landscape import quantities, starts
-from uninformed.landscape.detection import Scores
+from uninformed.landscape.detection import DetectionScores
 from uninformed.landscape.quantities import Measured
 from uninformed.landscape.starts import Sets, StartsConfig
+from uninformed.results import ImageRow, draw_rows
 
+# Images in a row of a picture: more are too small to be looked at.
 _COLUMNS = 10
-_TINY = 1e-12  # of distances on a logarithmic scale
+# Least relative distance on the logarithmic scale of a map, because exact fits have no
+# logarithm.
+_TINY = 1e-12
 
 
 def maps(
@@ -99,42 +103,30 @@ def images(
     """
     shown = [name for name in names if name in (*starts.CORNERS, starts.COLLAPSED)]
     shown += [name for name in names if name.startswith("normal")]
-    rows: list[tuple[str, np.ndarray, np.ndarray | None]] = []
+    rows = []
     for name in shown:
         found = ends[names.index(name)].astype(np.float64)
         pick = np.linspace(0, len(found) - 1, min(_COLUMNS, len(found))).astype(int)
         found = found[pick]
-        rows.append((f"from {name}", _visible(found), None))
+        rows.append(ImageRow(f"from {name}", _visible(found)))
         kinds = ["truth", "partition"] if name == "partition" else ["truth"]
         for kind in kinds:
             others = getattr(sets, kind)
             alike = quantities.similarities(found, others)
             label = "nearest training image" if kind == "truth" else "nearest of start"
-            rows.append((label, others[alike.argmax(axis=1)], alike.max(axis=1)))
-    columns = len(rows[0][1])
-    figure = matplotlib.figure.Figure(
-        figsize=(0.8 * columns + 2, 0.95 * len(rows) + 0.3), layout="constrained"
-    )
-    figure.suptitle(method, fontsize=9)
-    axes = figure.subplots(len(rows), columns, squeeze=False)
-    for row, (label, pictures, alike_or_none) in zip(axes, rows, strict=True):
-        for number, (panel, image) in enumerate(zip(row, pictures, strict=True)):
-            report.show(panel, image)
-            panel.set(xticks=[], yticks=[])
-            if alike_or_none is not None:
-                panel.set_xlabel(f"{alike_or_none[number]:.2f}", fontsize=6, labelpad=1)
-        row[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=7)
-    files.write_bytes(path, report.png(figure))
+            nearest = others[alike.argmax(axis=1)]
+            rows.append(ImageRow(label, nearest, alike.max(axis=1)))
+    draw_rows(rows, path, title=method)
 
 
 def _visible(found: np.ndarray) -> np.ndarray:
-    """Stretched, unless in range already."""
+    """Images stretched to [0, 1] each, except those that lie in that range already."""
     outside = (found.min(axis=(1, 2, 3)) < -0.1) | (found.max(axis=(1, 2, 3)) > 1.1)
     return np.where(outside[:, None, None, None], candidates.stretched(found), found)
 
 
-def roc(scores: Mapping[str, Mapping[str, Scores]], path: Path) -> None:
-    """True against false positives, a panel a method."""
+def roc(scores: Mapping[str, Mapping[str, DetectionScores]], path: Path) -> None:
+    """ROC curves of all scores, one panel for each method."""
     figure = matplotlib.figure.Figure(
         figsize=(3.2 * len(scores), 3.2), layout="constrained"
     )

@@ -18,15 +18,18 @@ from uninformed.landscape.starts import Sets
 
 Measured = dict[str, np.ndarray]
 
-WINDOW = 7  # pixels
-_POOL = 200  # held-out images
+# Side, in pixels, of the windows of SSIM; scikit-image's default.
+WINDOW = 7
+# Held-out images that an image is ranked among: the rank is coarser with fewer, and the
+# time grows with more.
+_POOL = 200
 
 
 def similarities(
     images: Float[np.ndarray, "images height width channels"],
     others: Float[np.ndarray, "others height width channels"],
 ) -> Float[np.ndarray, "images others"]:
-    """SSIM of all pairs, of the clipped or the stretched image."""
+    """SSIM of all pairs: the larger one of the clipped and of the stretched image."""
     return np.maximum(
         *(
             candidates.ssim_of_all(shown, others, WINDOW)
@@ -40,18 +43,25 @@ def measure(
 ) -> Measured:
     """Every quantity of every start.
 
-    Returns: (starts,) each, means over a start's images:
-      truth, partition, noise: L2 distance to the nearest of these.
-      ssim, held_out_ssim: with the nearest training image; with the nearest of as many
-        held-out ones.
-      rank: median of the nearest training image's among 200 held-out ones and itself.
-      recovered: how many images; distinct: how many training images these are.
+    Returns: arrays (starts,), means over the images of a start if not said otherwise:
+      truth: L2 distance to the nearest training image, in pixels of [0, 1].
+      partition: L2 distance to the nearest image of the partition.
+      noise: L2 distance to the nearest image of noise.
+      ssim: SSIM with the nearest training image.
+      held_out_ssim: SSIM with the nearest of as many held-out images.
+      rank: median rank of the nearest training image among 200 held-out ones and
+        itself; 1 is the nearest.
+      recovered: number of recovered images.
+      distinct: number of different training images that these resemble.
       spread: L2 distance between the images themselves.
-      moved: L2 distance from the start; in_two: share of its square that lies in two
-        directions, the same for all images.
-      distance, distance_mean, distance_relative: |theta - theta*|^2, a parameter, and
-        over |theta*|^2; slope_norm.
-      And (starts, images), `true`: which are recovered.
+      moved: L2 distance from the start.
+      in_two: share of the squared movement that lies in two directions, which are the
+        same for all images of a start.
+      distance: |theta - theta*|^2, or what the method has in its place (`Ends`).
+      distance_mean: that distance divided by the number of parameters.
+      distance_relative: that distance divided by |theta*|^2.
+      slope_norm: |grad E| at the end of the last lower solve.
+      true: (starts, images), whether each image is recovered.
     """
     rows = [_of_one(sets, *pair) for pair in zip(starts, ends.images, strict=True)]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {

@@ -21,28 +21,33 @@ from uninformed import bilevel, homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.bilevel import BilevelConfig, Lower
 from uninformed.homogeneous import HomogeneousConfig
-from uninformed.kkt import KktConfig, descent
+from uninformed.kkt import KktConfig
 from uninformed.kkt import experiment as uninformed
 from uninformed.kkt.experiment import PointsConfig
 from uninformed.landscape.starts import Sets, StartsConfig
 from uninformed.max_margin import MarginConfig
 
 METHODS = ("bilevel", "matching", "kkt")
-Attack = Callable[[np.ndarray], Mapping[str, Any]]  # (starts, points, ...) -> ends
+# From a batch of starts (starts, points, height, width, channels) to the fields of
+# `Ends` that have an entry for each start.
+BatchAttack = Callable[[np.ndarray], Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VictimConfig:
+class BilevelVictimConfig:
     """The victim of `bilevel` and `matching`.
 
     Attributes:
-      kind: "affine" or "one_hidden"; width: of the latter.
-      decay: mu, of victim and attack alike.
-      smoothness: beta of softplus(beta z) / beta; None: ReLU.
-      init: of theta, "uniform" in [0, 1] or "scaled" by 1 / sqrt(inputs); affine ones
-        need none.
-      steps: of L-BFGS when the victim is trained; attack_steps: of each lower solve.
-      inverse: "conjugate_gradients", "quasi_newton", or for affine victims "exact".
+      kind: "affine", or "one_hidden" for a network with one hidden layer.
+      width: number of units of the hidden layer.
+      decay: mu, the weight decay in the training of victim and attack alike.
+      smoothness: beta of the activation softplus(beta z) / beta; None: ReLU.
+      init: how theta begins: "uniform" in [0, 1], or "scaled", that divided by
+        sqrt(inputs). Affine victims have a closed form and don't need it.
+      steps: largest number of L-BFGS steps when the victim is trained.
+      attack_steps: largest number of L-BFGS steps of each lower solve of the attack.
+      inverse: how the Hessian is inverted, see `bilevel.Lower`: "exact" for affine
+        victims, otherwise "conjugate_gradients" or "quasi_newton".
     """
 
     kind: str = "affine"
@@ -60,7 +65,8 @@ class VictimConfig:
         checks.choice("inverse", self.inverse, bilevel.INVERSES)
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
-        self.lower(1)  # says what else is wrong
+        # Raises where fields don't fit each other.
+        self.lower(1)
 
     def lower(self, inputs: int) -> Lower:
         """The lower problem of the attack."""
@@ -76,13 +82,19 @@ class LandscapeConfig:
     """One landscape; all that is random comes from `seed`.
 
     Attributes:
+      seed: the seed of noise, initialisations and perturbations.
       data: the training images; as many of the held-out ones are the partition.
-      methods: among `METHODS`.
-      theta: where lower problems begin, "own", a draw that isn't the victim's, or
+      starts: from which starts the attacks are run.
+      methods: the attacks that are run, among `METHODS`.
+      victim: the victim of `bilevel` and `matching`.
+      theta: where lower problems begin: "own", a draw that isn't the victim's, or
         "released", theta itself; of no importance to affine victims.
-      at_once: starts in one batch: memory and speed.
-      network, training, kkt: the victim of `kkt`, and its attack, with as many
-        candidates as points and without restarts.
+      attack: settings of `bilevel` and `matching`.
+      at_once: starts in one batch; decides on memory and speed, not on results.
+      network: architecture of the victim of `kkt`.
+      training: how the victim of `kkt` is trained.
+      kkt: settings of the KKT attack, which is run with as many candidates as there
+        are training points and without restarts.
     """
 
     seed: int = 0
@@ -91,7 +103,7 @@ class LandscapeConfig:
     )
     starts: StartsConfig = dataclasses.field(default_factory=StartsConfig)
     methods: tuple[str, ...] = METHODS
-    victim: VictimConfig = dataclasses.field(default_factory=VictimConfig)
+    victim: BilevelVictimConfig = dataclasses.field(default_factory=BilevelVictimConfig)
     theta: str = "own"
     attack: BilevelConfig = dataclasses.field(default_factory=BilevelConfig)
     at_once: int = 40
@@ -123,15 +135,17 @@ class Ends:
     """Where one method ended.
 
     Attributes:
-      images: (starts, points, ...), as found.
+      images: reconstructions (starts, points, height, width, channels), as found.
       distance: (starts,), what an adversary sees of the fit: |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
-      size, params: |theta*|^2, and how many parameters.
-      loss: (starts, points), of each image at theta*: half its squared error, for
-        `kkt` the squared deviation of its lead from the margin.
-      slope_norm: (starts,), |grad E| of the last lower solve; `kkt`: 0.
-      basis: (rank, inputs), span of the first layer, or None where it has one unit;
-      centre: (inputs,), what points are taken from before that layer.
+      size: |theta*|^2, the squared norm of the released parameters.
+      params: number of parameters.
+      loss: (starts, points), the loss of each image at theta*: half its squared error,
+        for `kkt` the squared deviation of its lead from the margin, in margins.
+      slope_norm: (starts,), |grad E| at the end of the last lower solve; 0 for `kkt`.
+      basis: (rank, inputs), orthonormal rows that span the first layer's weights; None
+        where that layer has one unit.
+      centre: (inputs,), what is subtracted from points before the first layer.
     """
 
     images: np.ndarray
@@ -151,14 +165,15 @@ def run(
     starts: Mapping[str, np.ndarray],
     workdir: Path,
 ) -> Ends:
-    """One method from all starts.
+    """Run one method from all starts.
 
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     record = _record(config, sets)
     records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
     prepare = _kkt if method == "kkt" else _bilevel
-    double = jax.enable_x64(method != "kkt")  # which is in float32
+    # The KKT attack is in float32; lower problems need float64 for their tolerance.
+    double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
         attack, victim = prepare(config, method, sets, workdir, record)
         images = np.stack(list(starts.values()))
@@ -167,7 +182,7 @@ def run(
 
 
 def _record(config: LandscapeConfig, sets: Sets) -> Record:
-    """What decides where attacks end."""
+    """The configuration and data that decide where attacks end."""
     about = dataclasses.asdict(config)
     for free in ("methods", "at_once"):
         del about[free]
@@ -185,7 +200,7 @@ def _in_batches(
     method: str,
     starts: np.ndarray,
     workdir: Path,
-    attack: Attack,
+    attack: BatchAttack,
     record: Record,
 ) -> dict[str, Any]:
     """All starts, batch by batch; what is on disk isn't done again."""
@@ -197,7 +212,8 @@ def _in_batches(
             file = workdir / "ends" / f"{method}_{first:04d}.npz"
             make = functools.partial(attack, batch)
             parts.append(records.kept(file, record, f"The batch in {file}", make))
-            done = len(parts[-1]["images"])  # batches may have been larger then
+            # An earlier call may have made larger batches.
+            done = len(parts[-1]["images"])
             first += done
             bar.update(done)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -205,7 +221,7 @@ def _in_batches(
 
 def _bilevel(
     config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
-) -> tuple[Attack, dict[str, Any]]:
+) -> tuple[BatchAttack, dict[str, Any]]:
     """Points whose training ends at theta, or at which theta is stationary.
 
     Returns: the attack, and what `Ends` says of its victim.
@@ -231,7 +247,8 @@ def _bilevel(
     released = jnp.asarray(theta)
     begin = released if config.theta == "released" else own
     solver, within = bilevel.attack, lower
-    if method == "matching":  # which solves but once
+    # Gradient matching solves the lower problem once, at its end, and so to the end.
+    if method == "matching":
         solver, within = bilevel.matching, longer
 
     @jax.jit
@@ -254,7 +271,7 @@ def _bilevel(
     basis = None
     if config.victim.kind == "one_hidden":
         width = config.victim.width
-        basis = descent.span(theta[: inputs * width].reshape(inputs, width))
+        basis = kkt.span(theta[: inputs * width].reshape(inputs, width))
     return attack, {
         "size": float(np.sum(theta**2)),
         "params": len(theta),
@@ -265,10 +282,11 @@ def _bilevel(
 
 def _kkt(
     config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
-) -> tuple[Attack, dict[str, Any]]:
+) -> tuple[BatchAttack, dict[str, Any]]:
     """The KKT attack on a homogeneous network of the same images, less their mean."""
-    del method, record  # the network's file has a record of its own
-    images = uninformed.Images(
+    # The file of the network has a record of its own, and there is one method.
+    del method, record
+    images = uninformed.VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )
     points = len(sets.truth)
@@ -307,7 +325,7 @@ def _kkt(
 
     return attack, {
         "size": size,
-        "params": len(homogeneous.flat(network)),
-        "basis": descent.span(np.asarray(network[0].w)),
+        "params": sum(leaf.size for leaf in jax.tree.leaves(network)),
+        "basis": kkt.span(np.asarray(network[0].w)),
         "centre": mean,
     }

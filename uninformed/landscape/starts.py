@@ -16,10 +16,9 @@ import numpy as np
 from jaxtyping import Float
 
 from shadow import checks
+from shadow.data import Images
 from uninformed.kkt import experiment as uninformed
 from uninformed.kkt.experiment import PointsConfig
-
-Images = Float[np.ndarray, "images height width channels"]
 
 CORNERS = ("noise", "partition", "truth")
 COLLAPSED = "one image per class"
@@ -27,13 +26,14 @@ COLLAPSED = "one image per class"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartsConfig:
-    """Which starts.
+    """From which starts the attacks are run.
 
     Attributes:
-      shares: values of l1 and l2; with 0 and 1.
-      normal: standard deviations of normal noise.
-      collapsed: whether to begin at one image per class, repeated, too.
-      perturbed: so many perturbations of each corner; deviation: theirs, a pixel.
+      shares: values of l1 and l2, among them 0 and 1.
+      normal: standard deviations, in pixels, of starts of normal noise.
+      collapsed: whether one start is a single image per class, repeated.
+      perturbed: number of perturbed starts around each of the three corners.
+      deviation: standard deviation of these perturbations, in pixels.
     """
 
     shares: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -57,7 +57,15 @@ class StartsConfig:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sets:
-    """Images of the three kinds, others that no attack sees, and labels 0 and 1."""
+    """The images that starts are made of, and those that ends are compared with.
+
+    Attributes:
+      truth: the training images (points, height, width, channels), pixels in [0, 1].
+      partition: other images of the same labels, in the same order and of that shape.
+      noise: uniform noise in [0, 1], of that shape.
+      held_out: images that no attack sees (others, height, width, channels).
+      labels: the labels 0 and 1 of `truth` and `partition`, (points,).
+    """
 
     truth: Images
     partition: Images
@@ -66,8 +74,8 @@ class Sets:
     labels: np.ndarray
 
     def fingerprint(self) -> str:
-        """A hash of everything."""
-        return uninformed.Images(
+        """A hash of all images and labels."""
+        return uninformed.VictimImages(
             np.concatenate([self.truth, self.partition, self.noise]),
             self.labels,
             self.held_out,
@@ -76,7 +84,7 @@ class Sets:
 
     @property
     def signs(self) -> Float[np.ndarray, " images"]:
-        """Labels as -1 and 1."""
+        """The labels as -1 and 1, (points,)."""
         return (2 * self.labels - 1).astype(np.float32)
 
 
@@ -110,7 +118,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
 
 def name(l1: float, l2: float) -> str:
-    """Of a mixture. Without any share of images l1 doesn't matter."""
+    """The name of a mixture; without any share of images l1 doesn't matter."""
     if l2 == 0:
         return "noise"
     corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}
@@ -118,7 +126,7 @@ def name(l1: float, l2: float) -> str:
 
 
 def perturbed_name(corner: str, number: int) -> str:
-    """Of a perturbation of a corner."""
+    """The name of a perturbed start around a corner."""
     return f"{corner} perturbed {number}"
 
 

@@ -211,14 +211,12 @@ def test_attacks_that_see_all_weights_refuse_less(row, world):
 def alone_world():
     config = homogeneous.HomogeneousConfig(widths=(6,), first_scale=None)
     network = homogeneous.init(config, 5, jax.random.key(3))
+    victim = homogeneous.victim(config, (1, 5, 1))
     targets = jnp.array([1.0, -1.0, 1.0, -1.0])
     points = jax.random.normal(jax.random.key(4), (4, 5))
     theta = np.asarray(bilevel.ridge(points, targets, 1e-2))
     return {
-        "victim": (
-            homogeneous.flat(network),
-            {"victim": homogeneous.victim(config, (1, 5, 1))},
-        ),
+        "victim": (np.asarray(victim.flatten(network)), {"victim": victim}),
         "lower": (theta, {"lower": bilevel.affine(5), "targets": np.asarray(targets)}),
     }
 

@@ -10,7 +10,7 @@ import pytest
 from uninformed import candidates, homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig, Knobs, descent
+from uninformed.kkt import KktConfig, Knobs, loss
 
 
 def network(key, outputs=1, inputs=5, widths=(12, 9)):
@@ -20,10 +20,10 @@ def network(key, outputs=1, inputs=5, widths=(12, 9)):
 
 def loss_at_start(config, net, key):
     """Our loss, and the candidates and multipliers that it was taken at."""
-    problem = descent._Problem(config, net, None)
+    problem = loss.KktProblem(config, net, None)
     knobs = Knobs.of(config)
     begin = problem.begin(key, knobs)
-    total, _ = problem.loss(begin.unknowns, begin, knobs, knobs.alpha)
+    total, _ = jax.jit(problem.loss)(begin.unknowns, begin, knobs, knobs.alpha)
     return float(total), begin.unknowns
 
 
@@ -38,8 +38,10 @@ def combination(net, points, coefficients, alpha):
     def _(primals, tangents):
         return relu(primals[0]), tangents[0] * jax.nn.sigmoid(alpha * primals[0])
 
-    return jax.grad(
-        lambda net: jnp.sum(coefficients * homogeneous.apply(net, points, relu))
+    return jax.jit(
+        jax.grad(
+            lambda net: jnp.sum(coefficients * homogeneous.apply(net, points, relu))
+        )
     )(net)
 
 
@@ -85,10 +87,10 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
     config = KktConfig(
         candidates=6, prior_weight=0.0, units="one", alpha_units="absolute"
     )
-    inside = descent._Problem(config, net, None)
+    inside = loss.KktProblem(config, net, None)
     assert inside.basis is not None
     assert inside.basis.shape == (3, 8)
-    outside = descent._Problem(dataclasses.replace(config, span=False), net, None)
+    outside = loss.KktProblem(dataclasses.replace(config, span=False), net, None)
     knobs = Knobs.of(config)
     begin = inside.begin(key, knobs)
     unknowns = begin.unknowns
@@ -123,16 +125,16 @@ def test_directions_of_several_classes_lead_over_the_runner_up():
 
 def test_span_ends_where_singular_values_drop(rng):
     signal = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 30))
-    found = descent.span(signal + 1e-5 * rng.standard_normal((50, 30)))
+    found = kkt.span(signal + 1e-5 * rng.standard_normal((50, 30)))
     assert found is not None
     assert found.shape == (4, 50)
     outside = signal - found.T @ (found @ signal)
     assert np.linalg.norm(outside) < 1e-4 * np.linalg.norm(signal)
-    assert descent.span(rng.standard_normal((5, 30))) is None
+    assert kkt.span(rng.standard_normal((5, 30))) is None
 
 
 @pytest.fixture(scope="module")
-def circle() -> tuple[homogeneous.Network, np.ndarray]:
+def circle() -> tuple[homogeneous.DenseLayers, np.ndarray]:
     """A victim of twenty points on the unit circle, near a KKT point."""
     angles = 2 * np.pi * np.arange(20) / 20
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)

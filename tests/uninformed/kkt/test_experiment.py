@@ -53,7 +53,8 @@ def test_every_configuration_is_valid_and_names_every_field(name, kind):
 
 def test_another_victim_is_not_attacked_silently(tmp_path):
     experiment = small()
-    uninformed.run(experiment, tmp_path)
+    images = uninformed.load(experiment.data)
+    uninformed.victim(experiment, images, tmp_path / "network.npz")
     with pytest.raises(ConfigurationMismatchError, match=r"seed: 0 there, 1 asked for"):
         uninformed.run(dataclasses.replace(experiment, seed=1), tmp_path)
 
@@ -65,7 +66,8 @@ def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
         experiment, data=dataclasses.replace(experiment.data, name=str(file))
     )
     np.savez(file, images=digits.images, labels=digits.labels)
-    uninformed.run(experiment, tmp_path / "run")
+    network = tmp_path / "run" / "network.npz"
+    uninformed.victim(experiment, uninformed.load(experiment.data), network)
     np.savez(file, images=digits.images[::-1], labels=digits.labels[::-1])
     with pytest.raises(ConfigurationMismatchError, match="content: '"):
         uninformed.run(experiment, tmp_path / "run")

@@ -48,13 +48,14 @@ def test_residuals_are_those_of_autodiff(fields, key):
         )
         return jnp.sum(coefficients * outputs)
 
-    combination = jax.grad(weighted)(network)
+    combination = jax.jit(jax.grad(weighted))(network)
     expected = [
         homogeneous.squared_norm((jax.tree.map(jnp.subtract, layer, part),))
         for layer, part in zip(network, combination, strict=True)
     ]
-    at = stationarity.passes(network, points, coefficients, alpha)
-    np.testing.assert_allclose(stationarity.plain(network, at), expected, rtol=1e-10)
+    at = jax.jit(stationarity.passes)(network, points, coefficients, alpha)
+    found = jax.jit(stationarity.plain)(network, at)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("fields", CASES)
@@ -65,8 +66,11 @@ def test_both_forms_and_their_gradients_agree(fields, key):
         at = stationarity.passes(network, points, coefficients, alpha)
         return form(network, at).sum()
 
+    value_and_slopes = jax.jit(
+        jax.value_and_grad(total, argnums=(1, 2)), static_argnums=0
+    )
     both = [
-        jax.value_and_grad(total, argnums=(1, 2))(form, points, coefficients)
+        value_and_slopes(form, points, coefficients)
         for form in (stationarity.plain, stationarity.gram)
     ]
     jax.tree.map(
@@ -84,6 +88,7 @@ def test_gradient_through_the_soft_relu_against_finite_differences(key):
         at = stationarity.passes(network, points, coefficients, alpha)
         return stationarity.plain(network, at).sum()
 
+    total = jax.jit(total)
     slope = jax.grad(total)(points)
     rng = np.random.default_rng(1)
     for _ in range(5):

@@ -7,15 +7,15 @@ import pytest
 from shadow.store import ConfigurationMismatchError
 from uninformed import homogeneous
 from uninformed.homogeneous import HomogeneousConfig
-from uninformed.kkt import Candidates, KktConfig
+from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.search import Ranges, Trial
+from uninformed.kkt.search import KktTrial, Ranges
 
 CONFIG = KktConfig(candidates=4, steps=10)
 
 
 @pytest.fixture(scope="module")
-def network() -> homogeneous.Network:
+def network() -> homogeneous.DenseLayers:
     config = HomogeneousConfig(widths=(6,), first_scale=None)
     return homogeneous.init(config, 3, jax.random.key(0))
 
@@ -64,9 +64,9 @@ def test_settings_are_drawn_within_their_ranges_and_log_uniformly():
 def trial(points, loss):
     points = np.asarray(points, float)
     count = len(points)
-    return Trial(
+    return KktTrial(
         knobs={},
-        found=Candidates(
+        found=KktRun(
             points=points,
             multipliers=np.ones(count),
             coefficients=np.ones((count, 1)),

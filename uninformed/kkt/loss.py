@@ -1,0 +1,270 @@
+"""What the KKT attack minimises: the loss of one network, and where a run begins.
+
+The terms, with the equations of Haim et al. 2022 that they are or stand for:
+
+stationarity  | theta - sum_i <c_i, grad Phi(x_i)> |^2 (6), see `stationarity`
+dual          multipliers below lambda_min (7)
+prior         pixels outside their range (8)
+margin        squared distances of candidates from one common margin; ours
+
+The published loss (9) is the sum of the first three.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from uninformed import homogeneous
+from uninformed import max_margin as margin
+from uninformed.homogeneous import DenseLayers
+from uninformed.kkt import stationarity
+from uninformed.kkt.config import KktConfig, Knobs
+
+# Random points that tell how large the sums of a layer are: their root mean square over
+# all units is then known to a few percent.
+_FEW = 256
+# Of the mean fitted multiplier, at least: the gradient of a candidate is proportional
+# to its multiplier, so that one without a multiplier would never move.
+FLOOR = 0.1
+# Singular values below this share of the largest are rounding in float32.
+_ROUNDING = 1e-6
+# A drop between neighbouring singular values by more than this factor may end what
+# training has put into the first layer: larger takes noise for signal, smaller cuts
+# weak training points off.
+_DROP = 5.0
+
+
+class KktUnknowns(NamedTuple):
+    """What is optimised.
+
+    Attributes:
+      points: candidates (candidates, inputs), or their coordinates in the span of the
+        first layer's weights (candidates, rank).
+      multipliers: (candidates,) in units of `Begin.unit`; with signed coefficients
+        (candidates, outputs).
+    """
+
+    points: Any
+    multipliers: Any
+
+
+class Begin(NamedTuple):
+    """Where a run begins, and the constants that are found there.
+
+    Attributes:
+      unknowns: the candidates and multipliers at the start.
+      key: randomness for candidates that begin anew later.
+      unit: scalar, the multiplier that 1 stands for.
+      scales: (hidden layers,), the root mean square of what each layer sums up, which
+        the slope alpha of the sigmoid is divided by.
+    """
+
+    unknowns: KktUnknowns
+    key: Array
+    unit: Array
+    scales: Array
+
+
+class KktProblem:
+    """The loss of one network.
+
+    Attributes:
+      config: which terms the loss has, and their weights.
+      basis: (rank, inputs), orthonormal rows that span the first layer's weights; None
+        where candidates are free in all inputs.
+      network: theta, its first layer restricted to that span.
+      labels: (candidates,), classes assumed for the candidates, in equal shares.
+      layer_norms: (layers,), the squared norm of each layer.
+      squared: |theta|^2.
+    """
+
+    def __init__(
+        self, config: KktConfig, network: DenseLayers, mean: np.ndarray | None
+    ) -> None:
+        self.config = config
+        self._shift = np.zeros((1, 1), np.float32) if mean is None else mean[None]
+        self.basis = span(np.asarray(network[0].w)) if config.span else None
+        if self.basis is not None:
+            inside = self.basis @ np.asarray(network[0].w)
+            network = (homogeneous.Layer(inside, network[0].b), *network[1:])
+        self.network = jax.tree.map(jnp.asarray, network)
+        self.outputs = network[-1].w.shape[1]
+        self.labels = margin.equal_shares(config.candidates, max(self.outputs, 2))
+        self.layer_norms = np.array(
+            [float(homogeneous.squared_norm((layer,))) for layer in network]
+        )
+        self.squared = float(self.layer_norms.sum())
+        gram = config.gram
+        if gram is None:
+            gram = stationarity.gram_pays(network, config.candidates)
+        self._residual: Callable = stationarity.gram if gram else stationarity.plain
+        # Standard deviation of a coordinate in the span over that of a pixel.
+        self._stretch = 1.0
+        if self.basis is not None:
+            rank, pixels = self.basis.shape
+            self._stretch = float(np.sqrt(pixels / rank))
+
+    def pixels(self, points: Any) -> Any:
+        """Points in pixels, (candidates, inputs)."""
+        return points if self.basis is None else points @ self.basis
+
+    def random_points(self, key: Array, knobs: Knobs) -> Array:
+        """Normal candidates of the standard deviation sigma_x a pixel."""
+        shape = (self.config.candidates, self.network[0].w.shape[0])
+        drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
+        return knobs.start * self._stretch * drawn
+
+    # The start
+
+    def begin(self, key: Array, knobs: Knobs, start: Array | None = None) -> Begin:
+        """Candidates, multipliers and their units; candidates at `start` if given."""
+        config, m = self.config, self.config.candidates
+        dtype = self.network[0].w.dtype
+        points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
+        # Candidates.
+        points = self.random_points(points_key, knobs)
+        if start is not None:
+            points = start if self.basis is None else start @ self.basis.T
+        # The scale of alpha: sums of normal points as wide as a quarter of the range.
+        scales = jnp.ones(len(self.network) - 1, dtype)
+        if config.alpha_units == "typical":
+            few = jax.random.normal(few_key, (_FEW, points.shape[1]), dtype)
+            spread = (config.high - config.low) / 4 * self._stretch
+            scales = stationarity.typical_sums(self.network, spread * few)
+        # Multipliers, and the unit in which they are optimised.
+        unit = jnp.asarray(1 / m if config.units == "per_candidate" else 1.0, dtype)
+        alpha = knobs.alpha / scales
+        if config.coefficients == "signed":
+            drawn = jax.random.normal(multipliers_key, (m, self.outputs), dtype)
+            if config.units == "fitted":
+                fitted = stationarity.best_multipliers(
+                    self.network, points, drawn, alpha, signed=True
+                )
+                drawn *= np.sign(fitted)[:, None]
+                unit = jnp.asarray(np.abs(fitted).mean(), dtype)
+            return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
+        drawn = jax.random.uniform(multipliers_key, (m,), dtype)
+        if "fitted" in (config.units, config.multipliers):
+            towards = directions(homogeneous.apply(self.network, points), self.labels)
+            fitted = stationarity.best_multipliers(self.network, points, towards, alpha)
+            mean = float(fitted.mean()) or 1.0
+            if config.units == "fitted":
+                # Twice the mean, because uniform multipliers have a mean of 1/2.
+                unit = jnp.asarray(2 * mean, dtype)
+            if config.multipliers == "fitted":
+                drawn = jnp.asarray(np.maximum(fitted, FLOOR * mean), dtype) / unit
+        return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
+
+    # The loss
+
+    def loss(
+        self, unknowns: KktUnknowns, begin: Begin, knobs: Knobs, alpha: Array
+    ) -> tuple[Array, tuple[Array, Array]]:
+        """The sum of all terms, at one slope of the sigmoid.
+
+        Returns: the loss; squared residuals (layers,) and coefficients (candidates,
+          outputs).
+        """
+        config, points = self.config, unknowns.points
+        signed = config.coefficients == "signed"
+        # The directions y_i, or e_label - e_runner-up. They depend on the outputs, and
+        # the compiler makes one forward pass of this one and that of `passes`.
+        towards = (
+            1
+            if signed
+            else directions(homogeneous.apply(self.network, points), self.labels)
+        )
+        multipliers = unknowns.multipliers
+        each = multipliers if signed else multipliers[:, None]
+        coefficients = begin.unit * each * towards
+        # Stationarity, equation (6).
+        at = stationarity.passes(
+            self.network, points, coefficients, alpha / begin.scales
+        )
+        layers = self._residual(self.network, at)
+        total = self._weighted(layers)
+        if not signed:
+            # Dual feasibility, equation (7).
+            total += self._dual(multipliers - knobs.least_multiplier)
+            # One margin for all candidates.
+            if config.margin_weight:
+                leads = jnp.sum(at.sums[-1] * towards, axis=1)
+                total += self._off_margin(leads, begin.unit * multipliers)
+        # The range of pixels, equation (8).
+        total += self._prior(points)
+        return total, (layers, coefficients)
+
+    def _weighted(self, layers: Array) -> Array:
+        """The layers' squared residuals as one number."""
+        norms = jnp.asarray(self.layer_norms, layers.dtype)
+        if self.config.balanced:
+            layers = layers / norms
+            return layers.mean() if self.config.relative else layers.sum()
+        return layers.sum() / (self.squared if self.config.relative else 1.0)
+
+    def _dual(self, excess: Array) -> Array:
+        """The penalty on multipliers below the least one."""
+        missing = jax.nn.relu(-excess)
+        if self.config.dual == "squared":
+            missing = missing**2
+        total = jnp.sum(missing)
+        if self.config.relative:
+            total = total / self.config.candidates
+        return self.config.dual_weight * total
+
+    def _off_margin(self, leads: Array, multipliers: Array) -> Array:
+        """Mean squared distance from the margin, each weighing as its multiplier.
+
+        The margin is what Euler's identity makes of the multipliers: they sum to
+        |theta|^2 / (L margin).
+        """
+        weights = jax.nn.relu(multipliers)
+        total = weights.sum() + jnp.finfo(weights.dtype).tiny
+        common = self.squared / (len(self.network) * jax.lax.stop_gradient(total))
+        off = jnp.sum(weights * (leads / common - 1) ** 2) / total
+        return self.config.margin_weight * off
+
+    def _prior(self, points: Array) -> Array:
+        """The penalty on pixels outside their range."""
+        config, points = self.config, self.pixels(points)
+        above = jax.nn.relu(points + self._shift - config.high)
+        below = jax.nn.relu(config.low - self._shift - points)
+        if config.prior == "squared":
+            above, below = above**2, below**2
+        total = jnp.sum(above + below)
+        return config.prior_weight * (
+            total / points.shape[1] if config.prior_mean else total
+        )
+
+
+def directions(
+    outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
+) -> Float[Array, "points outputs"]:
+    """What a multiplier stands for: y, or e_label - e_runner-up."""
+    count = outputs.shape[1]
+    if count == 1:
+        return margin.signs(labels)[:, None].astype(outputs.dtype)
+    right = jax.nn.one_hot(labels, count, dtype=outputs.dtype)
+    rivals = jnp.where(right > 0, -jnp.inf, outputs)
+    return right - jax.nn.one_hot(rivals.argmax(axis=1), count, dtype=outputs.dtype)
+
+
+def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
+    """Orthonormal rows that span the columns of w, as far as these aren't noise.
+
+    Where singular values drop by more than a factor of five, the greatest drop ends
+    what training has put there.
+
+    Returns: (rank, inputs), or None where it would be no fewer than the inputs.
+    """
+    rotation, sizes, _ = np.linalg.svd(w, full_matrices=False)
+    sizes = np.maximum(sizes, _ROUNDING * sizes[0])
+    drops = sizes[:-1] / sizes[1:]
+    rank = len(sizes)
+    if len(drops) and drops.max() > _DROP:
+        rank = int(drops.argmax()) + 1
+    return None if rank >= len(w) else rotation[:, :rank].T

@@ -1,0 +1,53 @@
+"""What the experiments share of their results: numbers for JSON, rows of images."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.figure
+import numpy as np
+
+from informed import report
+from shadow import files
+
+
+def rounded(value: Any) -> Any:
+    """Every float in nested dictionaries and lists, to four significant digits."""
+    if isinstance(value, Mapping):
+        return {name: rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+class ImageRow(NamedTuple):
+    """One row of a picture.
+
+    Attributes:
+      label: what stands to the left of the row.
+      images: (columns, height, width, channels), pixels in [0, 1].
+      captions: (columns,), numbers below the images; None: nothing.
+    """
+
+    label: str
+    images: np.ndarray
+    captions: np.ndarray | None = None
+
+
+def draw_rows(rows: Sequence[ImageRow], path: Path, *, title: str = "") -> None:
+    """Draw images in rows of equal length, as a PNG file."""
+    columns = len(rows[0].images)
+    figure = matplotlib.figure.Figure(
+        figsize=(0.8 * columns + 2, 0.95 * len(rows) + 0.3), layout="constrained"
+    )
+    if title:
+        figure.suptitle(title, fontsize=9)
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for panels, row in zip(axes, rows, strict=True):
+        for number, (panel, image) in enumerate(zip(panels, row.images, strict=True)):
+            report.show(panel, image)
+            panel.set(xticks=[], yticks=[])
+            if row.captions is not None:
+                panel.set_xlabel(f"{row.captions[number]:.2f}", fontsize=6, labelpad=1)
+        panels[0].set_ylabel(row.label, rotation=0, ha="right", va="center", fontsize=7)
+    files.write_bytes(path, report.png(figure))
