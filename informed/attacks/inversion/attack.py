@@ -48,7 +48,7 @@ from jaxtyping import Array, Int
 from informed.attacks import seeds
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Candidate, Published, Solver
-from informed.threat import Attack, Knowledge, Reconstruction
+from informed.threat import Knowledge, Reconstruction
 from shadow import bars
 from shadow.release import Release
 
@@ -59,12 +59,10 @@ class TrainingInversion:
 
     Attributes:
       config: how hard to try.
-      guess: another attack, whose reconstructions are the first starts (hybrid).
       progress: show a bar.
     """
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
-    guess: Attack | None = None
     progress: bool = False
 
     def __call__(
@@ -93,9 +91,6 @@ class TrainingInversion:
         What is found for a release doesn't depend on the others.
         """
         knowledge.require(release, "fixed", "algorithm")
-        guesses = None
-        if self.guess is not None:
-            guesses = self.guess(release, knowledge, key=key).images
         solver_of = self._solvers(release, knowledge, key)
         solver, runs = solver_of(0), 0
         for i in bars.bar(
@@ -112,8 +107,7 @@ class TrainingInversion:
                 margins = np.array([margin])
             else:
                 labels = knowledge.labels[i : i + 1]
-            guess = None if guesses is None else guesses[i][None]
-            best = _first_explained(solver.attempts(published, labels[:, None], guess))
+            best = _first_explained(solver.attempts(published, labels[:, None]))
             runs, before = solver.runs.runs, runs
             yield dataclasses.replace(
                 _reconstruction(best),
@@ -180,7 +174,7 @@ class TrainingInversion:
         for i, row in enumerate(labels):
             solver = solver_of(i)
             published = Published.of(release, i)
-            best = _first_explained(solver.attempts(published, row[None], None))
+            best = _first_explained(solver.attempts(published, row[None]))
             results.append(_reconstruction(best))
         return results
 

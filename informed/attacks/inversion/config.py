@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from informed.attacks.inversion import coordinates
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
@@ -29,7 +28,6 @@ class InversionConfig:
         clouds where training bends so much that derivatives lead nowhere, otherwise
         derivatives, and clouds where they have failed and pixels are at most 1,000.
       clouds: how clouds are cast.
-      coordinates: "components" or "pixels".
       stages: numbers of components of the stages before the last; the last stage has
         all of them. Those that are not fewer than the pixels are left out.
       steps: Jacobians per stage, at most; each serves for as many steps as it helps.
@@ -58,7 +56,6 @@ class InversionConfig:
 
     engine: str = "auto"
     clouds: CloudConfig = dataclasses.field(default_factory=CloudConfig)
-    coordinates: str = "components"
     stages: tuple[int, ...] = (16, 60, 300)
     steps: int = 8
     label_components: int = 60
@@ -77,7 +74,6 @@ class InversionConfig:
 
     def __post_init__(self) -> None:
         checks.choice("engine", self.engine, ENGINES)
-        checks.choice("coordinates", self.coordinates, coordinates.KINDS)
         for field in _COUNTS:
             checks.at_least(field, getattr(self, field), 1)
         checks.at_least("draws", self.draws, 2)

@@ -123,15 +123,3 @@ def principal_components(
     deviations = np.sqrt(np.maximum(variances[::-1], _SMALLEST_DEVIATION**2))
     basis = directions[:, ::-1].T * deviations[:, None]
     return Coordinates(mean, basis, images.shape[1:])
-
-
-def pixels(images: Float[np.ndarray, "images height width channels"]) -> Coordinates:
-    """Mean image, and every pixel for itself, those that vary most first."""
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    order = np.argsort(-flat.var(axis=0), kind="stable")
-    return Coordinates(
-        flat.mean(axis=0), np.eye(flat.shape[1])[order], images.shape[1:]
-    )
-
-
-KINDS = {"components": principal_components, "pixels": pixels}

@@ -109,7 +109,7 @@ class Solver:
         if knowledge.public is not None:
             images = np.concatenate([images, knowledge.public.images])
             labels = np.concatenate([labels, knowledge.public.labels])
-        self.coordinates = coordinates.KINDS[config.coordinates](images)
+        self.coordinates = coordinates.principal_components(images)
         self.starts = Starts(
             config, self.runs, self.coordinates, images, labels, start_key
         )
@@ -142,33 +142,27 @@ class Solver:
 
     # The solution
 
-    def attempts(
-        self,
-        published: Published,
-        labels: np.ndarray,
-        guess: np.ndarray | None,
-    ) -> Iterator[Candidate]:
+    def attempts(self, published: Published, labels: np.ndarray) -> Iterator[Candidate]:
         """Candidates from one start after the other, the most promising first.
 
         Args:
           published: the release.
           labels: (candidates, unknown), worth trying.
-          guess: (unknown, height, width, channels), or None.
         """
         theta = published.theta
         if self.runs.random:
-            for start in self.starts.of(theta, labels, guess):
+            for start in self.starts.of(theta, labels):
                 yield self._most_probable(published, start)
             return
         few = labels.shape[1] == 1 and len(self.coordinates) <= _MOST_UNKNOWNS
         by_clouds = self.ranking.bent
         if not by_clouds:
-            for start in self.starts.of(theta, labels, guess):
+            for start in self.starts.of(theta, labels):
                 yield self._by_derivatives(published, start)
         if self.config.engine == "derivatives":
             return
         if by_clouds or few:
-            starts = self.starts.near(theta, labels, guess)
+            starts = self.starts.near(theta, labels)
             several = starts if by_clouds else itertools.islice(starts, 1)
             yield from self._by_clouds(published, several)
 

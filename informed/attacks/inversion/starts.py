@@ -64,19 +64,13 @@ class Starts:
             found.append(members.std(axis=0, dtype=np.float64))
         return np.stack(found)
 
-    def of(
-        self, theta: np.ndarray, labels: np.ndarray, guess: np.ndarray | None
-    ) -> Iterator[Start]:
-        """The guess; the mean image; then what is read out of theta by regression.
+    def of(self, theta: np.ndarray, labels: np.ndarray) -> Iterator[Start]:
+        """The mean image; then what is read out of theta by regression.
 
         Args:
           theta: the released weights.
           labels: (candidates, unknown).
-          guess: (unknown, height, width, channels), or None.
         """
-        if guess is not None:
-            for row in labels:
-                yield Start(row, guess, patient=False)
         means = [[self.mean_image(int(label)) for label in row] for row in labels]
         yield self._start(labels[0], means[0], 0)
         if labels.shape[1] == 1:
@@ -88,19 +82,14 @@ class Starts:
                 images = [self._member(int(label), number) for label in row]
                 yield self._start(row, images, number)
 
-    def near(
-        self, theta: np.ndarray, labels: np.ndarray, guess: np.ndarray | None
-    ) -> Iterator[Start]:
-        """The guess; then what is read out of theta, label by label; no mean images.
+    def near(self, theta: np.ndarray, labels: np.ndarray) -> Iterator[Start]:
+        """What is read out of theta, label by label; no mean images.
 
         Args: as for `of`, the labels in the order of how likely they are.
         """
         if labels.shape[1] > 1:
-            yield from self.of(theta, labels, guess)
+            yield from self.of(theta, labels)
             return
-        if guess is not None:
-            for row in labels:
-                yield Start(row, guess, patient=False)
         for row in labels:
             image = self._shadows(int(row[0])).guess(theta)
             yield Start(row, image[None], patient=True)
