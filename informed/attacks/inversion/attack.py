@@ -46,8 +46,9 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
+from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.config import InversionConfig
-from informed.attacks.inversion.solver import Candidate, Published, Solver
+from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge, Reconstruction
 from shadow import bars
 from shadow.release import Release

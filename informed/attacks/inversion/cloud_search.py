@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from informed.attacks.inversion import clouds, lattice, levels
-from informed.attacks.inversion.clouds import CloudConfig, Found
+from informed.attacks.inversion.clouds import CloudConfig, CloudState
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.noise import Independent
 from informed.attacks.inversion.regression import Local
@@ -58,15 +58,15 @@ class CloudSearch:
         self._noise_factor = noise_factor
         self._range = darkest, brightest
         self._rng = np.random.default_rng(0)
-        self.found = Found.start(u, self._thetas(u[None])[0])
-        self.limit = limit(self.found.value)
+        self.state = CloudState.start(u, self._thetas(u[None])[0])
+        self.limit = limit(self.state.value)
 
     def go_on(self, config: CloudConfig) -> None:
         """Search, from where it was left."""
-        begun = self.found
+        begun = self.state
         if begun.slopes is None and len(begun.u) > config.points:
             begun = dataclasses.replace(begun, slopes=self._derivatives(begun.u))
-        self.found = clouds.minimise(
+        self.state = clouds.minimise(
             self._thetas,
             self._theta,
             begun,
@@ -81,10 +81,10 @@ class CloudSearch:
     def end_on_levels(self) -> None:
         """Put right the last few pixels that are a level off."""
         if self._levels is not None:
-            self.found = lattice.search(
+            self.state = lattice.search(
                 self._thetas,
                 self._theta,
-                self.found,
+                self.state,
                 self._beside,
                 explained=self._explains,
             )
@@ -92,7 +92,7 @@ class CloudSearch:
     @property
     def explained(self) -> bool:
         """Whether rounding explains what is left."""
-        return self._explains(self.found.value - self._theta)
+        return self._explains(self.state.value - self._theta)
 
     def _thetas(self, us: np.ndarray) -> np.ndarray:
         labels = np.tile(self.space.labels, (len(us), 1))

@@ -78,13 +78,17 @@ class CloudConfig:
         checks.at_least("grow", self.grow, 1)
         checks.within("failed", self.failed, 0, 1)
 
+    def shortened(self, rounds: int) -> "CloudConfig":
+        """The same for at most so many clouds, and without heating."""
+        return dataclasses.replace(self, rounds=min(rounds, self.rounds), heats=0)
+
     def size(self, slopes: int) -> int:
         """Points of a cloud that is to tell so many slopes."""
         return max(self.points, min(2 * slopes, self.most_points))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Found:
+class CloudState:
     """The nearest point so far.
 
     Attributes:
@@ -108,7 +112,7 @@ class Found:
     error: float
 
     @classmethod
-    def start(cls, u: np.ndarray, value: np.ndarray) -> "Found":
+    def start(cls, u: np.ndarray, value: np.ndarray) -> "CloudState":
         """Where nothing is known yet."""
         return cls(
             u=u,
@@ -124,7 +128,7 @@ class Found:
 def minimise(
     runs: Function,
     aim: Float[np.ndarray, " outputs"],
-    begun: Found,
+    begun: CloudState,
     *,
     config: CloudConfig,
     rng: np.random.Generator,
@@ -132,7 +136,7 @@ def minimise(
     likely: Function | None = None,
     explained: Callable[[np.ndarray], bool] = lambda residual: False,
     local: Callable[[np.ndarray], regression.Local | None] = lambda u: None,
-) -> Found:
+) -> CloudState:
     """Bring the outputs of a function near to `aim`.
 
     Args:
@@ -210,7 +214,7 @@ def minimise(
             mark, mark_error = min(mark, distance), min(mark_error, error)
         wanted = min(error, config.failed * radius) if stays else error
         radius = float(np.clip(wanted, config.shrink * radius, config.grow * radius))
-    return Found(
+    return CloudState(
         u=nearest[0],
         value=nearest[1],
         centre=u,

@@ -42,7 +42,7 @@ class Linearised:
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
+class Iterate:
     """Unknowns u, the residuals there, and the cost |residuals|^2 + prior |u|^2."""
 
     u: Float[np.ndarray, " unknowns"]
@@ -52,18 +52,18 @@ class Point:
 
 def evaluate(
     residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
-) -> list[Point]:
+) -> list[Iterate]:
     """The points at us (points, unknowns); where training diverged the cost is inf."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
     costs = np.where(np.isfinite(costs), costs, np.inf)
-    return [Point(u, r, float(c)) for u, r, c in zip(us, values, costs, strict=True)]
+    return [Iterate(u, r, float(c)) for u, r, c in zip(us, values, costs, strict=True)]
 
 
 def minimise(
     residuals: Callable[[np.ndarray], np.ndarray],
     linearise: Callable[[np.ndarray], Linearised],
-    start: Point,
+    start: Iterate,
     *,
     steps: int,
     enough: float,
@@ -71,8 +71,8 @@ def minimise(
     reach: float = np.inf,
     prior: float = 0.0,
     slopes: Linearised | None = None,
-    settle: Callable[[Point], Point] = lambda point: point,
-) -> tuple[Point, "Slopes"]:
+    settle: Callable[[Iterate], Iterate] = lambda point: point,
+) -> tuple[Iterate, "Slopes"]:
     """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
 
     Args:
@@ -122,7 +122,7 @@ def _least(
     prior: float,
     near: int,
     cost: float,
-) -> tuple[Point, int]:
+) -> tuple[Iterate, int]:
     """The point of least cost among us, one for each damping, and its number.
 
     Along the dampings costs fall and rise again. So a least one that isn't at the edge
@@ -130,7 +130,7 @@ def _least(
     tried.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
-    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Point]()
+    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
     while numbers:
         tried |= zip(numbers, evaluate(residuals, us[numbers], prior), strict=True)
         best = min(tried, key=lambda number: tried[number].cost)
@@ -152,10 +152,10 @@ class Slopes:
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
-        self.matrix = told(linearised.matrix)
+        self.matrix = without_overflow(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
 
-    def moves(self, here: Point, prior: float) -> np.ndarray:
+    def moves(self, here: Iterate, prior: float) -> np.ndarray:
         """The Gauss-Newton steps of all dampings; (dampings, unknowns)."""
         slope = self.matrix.T @ here.residuals + prior * (self.directions @ here.u)
         spectrum, rotation = np.linalg.eigh(self.gram)
@@ -195,7 +195,7 @@ class Slopes:
         self.matrix += np.outer(error, along)
 
 
-def told(
+def without_overflow(
     slopes: Float[np.ndarray, "residuals directions"],
 ) -> Float[np.ndarray, "residuals directions"]:
     """A copy; zero where a residual's slopes overflow, since they tell nothing."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from informed.attacks.inversion.clouds import Found, Function, distance_to, squares
+from informed.attacks.inversion.clouds import CloudState, Function, distance_to, squares
 
 _LEAST_SHARE = 1e-3  # of the median square, added to every output's
 _DIGITS = 6  # of coordinates, to know a centre again
@@ -25,14 +25,14 @@ _DIGITS = 6  # of coordinates, to know a centre again
 def search(
     runs: Function,
     aim: Float[np.ndarray, " outputs"],
-    found: Found,
+    found: CloudState,
     neighbours: Function,
     *,
     explained: Callable[[np.ndarray], bool] = lambda residual: False,
     rounds: int = 8,
     width: int = 128,
     depth: int = 8,
-) -> Found:
+) -> CloudState:
     """The point of the lattice around `found` whose outputs are nearest to `aim`.
 
     Args:

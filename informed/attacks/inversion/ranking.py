@@ -18,7 +18,7 @@ _BENT, _RADIUS = 0.3, 0.1  # second differences over first ones, at this radius
 _MOVES, _LABELS = 4, 3  # that are measured
 
 
-class Ranking:
+class LabelRanking:
     """What releases of one call share.
 
     Attributes:
@@ -84,7 +84,9 @@ class Ranking:
             value = self._runs.thetas(image[None], labels[None])[0]
             basis = self._coordinates.without(self._dark).basis
             basis = basis[: self._config.label_components]
-            jacobian = gauss_newton.told(self._runs.slopes(image, labels, basis))
+            jacobian = gauss_newton.without_overflow(
+                self._runs.slopes(image, labels, basis)
+            )
             self.at_means[label] = value, jacobian
         return self.at_means[label]
 

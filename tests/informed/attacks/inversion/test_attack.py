@@ -15,6 +15,9 @@ from informed.attacks.inversion import (
     InversionConfig,
     TrainingInversion,
 )
+from informed.attacks.inversion.candidate import Published
+from informed.attacks.inversion.config import SolverConfig
+from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge, Reconstruction
 from shadow import publish
 
@@ -152,13 +155,19 @@ def test_fewer_directions_of_the_data_lead_to_the_same_target(parts):
 
 
 @pytest.mark.slow
-def test_matrix_free(parts, monkeypatch):
+def test_matrix_free(parts):
     """Where the Jacobian would be too large: a Krylov space of fewer dimensions."""
-    monkeypatch.setattr("informed.attacks.inversion.solver._LARGE_JACOBIAN", 0)
     targets = parts.test.take(slice(0, 1))
-    using = TrainingInversion(config=InversionConfig(stages=(16,), krylov=40))
     factory = make(parts, epochs=30, batch_size=30, learning_rate=0.05)
-    found = invert(factory, parts, targets, using=using, labels=targets.labels)
+    solver = Solver(
+        InversionConfig(stages=(16,), krylov=40),
+        Knowledge.informed(factory, public=parts.shadow),
+        KEY,
+        settings=SolverConfig(largest_jacobian_bytes=0),
+    )
+    published = Published.of(publish(factory.train(targets)), 0)
+    candidates = solver.attempts(published, targets.labels[:, None])
+    found = next(each for each in candidates if each.explained)
     assert informed.mse(targets.images, found.images).max() < 1e-8
 
 

@@ -22,7 +22,8 @@ from informed.attacks.inversion import (
     regression,
 )
 from informed.attacks.inversion import noise as noises
-from informed.attacks.inversion.solver import Published, Solver
+from informed.attacks.inversion.candidate import Published
+from informed.attacks.inversion.solver import Solver
 from informed.attacks.inversion.starts import Start
 from informed.threat import Knowledge
 
@@ -76,7 +77,7 @@ def test_the_step_in_closed_form(rng):
 
 
 def begun(function, start):
-    return clouds.Found.start(start, function(start[None])[0])
+    return clouds.CloudState.start(start, function(start[None])[0])
 
 
 def kinked(rng, unknowns, outputs=60):
@@ -364,9 +365,9 @@ def test_rounding_as_large_as_the_distance_explains_nothing(parts):
     theta, value = np.zeros(100), np.full(100, 0.5)
     small, large = noises.Independent(value * 1e-4), noises.Independent(value * 0.5)
     exact, coarse = Published(theta, None), Published(theta, value)
-    assert solver._limit(exact, small, value) == np.inf
-    assert solver._limit(exact, large, value) == pytest.approx(25e-6)
-    assert solver._limit(coarse, large, value) == np.inf
+    assert solver._rounding_limit(exact, small, value) == np.inf
+    assert solver._rounding_limit(exact, large, value) == pytest.approx(25e-6)
+    assert solver._rounding_limit(coarse, large, value) == np.inf
 
 
 def test_another_fixed_set_explains_nothing(parts):
@@ -405,7 +406,7 @@ def test_derivatives_that_explode_are_noticed(parts):
 def test_residuals_whose_slopes_overflow_tell_nothing(rng):
     matrix = rng.standard_normal((6, 3))
     matrix[[1, 4], [0, 2]] = np.inf, np.nan
-    at = gauss_newton.Point(np.zeros(3), rng.standard_normal(6), 1.0)
+    at = gauss_newton.Iterate(np.zeros(3), rng.standard_normal(6), 1.0)
     slopes = gauss_newton.Slopes(gauss_newton.Linearised(matrix, np.eye(3)))
     finite = [0, 2, 3, 5]
     least = np.linalg.lstsq(matrix[finite], -at.residuals[finite])[0]
