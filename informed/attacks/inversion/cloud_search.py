@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed.attacks.inversion import clouds, lattice, levels
+from informed.attacks.inversion import clouds, levels
 from informed.attacks.inversion.clouds import CloudConfig, CloudState
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.noise import Independent
@@ -78,17 +78,6 @@ class CloudSearch:
             local=self._local,
         )
 
-    def end_on_levels(self) -> None:
-        """Put right the last few pixels that are a level off."""
-        if self._levels is not None:
-            self.state = lattice.search(
-                self._thetas,
-                self._theta,
-                self.state,
-                self._beside,
-                explained=self._explains,
-            )
-
     @property
     def explained(self) -> bool:
         """Whether rounding explains what is left."""
@@ -104,12 +93,6 @@ class CloudSearch:
     def _likely(self, us: np.ndarray) -> np.ndarray:
         assert self._levels is not None
         return self.space.of_each(levels.nearest(self.space.images(us), self._levels))
-
-    def _beside(self, u: np.ndarray) -> np.ndarray:
-        assert self._levels is not None
-        here = levels.nearest(self.space.images(u), self._levels)
-        moved = levels.neighbours(here, self._levels)
-        return self.space.of_each(np.concatenate([here[None], moved]))
 
     def _explains(self, residual: np.ndarray) -> bool:
         squared = np.sum(self.noise.whiten(residual) ** 2)

@@ -35,15 +35,6 @@ def nearest(images: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
     return np.clip(np.round(images * levels), 0, levels) / levels
 
 
-def neighbours(image: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
-    """(neighbours, *shape): the image with one of its pixels moved by one level."""
-    pixels = image.size
-    moves = np.concatenate([np.eye(pixels), -np.eye(pixels)]) / levels
-    moved = image.ravel() + moves
-    inside = ((moved >= -_SLACK) & (moved <= 1 + _SLACK)).all(axis=1)
-    return nearest(moved[inside], levels).reshape(-1, *image.shape)
-
-
 def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
     """Whether pixels lie nearer to levels than chance brings them.
 

@@ -206,8 +206,6 @@ class Solver:
         searches.sort(key=lambda search: search.state.error)
         for search in searches[: settings.long_searches]:
             search.go_on(config)
-            if len(search.state.u) <= settings.most_unknowns:
-                search.end_on_levels()
             yield self._of_clouds(published, search)
 
     def _most_probable(self, published: Published, start: Start) -> Candidate:
