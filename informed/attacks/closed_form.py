@@ -7,6 +7,7 @@ that is left is taken for the target's: `residuals` tells.
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -19,12 +20,16 @@ from shadow.training import GradientDescent
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GlmConfig:
-    """It has no settings."""
+    """The settings of the attack; there are none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GlmAttack:
-    """Theorem 1 on each release."""
+    """The closed form of Theorem 1 on each release.
+
+    Attributes:
+      config: the settings; there are none.
+    """
 
     config: GlmConfig = GlmConfig()
 
@@ -41,10 +46,10 @@ class GlmAttack:
         knowledge.require(release, "fixed", "algorithm")
         fixed, algorithm = knowledge.fixed, knowledge.algorithm
         assert fixed is not None
-        parts = {}
+        names = set()
         if isinstance(algorithm, GradientDescent):
-            parts = {part.name: part for part in algorithm.victim.layout}
-        if set(parts) != {"output/b", "output/w"}:
+            names = {part.name for part in algorithm.victim.layout}
+        if names != {"output/b", "output/w"}:
             raise checks.FieldError(
                 "algorithm",
                 "Expected {} to be gradient descent on an affine victim: others have no"
@@ -53,13 +58,13 @@ class GlmAttack:
         assert isinstance(algorithm, GradientDescent)
         known = fixed.images.reshape(len(fixed), -1)
         penalty = algorithm.training.weight_decay * (len(fixed) + 1)
-        w, b = parts["output/w"], parts["output/b"]
         images, labels, residuals = [], [], []
         for theta in release.weights:
+            output = algorithm.victim.unflatten(jnp.asarray(theta))["output"]
             try:
                 found = reconstruct_softmax(
-                    theta[w.start : w.stop].reshape(w.shape).T,
-                    theta[b.start : b.stop],
+                    np.asarray(output["w"]).T,
+                    np.asarray(output["b"]),
                     known,
                     fixed.labels,
                     penalty=penalty,
