@@ -7,7 +7,6 @@ that is left is taken for the target's: `residuals` tells.
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -46,10 +45,10 @@ class GlmAttack:
         knowledge.require(release, "fixed", "algorithm")
         fixed, algorithm = knowledge.fixed, knowledge.algorithm
         assert fixed is not None
-        names = set()
+        parts = {}
         if isinstance(algorithm, GradientDescent):
-            names = {part.name for part in algorithm.victim.layout}
-        if names != {"output/b", "output/w"}:
+            parts = {part.name: part for part in algorithm.victim.layout}
+        if set(parts) != {"output/b", "output/w"}:
             raise checks.FieldError(
                 "algorithm",
                 "Expected {} to be gradient descent on an affine victim: others have no"
@@ -58,13 +57,14 @@ class GlmAttack:
         assert isinstance(algorithm, GradientDescent)
         known = fixed.images.reshape(len(fixed), -1)
         penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        # Slices by hand: weights of float64 stay in float64.
+        w, b = parts["output/w"], parts["output/b"]
         images, labels, residuals = [], [], []
         for theta in release.weights:
-            output = algorithm.victim.unflatten(jnp.asarray(theta))["output"]
             try:
                 found = reconstruct_softmax(
-                    np.asarray(output["w"]).T,
-                    np.asarray(output["b"]),
+                    theta[w.start : w.stop].reshape(w.shape).T,
+                    theta[b.start : b.stop],
                     known,
                     fixed.labels,
                     penalty=penalty,

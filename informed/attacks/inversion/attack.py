@@ -34,7 +34,8 @@ isn't told, residuals are weighted by the covariance of that noise, the latter e
 by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
 spread of the posterior is reported as `expected_mse`.
 
-Source: ours. The key draws the randomness of A that isn't told, and further starts.
+Source: ours. The key draws the randomness of A that isn't told, and further starts;
+all else is deterministic.
 """
 
 import dataclasses
@@ -60,7 +61,7 @@ class TrainingInversion:
 
     Attributes:
       config: how hard to try.
-      progress: show a bar.
+      progress: whether to show a bar.
     """
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
@@ -87,9 +88,10 @@ class TrainingInversion:
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """The same, each target as soon as it is there: for runs that may be cut off.
+        """Reconstruct target after target, for runs that may be cut off.
 
-        What is found for a release doesn't depend on the others.
+        Args: as for `__call__`. The answer for a release doesn't depend on the others.
+        Yields: the reconstruction of one target.
         """
         knowledge.require(release, "fixed", "algorithm")
         solver_of = self._solvers(release, knowledge, key)
@@ -119,31 +121,35 @@ class TrainingInversion:
     def _solvers(
         self, release: Release, knowledge: Knowledge, key: Array
     ) -> Callable[[int], Solver]:
-        """The solver of each release; one for all, unless theta_0 differs."""
+        """Number of a release -> its solver, one for all if they share theta_0.
+
+        Where the seed of theta_0 isn't told it is searched; releases whose seed is
+        found are inverted as if it were told.
+        """
         if not _seed_is_missing(knowledge):
             return _by_start(self.config, knowledge, key)
         family = knowledge.seeds
         assert family is not None
-        found = seeds.recover(
+        recovered = seeds.recover(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
         untold = _by_start(self.config, knowledge, key)
-        if not found.found.any():
+        if not recovered.found.any():
             return untold
         if seeds.makes_its_own_start(knowledge):
-            keys = [family.own_key(int(seed)) for seed in found.seeds]
+            keys = [family.own_key(int(seed)) for seed in recovered.seeds]
 
             @functools.lru_cache(maxsize=1)
             def with_key(release: int) -> Solver:
                 told = dataclasses.replace(knowledge, training_key=keys[release])
                 return Solver(self.config, told, key)
 
-            told: Callable[[int], Solver] = with_key
+            known: Callable[[int], Solver] = with_key
         else:
-            starts = np.stack([family.theta(max(int(s), 0)) for s in found.seeds])
-            known = dataclasses.replace(knowledge, initialisation=starts)
-            told = _by_start(self.config, known, key)
-        return lambda i: told(i) if found.found[i] else untold(i)
+            starts = np.stack([family.theta(max(int(s), 0)) for s in recovered.seeds])
+            told = dataclasses.replace(knowledge, initialisation=starts)
+            known = _by_start(self.config, told, key)
+        return lambda i: known(i) if recovered.found[i] else untold(i)
 
     def several(
         self,
@@ -158,10 +164,11 @@ class TrainingInversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge, key: as for one point.
-          labels: of the unknown points.
-        Returns: one per release; rows are the unknown points. Points of one label may
-          come in any order.
+          knowledge: as for one point.
+          key: as for one point.
+          labels: the labels of the unknown points of each release.
+        Returns: one per release, whose rows are the unknown points. Points of one label
+          may come in any order.
         """
         knowledge = dataclasses.replace(knowledge, labels=None)
         knowledge.require(release)
@@ -209,7 +216,7 @@ def _by_start(
 
 
 def _reconstruction(best: Candidate) -> Reconstruction:
-    """The unknown points of one release, one per row."""
+    """A candidate as a reconstruction, one row per unknown point."""
     rows = len(best.labels)
     return Reconstruction(
         images=best.images,

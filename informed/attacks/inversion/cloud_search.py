@@ -18,13 +18,13 @@ from informed.attacks.inversion.retraining import Retraining
 
 
 class CloudSearch:
-    """See the module's docstring.
+    """One start's search; see the module's docstring.
 
     Attributes:
       space: coordinates of the unknown points.
-      noise: of theta, at the start.
-      limit: of the squared residual, above which rounding is no explanation.
-      found: the nearest point so far.
+      noise: model of the noise of theta around the start.
+      limit: squared residual above which rounding is no explanation.
+      state: where the search stands; its nearest point so far.
     """
 
     def __init__(
@@ -44,14 +44,17 @@ class CloudSearch:
         """Train at the start, and nothing more yet.
 
         Args:
-          runs: A.
-          theta: the release.
-          space, noise: see above.
-          u: the start.
-          limit: of theta at the start.
+          runs: the adversary's copy of A.
+          theta: (params,), the released weights.
+          space: coordinates of the unknown points.
+          u: (unknowns,), coordinates of the start.
+          noise: model of the noise of theta around the start.
+          limit: (params,), theta at the start -> squared residual above which rounding
+            is no explanation.
           noise_factor: see `InversionConfig`.
-          levels: of public images; None: they lie on none.
-          darkest, brightest: values of public images.
+          levels: number of levels above 0 of the public images; None: they lie on none.
+          darkest: smallest pixel value of the public images.
+          brightest: largest pixel value of the public images.
         """
         self.space, self.noise = space, noise
         self._runs, self._theta, self._levels = runs, theta, levels
@@ -62,7 +65,7 @@ class CloudSearch:
         self.limit = limit(self.state.value)
 
     def go_on(self, config: CloudConfig) -> None:
-        """Search, from where it was left."""
+        """Go on from where the search was left."""
         begun = self.state
         if begun.slopes is None and len(begun.u) > config.points:
             begun = dataclasses.replace(begun, slopes=self._derivatives(begun.u))
@@ -84,22 +87,27 @@ class CloudSearch:
         return self._explains(self.state.value - self._theta)
 
     def _thetas(self, us: np.ndarray) -> np.ndarray:
+        """Theta after training with each of several u."""
         labels = np.tile(self.space.labels, (len(us), 1))
         return self._runs.thetas(self.space.images(us), labels)
 
     def _allowed(self, us: np.ndarray) -> np.ndarray:
+        """Coordinates of the images cut to the range of public images."""
         return self.space.of_each(np.clip(self.space.images(us), *self._range))
 
     def _likely(self, us: np.ndarray) -> np.ndarray:
+        """Coordinates of the images moved to the nearest levels."""
         assert self._levels is not None
         return self.space.of_each(levels.nearest(self.space.images(us), self._levels))
 
     def _explains(self, residual: np.ndarray) -> bool:
+        """Whether rounding explains a residual of theta."""
         squared = np.sum(self.noise.whiten(residual) ** 2)
         small = squared <= self._noise_factor * len(residual)
         return bool(small and residual @ residual <= self.limit)
 
     def _local(self, u: np.ndarray) -> Local | None:
+        """The part of the slopes that one training tells; None: nothing is known."""
         return self._runs.local(
             self.space.images(u), self.space.labels, self.space.basis
         )
