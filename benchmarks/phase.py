@@ -29,7 +29,8 @@ import shadow
 from benchmarks import resumed
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion import levels
-from informed.attacks.inversion.solver import Published, Solver
+from informed.attacks.inversion.candidate import Published
+from informed.attacks.inversion.solver import Solver
 from shadow import devices
 from shadow.views import EVERYTHING
 

@@ -30,7 +30,7 @@ import numpy as np
 import informed
 import shadow
 from benchmarks import resumed
-from informed.attacks.seeds import recovery
+from informed.attacks.seeds import NOT_FOUND, recovery
 from informed.attacks.stationary import StationaryAttack
 from shadow import devices
 from shadow.training.seeds import BITS
@@ -133,15 +133,17 @@ def search(
     before = of_kind(done, "sweep")
     at = before[-1]["next"] if before else told.seeds.start
     if at < told.seeds.stop:
-        tells = recovery.telling(release, told, key=jax.random.key(arguments.seed + 1))
-        if tells is None:
+        by_still = recovery.still_search(
+            release, told, key=jax.random.key(arguments.seed + 1)
+        )
+        if by_still is None:
             raise SystemExit("No weight of these models stays where it was.")
         wanted = np.arange(len(release))
-        next(iter(tells.sweeps(wanted, 0, at)))  # compiles
+        next(iter(by_still.sweeps(wanted, 0, at)))  # compiles
         clock, begun, hits = time.perf_counter(), at, []
-        for end, pairs in tells.sweeps(wanted, 0, at, progress=True):
+        for end, pairs in by_still.sweeps(wanted, 0, at, progress=True):
             for number, seed in pairs:
-                if tells.agreement(number, seed) > 0:
+                if by_still.agreement(number, seed) > 0:
                     hits.append((number, seed))
             now = time.perf_counter()
             if now - clock >= _KEPT_EVERY_S or end == told.seeds.stop:
@@ -150,7 +152,7 @@ def search(
                 line |= {"seconds": now - clock, "hits": hits}
                 keep(arguments, done, line)
                 clock, begun, hits = now, end, []
-    found = [recovery.NOT_FOUND] * len(release)
+    found = [NOT_FOUND] * len(release)
     for line in of_kind(done, "sweep"):
         for number, seed in line["hits"]:
             found[number] = seed

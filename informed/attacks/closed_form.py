@@ -19,12 +19,16 @@ from shadow.training import GradientDescent
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GlmConfig:
-    """It has no settings."""
+    """The settings of the attack; there are none."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GlmAttack:
-    """Theorem 1 on each release."""
+    """The closed form of Theorem 1 on each release.
+
+    Attributes:
+      config: the settings; there are none.
+    """
 
     config: GlmConfig = GlmConfig()
 
@@ -53,6 +57,7 @@ class GlmAttack:
         assert isinstance(algorithm, GradientDescent)
         known = fixed.images.reshape(len(fixed), -1)
         penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        # Slices by hand: weights of float64 stay in float64.
         w, b = parts["output/w"], parts["output/b"]
         images, labels, residuals = [], [], []
         for theta in release.weights:

@@ -14,7 +14,7 @@ from shadow.release import Release
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanImageConfig:
-    """It has no settings."""
+    """The settings of the attack; there are none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +22,9 @@ class MeanImage:
     """The mean of all images that the adversary knows, of the label where it is told.
 
     Among all guesses it has the least expected squared error.
+
+    Attributes:
+      config: the settings; there are none.
     """
 
     config: MeanImageConfig = MeanImageConfig()

@@ -21,6 +21,7 @@ from informed.threat import Attack, Knowledge
 from shadow.data import Examples
 from shadow.release import Release
 
+# Models trained at once; a matter of speed and memory.
 _WIDTH = 16
 
 
@@ -29,7 +30,8 @@ class RetrainingMembership:
     """Train with both candidates and compare with what is released.
 
     Attributes:
-      draws: of randomness of A that isn't told; the mean model is compared.
+      draws: number of draws of the randomness of A that isn't told; the release is
+        compared with the mean model over them.
     """
 
     draws: int = 16
@@ -42,7 +44,10 @@ class RetrainingMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """See `informed.threat.MembershipAttack`; needs fixed, algorithm."""
+        """Guess the member of every release; needs fixed and algorithm.
+
+        Args, Returns: as `informed.threat.MembershipAttack`.
+        """
         knowledge.require(release)
         _require_pairs(release, candidates)
         runs = Retraining(knowledge, width=_WIDTH, draws=self.draws, key=key)
@@ -51,6 +56,7 @@ class RetrainingMembership:
             images, labels = each.images[:, None], each.labels[:, None]
             if runs.starts is None or len(runs.starts) == 1:
                 return runs.thetas(images, labels)
+            # Each release has its own theta_0, and is trained from there.
             rows = [slice(i, i + 1) for i in range(len(images))]
             return np.concatenate(
                 [runs.at(r.start).thetas(images[r], labels[r]) for r in rows]
@@ -67,7 +73,7 @@ class ReconstructionMembership:
     """Reconstruct, then compare the reconstruction with both candidates.
 
     Attributes:
-      attack: any reconstruction attack.
+      attack: the reconstruction attack whose answer is compared.
     """
 
     attack: Attack
@@ -80,7 +86,10 @@ class ReconstructionMembership:
         *,
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
-        """See `informed.threat.MembershipAttack`; what the attack needs."""
+        """Guess the member of every release; needs what the attack inside needs.
+
+        Args, Returns: as `informed.threat.MembershipAttack`.
+        """
         _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key).images
         first, second = (mse(each.images, guess) for each in candidates)

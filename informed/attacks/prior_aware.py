@@ -34,16 +34,18 @@ from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
 from shadow.training.private import PrivateSteps
 from shadow.victims import Params, Victim
 
+# Runs that are trained at once; a matter of speed and memory.
 _TOGETHER = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the steps of runs say of the candidates.
+    """The evidence that the steps of some runs give of the candidates.
 
     Attributes:
-      products: (runs, steps, candidates), a.
-      squared: (runs, steps, candidates), n.
+      products: (runs, steps, candidates), a: the scalar product of each candidate's
+        clipped gradient with what the step reveals.
+      squared: (runs, steps, candidates), n: the squared norm of that gradient.
     """
 
     products: Float[np.ndarray, "runs steps candidates"]
@@ -55,7 +57,8 @@ class PriorAwareConfig:
     """The attack as a callable.
 
     Attributes:
-      score: "posterior", which is exact, or "published".
+      score: how candidates are compared: by the exact "posterior", or by the
+        "published" score.
     """
 
     score: str = "posterior"
@@ -66,7 +69,7 @@ class PriorAwareConfig:
     def __call__(
         self, evidence: Evidence, privacy: PrivacyConfig
     ) -> Float[np.ndarray, "runs candidates"]:
-        """The larger, the more probable; see `log_posterior`."""
+        """A score of each candidate, the larger the more probable."""
         if self.score == "published":
             return published_score(evidence)
         return log_posterior(evidence, privacy)
@@ -77,7 +80,15 @@ def log_posterior(
     privacy: PrivacyConfig,
     log_prior: Float[np.ndarray, " candidates"] | None = None,
 ) -> Float[np.ndarray, "runs candidates"]:
-    """Up to a constant; the most probable candidate is the best guess there is."""
+    """The log posterior of each candidate, up to a constant.
+
+    The most probable candidate is the best guess there is.
+
+    Args:
+      evidence: what the steps of the runs reveal.
+      privacy: the clipping norm, noise and sampling of the training.
+      log_prior: log probability of each candidate before training; None: uniform.
+    """
     assert privacy.clip_norm is not None
     variance = (privacy.noise_multiplier * privacy.clip_norm) ** 2
     products = np.asarray(evidence.products, float)
@@ -92,7 +103,10 @@ def log_posterior(
 def published_score(
     evidence: Evidence, steps_per_epoch: int = 1
 ) -> Float[np.ndarray, "runs candidates"]:
-    """The sum over epochs of the largest a; with full batches, of all of them."""
+    """The published score: the sum over epochs of the largest a of each.
+
+    With full batches an epoch is one step, so this is the sum over all steps.
+    """
     runs, steps, candidates = evidence.products.shape
     epochs = steps // steps_per_epoch
     kept = evidence.products[:, : epochs * steps_per_epoch]
@@ -115,16 +129,18 @@ def play(
     The gradients of D_- are computed once a step, for the release and the adversary.
 
     Args:
-      victim, training: private, with noise.
+      victim: the network that is trained.
+      training: how it is trained: privately, with noise.
       fixed: D_-.
-      candidates: the prior's support; uniform.
+      candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
-      runs: independent trainings, each with a target and noise of its own.
-      key: of all of it.
+      runs: number of independent trainings, each with a target and noise of its own.
+      key: draws the targets, batches and noise.
     Returns: the evidence, and which candidate each run was trained on.
     """
     privacy = training.privacy
-    privacy.mechanism(steps=max(1, training.epochs), relation="zero_out")  # has noise
+    # Raises where the training adds no noise.
+    privacy.mechanism(steps=max(1, training.epochs), relation="zero_out")
     steps = PrivateSteps(victim=victim, privacy=privacy, losses=cross_entropy)
     optimise = optimiser(training)
     images, labels = jnp.asarray(candidates.images), jnp.asarray(candidates.labels)
@@ -144,10 +160,12 @@ def play(
 
         def step(state: tuple, number: Array) -> tuple[tuple, tuple[Array, Array]]:
             params, optimiser_state = state
+            # The developer's step: one noisy sum of clipped gradients.
             keys = step_keys(part_key, noise_key, number)
             target = images[chosen], labels[chosen]
             noisy = steps.noisy_sum(params, data, target, *keys)
             part = steps.participants(keys[0], count)
+            # The adversary's: the clipped gradients of D_- are known, and left out.
             known = steps.clipped_sum(
                 params, *data, None if part is None else part[:-1]
             )

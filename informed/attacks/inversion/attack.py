@@ -34,7 +34,8 @@ isn't told, residuals are weighted by the covariance of that noise, the latter e
 by training repeatedly, and the Gaussian prior enters: the maximum a posteriori. The
 spread of the posterior is reported as `expected_mse`.
 
-Source: ours. The key draws the randomness of A that isn't told, and further starts.
+Source: ours. The key draws the randomness of A that isn't told, and further starts;
+all else is deterministic.
 """
 
 import dataclasses
@@ -46,9 +47,10 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
+from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.config import InversionConfig
-from informed.attacks.inversion.solver import Candidate, Published, Solver
-from informed.threat import Attack, Knowledge, Reconstruction
+from informed.attacks.inversion.solver import Solver
+from informed.threat import Knowledge, Reconstruction
 from shadow import bars
 from shadow.release import Release
 
@@ -59,12 +61,10 @@ class TrainingInversion:
 
     Attributes:
       config: how hard to try.
-      guess: another attack, whose reconstructions are the first starts (hybrid).
-      progress: show a bar.
+      progress: whether to show a bar.
     """
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
-    guess: Attack | None = None
     progress: bool = False
 
     def __call__(
@@ -88,14 +88,12 @@ class TrainingInversion:
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """The same, each target as soon as it is there: for runs that may be cut off.
+        """Reconstruct target after target, for runs that may be cut off.
 
-        What is found for a release doesn't depend on the others.
+        Args: as for `__call__`. The answer for a release doesn't depend on the others.
+        Yields: the reconstruction of one target.
         """
         knowledge.require(release, "fixed", "algorithm")
-        guesses = None
-        if self.guess is not None:
-            guesses = self.guess(release, knowledge, key=key).images
         solver_of = self._solvers(release, knowledge, key)
         solver, runs = solver_of(0), 0
         for i in bars.bar(
@@ -112,8 +110,7 @@ class TrainingInversion:
                 margins = np.array([margin])
             else:
                 labels = knowledge.labels[i : i + 1]
-            guess = None if guesses is None else guesses[i][None]
-            best = _first_explained(solver.attempts(published, labels[:, None], guess))
+            best = _first_explained(solver.attempts(published, labels[:, None]))
             runs, before = solver.runs.runs, runs
             yield dataclasses.replace(
                 _reconstruction(best),
@@ -124,31 +121,35 @@ class TrainingInversion:
     def _solvers(
         self, release: Release, knowledge: Knowledge, key: Array
     ) -> Callable[[int], Solver]:
-        """The solver of each release; one for all, unless theta_0 differs."""
+        """Number of a release -> its solver, one for all if they share theta_0.
+
+        Where the seed of theta_0 isn't told it is searched; releases whose seed is
+        found are inverted as if it were told.
+        """
         if not _seed_is_missing(knowledge):
             return _by_start(self.config, knowledge, key)
         family = knowledge.seeds
         assert family is not None
-        found = seeds.recover(
+        recovered = seeds.recover(
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
         untold = _by_start(self.config, knowledge, key)
-        if not found.found.any():
+        if not recovered.found.any():
             return untold
         if seeds.makes_its_own_start(knowledge):
-            keys = [family.own_key(int(seed)) for seed in found.seeds]
+            keys = [family.own_key(int(seed)) for seed in recovered.seeds]
 
             @functools.lru_cache(maxsize=1)
             def with_key(release: int) -> Solver:
                 told = dataclasses.replace(knowledge, training_key=keys[release])
                 return Solver(self.config, told, key)
 
-            told: Callable[[int], Solver] = with_key
+            known: Callable[[int], Solver] = with_key
         else:
-            starts = np.stack([family.theta(max(int(s), 0)) for s in found.seeds])
-            known = dataclasses.replace(knowledge, initialisation=starts)
-            told = _by_start(self.config, known, key)
-        return lambda i: told(i) if found.found[i] else untold(i)
+            starts = np.stack([family.theta(max(int(s), 0)) for s in recovered.seeds])
+            told = dataclasses.replace(knowledge, initialisation=starts)
+            known = _by_start(self.config, told, key)
+        return lambda i: known(i) if recovered.found[i] else untold(i)
 
     def several(
         self,
@@ -163,10 +164,11 @@ class TrainingInversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge, key: as for one point.
-          labels: of the unknown points.
-        Returns: one per release; rows are the unknown points. Points of one label may
-          come in any order.
+          knowledge: as for one point.
+          key: as for one point.
+          labels: the labels of the unknown points of each release.
+        Returns: one per release, whose rows are the unknown points. Points of one label
+          may come in any order.
         """
         knowledge = dataclasses.replace(knowledge, labels=None)
         knowledge.require(release)
@@ -180,7 +182,7 @@ class TrainingInversion:
         for i, row in enumerate(labels):
             solver = solver_of(i)
             published = Published.of(release, i)
-            best = _first_explained(solver.attempts(published, row[None], None))
+            best = _first_explained(solver.attempts(published, row[None]))
             results.append(_reconstruction(best))
         return results
 
@@ -214,7 +216,7 @@ def _by_start(
 
 
 def _reconstruction(best: Candidate) -> Reconstruction:
-    """The unknown points of one release, one per row."""
+    """A candidate as a reconstruction, one row per unknown point."""
     rows = len(best.labels)
     return Reconstruction(
         images=best.images,

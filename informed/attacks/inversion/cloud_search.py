@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from informed.attacks.inversion import clouds, lattice, levels
-from informed.attacks.inversion.clouds import CloudConfig, Found
+from informed.attacks.inversion import clouds, levels
+from informed.attacks.inversion.clouds import CloudConfig, CloudState
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.noise import Independent
 from informed.attacks.inversion.regression import Local
@@ -18,13 +18,13 @@ from informed.attacks.inversion.retraining import Retraining
 
 
 class CloudSearch:
-    """See the module's docstring.
+    """One start's search; see the module's docstring.
 
     Attributes:
       space: coordinates of the unknown points.
-      noise: of theta, at the start.
-      limit: of the squared residual, above which rounding is no explanation.
-      found: the nearest point so far.
+      noise: model of the noise of theta around the start.
+      limit: squared residual above which rounding is no explanation.
+      state: where the search stands; its nearest point so far.
     """
 
     def __init__(
@@ -44,29 +44,32 @@ class CloudSearch:
         """Train at the start, and nothing more yet.
 
         Args:
-          runs: A.
-          theta: the release.
-          space, noise: see above.
-          u: the start.
-          limit: of theta at the start.
+          runs: the adversary's copy of A.
+          theta: (params,), the released weights.
+          space: coordinates of the unknown points.
+          u: (unknowns,), coordinates of the start.
+          noise: model of the noise of theta around the start.
+          limit: (params,), theta at the start -> squared residual above which rounding
+            is no explanation.
           noise_factor: see `InversionConfig`.
-          levels: of public images; None: they lie on none.
-          darkest, brightest: values of public images.
+          levels: number of levels above 0 of the public images; None: they lie on none.
+          darkest: smallest pixel value of the public images.
+          brightest: largest pixel value of the public images.
         """
         self.space, self.noise = space, noise
         self._runs, self._theta, self._levels = runs, theta, levels
         self._noise_factor = noise_factor
         self._range = darkest, brightest
         self._rng = np.random.default_rng(0)
-        self.found = Found.start(u, self._thetas(u[None])[0])
-        self.limit = limit(self.found.value)
+        self.state = CloudState.start(u, self._thetas(u[None])[0])
+        self.limit = limit(self.state.value)
 
     def go_on(self, config: CloudConfig) -> None:
-        """Search, from where it was left."""
-        begun = self.found
+        """Go on from where the search was left."""
+        begun = self.state
         if begun.slopes is None and len(begun.u) > config.points:
             begun = dataclasses.replace(begun, slopes=self._derivatives(begun.u))
-        self.found = clouds.minimise(
+        self.state = clouds.minimise(
             self._thetas,
             self._theta,
             begun,
@@ -78,45 +81,33 @@ class CloudSearch:
             local=self._local,
         )
 
-    def end_on_levels(self) -> None:
-        """Put right the last few pixels that are a level off."""
-        if self._levels is not None:
-            self.found = lattice.search(
-                self._thetas,
-                self._theta,
-                self.found,
-                self._beside,
-                explained=self._explains,
-            )
-
     @property
     def explained(self) -> bool:
         """Whether rounding explains what is left."""
-        return self._explains(self.found.value - self._theta)
+        return self._explains(self.state.value - self._theta)
 
     def _thetas(self, us: np.ndarray) -> np.ndarray:
+        """Theta after training with each of several u."""
         labels = np.tile(self.space.labels, (len(us), 1))
         return self._runs.thetas(self.space.images(us), labels)
 
     def _allowed(self, us: np.ndarray) -> np.ndarray:
+        """Coordinates of the images cut to the range of public images."""
         return self.space.of_each(np.clip(self.space.images(us), *self._range))
 
     def _likely(self, us: np.ndarray) -> np.ndarray:
+        """Coordinates of the images moved to the nearest levels."""
         assert self._levels is not None
         return self.space.of_each(levels.nearest(self.space.images(us), self._levels))
 
-    def _beside(self, u: np.ndarray) -> np.ndarray:
-        assert self._levels is not None
-        here = levels.nearest(self.space.images(u), self._levels)
-        moved = levels.neighbours(here, self._levels)
-        return self.space.of_each(np.concatenate([here[None], moved]))
-
     def _explains(self, residual: np.ndarray) -> bool:
+        """Whether rounding explains a residual of theta."""
         squared = np.sum(self.noise.whiten(residual) ** 2)
         small = squared <= self._noise_factor * len(residual)
         return bool(small and residual @ residual <= self.limit)
 
     def _local(self, u: np.ndarray) -> Local | None:
+        """The part of the slopes that one training tells; None: nothing is known."""
         return self._runs.local(
             self.space.images(u), self.space.labels, self.space.basis
         )

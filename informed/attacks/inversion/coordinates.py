@@ -1,4 +1,4 @@
-"""Coordinates of images: pixels, or scaled principal components.
+"""Coordinates of images: principal components, scaled by their deviations.
 
 In principal components of public images, scaled by their standard deviations, a target
 is about standard normal: a Gaussian prior, and least squares that are well conditioned.
@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float
 
 from informed.attacks.inversion.gauss_newton import Slopes
 
+# Least deviation of a component, in pixel values: a smaller one holds a target closer
+# to the span of the public images, a larger one lets more rounding in.
 _SMALLEST_DEVIATION = 1e-3
 
 
@@ -19,8 +21,9 @@ class Coordinates:
     """image = mean + u @ basis.
 
     Attributes:
-      mean: (pixels,).
-      basis: (pixels, pixels), one direction per row, most important first.
+      mean: (pixels,), the image at u = 0.
+      basis: (pixels, pixels), one direction per row, the one of largest variance first;
+        its length is the standard deviation of images along it.
       image_shape: (height, width, channels).
     """
 
@@ -39,7 +42,7 @@ class Coordinates:
         return flat.reshape(*u.shape[:-1], *self.image_shape)
 
     def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
-        """The same, with some pixels black whatever u."""
+        """Coordinates in which some pixels are black whatever u."""
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
@@ -63,7 +66,14 @@ class Space:
         means: np.ndarray,
         black: np.ndarray,
     ) -> None:
-        """Around `means` (unknown, ...), which is u = 0, with some pixels black."""
+        """Put u = 0 at the means of the labels.
+
+        Args:
+          of_one: coordinates of one image.
+          labels: (unknown,), labels of the unknown points.
+          means: (unknown, height, width, channels), images at u = 0.
+          black: (pixels,) bool, pixels that are black in all unknown points.
+        """
         self.labels = labels
         self._whole, self._without = of_one, of_one.without(black)
         self._centre = of_one.of(means)
@@ -79,7 +89,7 @@ class Space:
         return (self._whole.of(images) - self._centre).ravel()
 
     def of_each(self, images: np.ndarray) -> np.ndarray:
-        """The same for several values of all points, (values, unknown, ...)."""
+        """The coordinates of several images of all points, (values, unknown, ...)."""
         apart = self._whole.of(images) - self._centre
         return apart.reshape(len(images), -1)
 
@@ -96,7 +106,7 @@ class Space:
         return (onto @ slopes.reshape(-1, size, slopes.shape[1])).reshape(slopes.shape)
 
     def kept(self, components: int) -> np.ndarray:
-        """The directions of the first components of every point."""
+        """Unit vectors of u along the first components of every point, in rows."""
         size, unknown = len(self._whole), len(self.labels)
         rows = [i * size + np.arange(components) for i in range(unknown)]
         return np.eye(unknown * size)[np.concatenate(rows)]
@@ -104,7 +114,7 @@ class Space:
     def variances(
         self, slopes: Slopes
     ) -> Float[np.ndarray, "unknown height width channels"]:
-        """Of every pixel; see `Slopes.posterior_variances`."""
+        """The posterior variance of every pixel; see `Slopes.posterior_variances`."""
         variances = slopes.posterior_variances(self.basis)
         return variances.reshape(-1, *self._whole.image_shape)
 
@@ -123,15 +133,3 @@ def principal_components(
     deviations = np.sqrt(np.maximum(variances[::-1], _SMALLEST_DEVIATION**2))
     basis = directions[:, ::-1].T * deviations[:, None]
     return Coordinates(mean, basis, images.shape[1:])
-
-
-def pixels(images: Float[np.ndarray, "images height width channels"]) -> Coordinates:
-    """Mean image, and every pixel for itself, those that vary most first."""
-    flat = images.reshape(len(images), -1).astype(np.float64)
-    order = np.argsort(-flat.var(axis=0), kind="stable")
-    return Coordinates(
-        flat.mean(axis=0), np.eye(flat.shape[1])[order], images.shape[1:]
-    )
-
-
-KINDS = {"components": principal_components, "pixels": pixels}

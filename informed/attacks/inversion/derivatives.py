@@ -24,7 +24,7 @@ from shadow.training import GradientDescent
 
 
 class Differentiated(Retraining):
-    """See the module's docstring."""
+    """The adversary's copy of an A that can be differentiated."""
 
     matrix_free = True
 
@@ -39,9 +39,10 @@ class Differentiated(Retraining):
         """Compile nothing yet.
 
         Args:
-          knowledge, settings: as for `Retraining`.
+          knowledge: as for `Retraining`.
           tangents: derivatives carried by one training run.
-          rank: of the data in derivatives in span.
+          rank: number of leading directions of the data in derivatives in span.
+          settings: the other arguments of `Retraining`.
         """
         super().__init__(knowledge, **settings)
         self._rank = rank
@@ -55,7 +56,7 @@ class Differentiated(Retraining):
 
     @property
     def _inputs(self) -> tuple:
-        """What programs take besides the unknown points: D_-, and numbers of runs."""
+        """D_- and the numbers of runs, which programs take beside unknown points."""
         return self._data, jnp.asarray(self.draw_numbers, jnp.int32)
 
     def _make_programs(self) -> None:
@@ -70,7 +71,7 @@ class Differentiated(Retraining):
         return other
 
     def _theta(self, inputs: tuple, images: Array, labels: Array) -> Array:
-        """Traced; the mean over draws of what isn't told."""
+        """Theta, averaged over draws of the randomness that isn't told; traced."""
         data, numbers = inputs
         quiet = self.algorithm.quiet()
 

@@ -20,12 +20,18 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+# Dampings of a step, relative to the squared residual.
 DAMPINGS = 10.0 ** np.arange(-7, 3)
-AT_ONCE = 4  # of them
-_COLUMNS = 12.0  # of a Jacobian cost as much as a step, if all dampings are tried
-_LEAST_GAIN = 1.05  # of a step; with less the Jacobian is made anew
-_MOST_STEPS = 30  # with one Jacobian
-_SMALLEST_STEP = 1e-9  # of u; shorter ones don't change float32 images
+# Dampings whose steps are evaluated together, as one batch of runs.
+AT_ONCE = 4
+# Columns of a Jacobian that cost as much as a step, if all dampings are tried.
+_COLUMNS = 12.0
+# Factor by which a step has to divide the cost; with less the Jacobian is made anew.
+_LEAST_GAIN = 1.05
+# Steps with one Jacobian, at most.
+_MOST_STEPS = 30
+# Shorter steps of u don't change float32 images, so that no slope can be told by them.
+_SMALLEST_STEP = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +39,8 @@ class Linearised:
     """Derivatives along some directions.
 
     Attributes:
-      matrix: (residuals, directions), slopes of the residuals.
-      directions: (directions, unknowns), orthonormal.
+      matrix: (residuals, directions), slopes of the residuals along each direction.
+      directions: (directions, unknowns), orthonormal rows.
     """
 
     matrix: Float[np.ndarray, "residuals directions"]
@@ -42,8 +48,14 @@ class Linearised:
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
-    """Unknowns u, the residuals there, and the cost |residuals|^2 + prior |u|^2."""
+class Iterate:
+    """A value of the unknowns at which the function was evaluated.
+
+    Attributes:
+      u: (unknowns,), the unknowns.
+      residuals: (residuals,), the residuals there.
+      cost: |residuals|^2 + prior |u|^2.
+    """
 
     u: Float[np.ndarray, " unknowns"]
     residuals: Float[np.ndarray, " residuals"]
@@ -52,18 +64,18 @@ class Point:
 
 def evaluate(
     residuals: Callable[[np.ndarray], np.ndarray], us: np.ndarray, prior: float
-) -> list[Point]:
+) -> list[Iterate]:
     """The points at us (points, unknowns); where training diverged the cost is inf."""
     values = residuals(us)
     costs = np.sum(values**2, axis=1) + prior * np.sum(us**2, axis=1)
     costs = np.where(np.isfinite(costs), costs, np.inf)
-    return [Point(u, r, float(c)) for u, r, c in zip(us, values, costs, strict=True)]
+    return [Iterate(u, r, float(c)) for u, r, c in zip(us, values, costs, strict=True)]
 
 
 def minimise(
     residuals: Callable[[np.ndarray], np.ndarray],
     linearise: Callable[[np.ndarray], Linearised],
-    start: Point,
+    start: Iterate,
     *,
     steps: int,
     enough: float,
@@ -71,21 +83,22 @@ def minimise(
     reach: float = np.inf,
     prior: float = 0.0,
     slopes: Linearised | None = None,
-    settle: Callable[[Point], Point] = lambda point: point,
-) -> tuple[Point, "Slopes"]:
+    settle: Callable[[Iterate], Iterate] = lambda point: point,
+) -> tuple[Iterate, "Slopes"]:
     """Minimise |residuals(u)|^2 + prior |u|^2 over start + span of the directions.
 
     Args:
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
       start: where to begin.
-      steps: with a new Jacobian, at most; each of them may be followed by cheap ones.
-      enough: a cost that needs no further step.
-      give_up: ends when a step with a new Jacobian divides the cost by less than this.
+      steps: Jacobians, at most; the step with each may be followed by cheap ones.
+      enough: cost from which on no further step is needed.
+      give_up: the search ends when a step with a new Jacobian divides the cost by less
+        than this.
       reach: points with a larger |u| than this, or than the start's, are drawn in.
       prior: weight of |u|^2.
-      slopes: derivatives at the start, where they are known already.
-      settle: given every new best point, returns it or a better one.
+      slopes: derivatives at the start; None: they are not known yet.
+      settle: new best point -> it, or a better one.
     Returns: the best point found, and the derivatives as last known.
     """
     here = start
@@ -93,6 +106,7 @@ def minimise(
     farthest = max(reach, np.linalg.norm(here.u))
     taken, made, useful, damping = 0, 1, _LEAST_GAIN, len(DAMPINGS) // 2
     while here.cost > enough:
+        # Gauss-Newton steps with all dampings.
         us = here.u + known.moves(here, prior)
         lengths = np.linalg.norm(us, axis=1, keepdims=True)
         # Farther ones are drawn in, not dropped.
@@ -100,15 +114,19 @@ def minimise(
         best, damping = _least(residuals, us, prior, damping, here.cost)
         gain = here.cost / best.cost if best.cost > 0 else np.inf
         if gain > 1:
+            # Broyden's update, by the step that was made.
             moved = known.directions @ (best.u - here.u)
             known.update(moved, best.residuals - here.residuals)
             here = settle(best)
         if not taken:
-            if not gain >= give_up:  # NaN where training diverges
+            # The gain is NaN where training diverges.
+            if not gain >= give_up:
                 break
+            # A cheap step has to gain as much for its price as this one did.
             price = 1 + len(known.directions) / _COLUMNS
             useful = max(gain ** (1 / price), _LEAST_GAIN)
         taken += 1
+        # A new Jacobian, where the old one helps no more.
         if gain < useful or taken == _MOST_STEPS:
             if made == steps:
                 break
@@ -122,7 +140,7 @@ def _least(
     prior: float,
     near: int,
     cost: float,
-) -> tuple[Point, int]:
+) -> tuple[Iterate, int]:
     """The point of least cost among us, one for each damping, and its number.
 
     Along the dampings costs fall and rise again. So a least one that isn't at the edge
@@ -130,7 +148,7 @@ def _least(
     tried.
     """
     first = min(max(near - AT_ONCE // 2, 0), len(us) - AT_ONCE)
-    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Point]()
+    numbers, tried = list(range(first, first + AT_ONCE)), dict[int, Iterate]()
     while numbers:
         tried |= zip(numbers, evaluate(residuals, us[numbers], prior), strict=True)
         best = min(tried, key=lambda number: tried[number].cost)
@@ -152,10 +170,10 @@ class Slopes:
 
     def __init__(self, linearised: Linearised) -> None:
         self.directions = linearised.directions
-        self.matrix = told(linearised.matrix)
+        self.matrix = without_overflow(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
 
-    def moves(self, here: Point, prior: float) -> np.ndarray:
+    def moves(self, here: Iterate, prior: float) -> np.ndarray:
         """The Gauss-Newton steps of all dampings; (dampings, unknowns)."""
         slope = self.matrix.T @ here.residuals + prior * (self.directions @ here.u)
         spectrum, rotation = np.linalg.eigh(self.gram)
@@ -168,8 +186,8 @@ class Slopes:
     ) -> Float[np.ndarray, "parts outputs"]:
         """Variances of v @ outputs for each of the parts v that u consists of.
 
-        Residuals have unit noise, u a standard normal prior; Laplace's approximation:
-        its covariance is (J^T J + I)^-1.
+        Laplace's approximation of the posterior: residuals have unit noise and u a
+        standard normal prior, so the covariance of u is (J^T J + I)^-1.
         """
         spectrum, rotation = np.linalg.eigh(self.gram)
         left = 1 / (1 + np.maximum(spectrum, 0))
@@ -195,10 +213,10 @@ class Slopes:
         self.matrix += np.outer(error, along)
 
 
-def told(
+def without_overflow(
     slopes: Float[np.ndarray, "residuals directions"],
 ) -> Float[np.ndarray, "residuals directions"]:
-    """A copy; zero where a residual's slopes overflow, since they tell nothing."""
+    """A copy of slopes, with zeros for residuals some of whose slopes overflow."""
     finite = np.isfinite(slopes).all(axis=1, keepdims=True)
     return np.where(finite, slopes, 0.0)
 
@@ -211,20 +229,21 @@ def krylov(
 ) -> Linearised:
     """Derivatives on the Krylov space of J^T J and a gradient.
 
-    What LSQR would search, kept, so that every damping is tried in it and Broyden can
-    update it. Orthogonalised twice against all before.
+    LSQR would search the same space. It is kept here, so that every damping is tried in
+    it and Broyden can update it.
 
     Args:
       push: v (unknowns,) -> J v (residuals,).
       pull: r (residuals,) -> J^T r (unknowns,).
       slope: J^T residuals, (unknowns,).
-      dimensions: at most; fewer where the space is exhausted.
+      dimensions: dimensions of the space, at most; fewer where it is exhausted.
     """
     directions: list[np.ndarray] = []
     columns: list[np.ndarray] = []
     following = slope
     while len(columns) < dimensions:
         length = np.linalg.norm(following)
+        # Gram-Schmidt twice, since once leaves rounding along the directions before.
         for _ in range(2):
             for direction in directions:
                 following = following - (direction @ following) * direction

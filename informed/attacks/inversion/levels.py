@@ -9,10 +9,15 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Bool, Float
 
-MOST = 255  # levels above 0
-_SLACK = 1e-3  # of a level: float32 holds k / 255 only nearly
-_WRONGLY = 1e-6  # how often an answer on levels would be taken for one that isn't
-_NEAR = 0.5  # chance brings pixels to 1 of these, on average
+# Levels above 0, at most: those of eight bits.
+MOST = 255
+# Share of a level by which a pixel may be off: float32 holds k / 255 only nearly.
+_SLACK = 1e-3
+# Probability with which an answer on levels is taken for one that isn't.
+_WRONGLY = 1e-6
+# Pixels suggest levels if they lie nearer than this share of the distance at which
+# chance would put them.
+_NEAR = 0.5
 
 
 def above_zero(images: Float[np.ndarray, "*shape"]) -> int | None:
@@ -33,15 +38,6 @@ def above_zero(images: Float[np.ndarray, "*shape"]) -> int | None:
 def nearest(images: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
     """Every pixel moved to the level k / levels of [0, 1] that is nearest; float64."""
     return np.clip(np.round(images * levels), 0, levels) / levels
-
-
-def neighbours(image: Float[np.ndarray, "*shape"], levels: int) -> np.ndarray:
-    """(neighbours, *shape): the image with one of its pixels moved by one level."""
-    pixels = image.size
-    moves = np.concatenate([np.eye(pixels), -np.eye(pixels)]) / levels
-    moved = image.ravel() + moves
-    inside = ((moved >= -_SLACK) & (moved <= 1 + _SLACK)).all(axis=1)
-    return nearest(moved[inside], levels).reshape(-1, *image.shape)
 
 
 def suggested(images: Float[np.ndarray, "*shape"], levels: int) -> bool:
@@ -66,11 +62,12 @@ def agree(
 
     Args:
       images: an answer, before it is moved.
-      variances: of its errors, as expected, pixel by pixel.
-      levels: above 0.
+      variances: expected squared error of each pixel.
+      levels: number of levels above 0.
     """
     apart = (images - nearest(images, levels)) ** 2
-    moved = apart > 0  # what is exactly on a level was put there
+    # A pixel that is exactly on a level was put there.
+    moved = apart > 0
     if not moved.any():
         return True
     squared = np.sum(apart[moved] / np.maximum(variances[moved], np.finfo(float).tiny))
@@ -84,8 +81,8 @@ def chance(
 
     Args:
       images: an answer, before it is moved.
-      levels: above 0.
-      free: pixels that nothing but theta has brought there.
+      levels: number of levels above 0.
+      free: whether nothing but theta has brought each pixel to its place.
     """
     apart = np.abs(images - nearest(images, levels))[free] * levels
     if not len(apart):
@@ -95,7 +92,7 @@ def chance(
 
 
 def expected_mse(variances: Float[np.ndarray, "*shape"], levels: int) -> float:
-    """What remains of independent Gaussian errors once pixels are moved onto levels.
+    """The MSE that is left of independent Gaussian errors by moving onto levels.
 
     A pixel that was farther off than half a level becomes a whole level wrong.
     """

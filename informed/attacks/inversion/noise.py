@@ -1,4 +1,4 @@
-"""What of theta no reconstruction can explain: Gaussian models of its noise.
+"""Gaussian models of the noise of theta, which no reconstruction can explain.
 
 Rounding of A's own arithmetic, rounding of the published numbers, or randomness of A
 that the adversary isn't told. Differences of theta are divided by it ("whitened"), so
@@ -12,16 +12,19 @@ import scipy.linalg
 from jaxtyping import Float
 from sklearn import covariance
 
-_LEAST_REST = 1e-3  # of the mean variance
-_SAME = 1e-10  # of the largest sum of squares: no direction of its own
+# Least variance across the strong directions, relative to the mean variance, so that
+# few samples never make a direction look free of noise.
+_LEAST_REST = 1e-3
+# Sums of squares below this share of the largest are rounding, no direction of noise.
+_SAME = 1e-10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Independent:
-    """Noise of every weight for itself.
+    """Noise that is independent from weight to weight.
 
     Attributes:
-      deviations: (params,), > 0.
+      deviations: (params,), standard deviation of each weight, > 0.
     """
 
     deviations: Float[np.ndarray, " params"]
@@ -29,11 +32,11 @@ class Independent:
     def whiten(
         self, differences: Float[np.ndarray, "*several params"]
     ) -> Float[np.ndarray, "*several params"]:
-        """Differences of theta in units of their noise."""
+        """Differences of theta, divided by the deviations."""
         return differences / self.deviations
 
     def levelled(self) -> "Independent":
-        """The same for every weight, with the mean variance."""
+        """Independent noise of the same mean variance, equal for all weights."""
         level = np.sqrt(np.mean(self.deviations**2))
         return Independent(np.full_like(self.deviations, level))
 
@@ -42,11 +45,11 @@ class Independent:
 class Projected:
     """Noise in the few directions of theta that tell about the target.
 
-    In all directions a covariance can't be had from some dozens of draws.
+    Some dozens of draws are too few for a covariance in all directions.
 
     Attributes:
-      onto: (params, k), orthonormal columns.
-      factor: (k, k), lower Cholesky factor of the covariance there.
+      onto: (params, k), the directions, in orthonormal columns.
+      factor: (k, k), lower Cholesky factor of the covariance along them.
     """
 
     onto: Float[np.ndarray, "params k"]
@@ -55,7 +58,7 @@ class Projected:
     def whiten(
         self, differences: Float[np.ndarray, "*several params"]
     ) -> Float[np.ndarray, "*several k"]:
-        """Differences of theta, projected, in units of their noise."""
+        """Differences of theta along the directions, with unit covariance."""
         along = differences @ self.onto
         flat = along.reshape(-1, along.shape[-1])
         white = scipy.linalg.solve_triangular(self.factor, flat.T, lower=True).T
@@ -66,13 +69,13 @@ class Projected:
 class Correlated:
     """Noise that is strong in a few directions, and alike in all others.
 
-    As that of kinks: a unit that changes its mind moves many weights together.
+    Kinks make such noise: a unit that crosses one moves many weights together.
 
     Attributes:
-      deviations: (params,), > 0; what follows is in units of them.
-      onto: (params, k), orthonormal columns.
-      variances: (k,), along them;
-      rest: in all directions, > 0, theirs included.
+      deviations: (params,), units of the weights, > 0.
+      onto: (params, k), strong directions in these units, in orthonormal columns.
+      variances: (k,), additional variance along each strong direction.
+      rest: variance in every direction, strong ones included, > 0.
     """
 
     deviations: Float[np.ndarray, " params"]
@@ -93,17 +96,19 @@ def correlated(
     samples: Float[np.ndarray, "samples params"],
     deviations: Float[np.ndarray, " params"],
 ) -> Correlated:
-    """The noise of which some dozens of samples are seen, in all directions.
+    """Estimate noise in all directions from some dozens of samples.
 
-    What it is beyond the directions of the samples, one half of them says: what of it
-    isn't in the span of the other half.
+    Its strong directions are those of the samples. The variance beyond them is what one
+    half of the samples has outside of the span of the other half.
 
     Args:
-      samples: independent, around zero.
-      deviations: of the params, > 0. The covariance has these, on average.
+      samples: independent samples of the noise, around zero.
+      deviations: standard deviation of each weight, > 0; the estimate keeps them on
+        average.
     """
     count, params = samples.shape
     samples = samples / deviations
+    # Cross-validation by halves: the share of noise beyond the directions of samples.
     half = count // 2
     if not half or not samples.any():
         return Correlated(deviations, np.zeros((params, 0)), np.zeros(0), 1.0)
@@ -130,15 +135,15 @@ def estimate(
     *,
     averaged: int,
 ) -> Projected:
-    """The noise of which some draws are seen, in the directions of some slopes.
+    """Estimate noise from draws of theta, in the directions of some slopes.
 
-    Shrunk after Ledoit and Wolf (2004). The mean that theta is compared with is itself
-    uncertain, which adds 1 / averaged.
+    The correlation is shrunk after Ledoit and Wolf (2004). The mean that theta is
+    compared with is itself uncertain, which adds 1 / averaged to the variances.
 
     Args:
       samples: theta, trained several times with nothing changed but the randomness.
-      slopes: derivatives of theta; fewer columns than samples.
-      averaged: draws in that mean.
+      slopes: derivatives of theta, with fewer columns than there are samples.
+      averaged: number of draws in the mean that theta is compared with.
     """
     onto, _ = np.linalg.qr(slopes)
     along = samples @ onto

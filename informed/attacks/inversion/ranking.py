@@ -1,6 +1,6 @@
-"""What is measured before a release is attacked: labels, and how far A bends.
+"""Measurements before a search: which labels are worth one, and how far A bends.
 
-Nothing of it begins a search; it says which labels are worth one, and by which engine.
+The latter decides whether derivatives or clouds of runs come first.
 """
 
 import functools
@@ -13,17 +13,23 @@ from informed.attacks.inversion.coordinates import Coordinates
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Starts
 
-_DAMPING = 1e-5  # of the linearised residual that ranks labels
-_BENT, _RADIUS = 0.3, 0.1  # second differences over first ones, at this radius
-_MOVES, _LABELS = 4, 3  # that are measured
+# Damping of the linearised least squares that rank labels, relative to the residual.
+_DAMPING = 1e-5
+# Share of second differences in first ones, or of the error of derivatives, from which
+# clouds come first: smooth training has a few per cent, ReLU and chaos most of a whole.
+_BENT = 0.3
+# Length of the moves of these differences, in standard deviations of a component.
+_RADIUS = 0.1
+# Moves per label, and labels, whose differences are measured: 27 trainings.
+_MOVES, _LABELS = 4, 3
 
 
-class Ranking:
-    """What releases of one call share.
+class LabelRanking:
+    """Measurements that the releases of one call share.
 
     Attributes:
       at_means: label -> theta and its Jacobian in the first components, at the mean
-        image of the label; of those that have been asked for.
+        image of the label; holds the labels that have been asked for.
     """
 
     def __init__(
@@ -42,22 +48,23 @@ class Ranking:
     def labels(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Labels worth trying, best first.
 
-        By the residual of the map linearised at the mean image of each class; where it
-        bends, by the nearest theta of a public image of each class.
+        They are ordered by the residual of the map linearised at the mean image of each
+        class; where the map bends, by the nearest theta of a public image of the class.
 
-        Returns: labels; residual of the second over that of the first.
+        Returns: labels; residual of the second label over that of the first, >= 1.
         """
         costs = self._distances(theta) if self.bent else self._linear(theta)
         order = np.argsort(costs)
         quotients = np.asarray(costs)[order] / costs[order[0]]
         margin = float(quotients[1]) if len(order) > 1 else np.inf
-        if self.bent:  # clouds soon tell which labels lead nowhere
+        # Clouds soon tell which labels lead nowhere, so they get all.
+        if self.bent:
             return order, margin
         worth = quotients <= self._config.label_factor
         return order[worth][: self._config.labels_tried], margin
 
     def _distances(self, theta: np.ndarray) -> list[float]:
-        """Squared, from theta to the nearest shadow model of each class."""
+        """Squared distances from theta to the nearest shadow model of each class."""
         classes = range(self._runs.num_classes)
         return [self._starts.nearest(theta, label) for label in classes]
 
@@ -69,6 +76,7 @@ class Ranking:
             value, jacobian = self._at_mean(label)
             residual = (value - theta)[informative]
             matrix = jacobian[informative].T
+            # The cost that a damped Gauss-Newton step would leave.
             spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
             along = rotation.T @ (matrix @ residual)
             whole = residual @ residual
@@ -84,18 +92,20 @@ class Ranking:
             value = self._runs.thetas(image[None], labels[None])[0]
             basis = self._coordinates.without(self._dark).basis
             basis = basis[: self._config.label_components]
-            jacobian = gauss_newton.told(self._runs.slopes(image, labels, basis))
+            jacobian = gauss_newton.without_overflow(
+                self._runs.slopes(image, labels, basis)
+            )
             self.at_means[label] = value, jacobian
         return self.at_means[label]
 
     @property
     def bent(self) -> bool:
-        """Whether clouds come first."""
+        """Whether clouds come first, since derivatives would lead nowhere."""
         if self._config.engine != "auto":
             return self._config.engine == "clouds"
         if self._runs.random:
             return False
-        # NaN: training diverged.
+        # Clouds as well where training diverged and both are NaN.
         return not (self.bending < _BENT and self.misleading < _BENT)
 
     @functools.cached_property
@@ -113,7 +123,7 @@ class Ranking:
 
     @functools.cached_property
     def misleading(self) -> float:
-        """How far first differences are from what derivatives say of them.
+        """How far first differences are from those that derivatives predict.
 
         Through many steps of Adam derivatives of kinked networks grow beyond all
         bounds, where theta itself still changes almost linearly.

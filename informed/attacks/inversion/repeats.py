@@ -13,20 +13,26 @@ from jaxtyping import Float
 
 from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
 
-_PROBE = 1e-2  # of an image's norm, to measure how theta moves
-_SMALLEST, _LARGEST = 1e-4, 1e-1  # moves
-_LAST_DIGITS = 2.0**-23  # of the float32 images that A is trained on
+# Length of the move, in pixel values, by which the slope of theta is measured.
+_PROBE = 1e-2
+# Bounds of the moves of finite differences, whatever is measured.
+_SMALLEST, _LARGEST = 1e-4, 1e-1
+# Relative size of the last digits of the float32 images that A is trained on.
+_LAST_DIGITS = 2.0**-23
 
 
 class Repeated(Retraining):
-    """See the module's docstring."""
+    """The adversary's copy of an A that can only be run."""
 
     _measured: float | None = None
 
     def slopes(
         self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:
-        """See `Retraining.slopes`; one training per column, and one more."""
+        """Forward differences: one training per column, and one more.
+
+        Args, Returns: as `Retraining.slopes`.
+        """
         unknown, count = len(images), len(basis)
         move = self._move(images, labels)
         lengths = np.linalg.norm(basis, axis=1)
@@ -41,7 +47,7 @@ class Repeated(Retraining):
         return (differences / np.tile(steps, unknown)[:, None]).T
 
     def _move(self, images: Unknowns, labels: Labels) -> float:
-        """The length of moves, measured once; see the module's docstring."""
+        """The length of moves that balances curvature and rounding, measured once."""
         if self._measured is not None:
             return self._measured
         rng = np.random.default_rng(0)

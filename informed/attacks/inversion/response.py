@@ -1,8 +1,8 @@
 """Derivatives of training on many points, by how these answer a small change.
 
 One target among thousands moves the weights little. So around training on D_- alone,
-which ends at theta_t after t steps, the gradient of D_- is linear in what the target
-has changed:
+which is at theta_t after t steps, the gradient of D_- is linear in what the target has
+changed:
 
     g(theta_t + delta) = g(theta_t) + H_t delta
 
@@ -14,6 +14,8 @@ the target's share of the loss; and, as in `span`, how images beyond their first
 directions answer.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,9 +30,15 @@ from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
 from shadow.training import cross_entropy
 from shadow.victims import FirstLayer, Params
 
-_FEWEST = 4000  # known points; with fewer the training itself is differentiated
-_BYTES = 1 << 30  # of all H_t
-_GROUP = 1000  # known points whose part of H_t is made at once
+# Known points from which on H_t is made; with fewer the training itself is
+# differentiated, and what is neglected here would be larger.
+_FEWEST = 4000
+# Memory that all H_t together may take, in bytes.
+_BYTES = 1 << 30
+# Known points whose part of H_t is made at once; a matter of memory.
+_GROUP = 1000
+
+_highest = functools.partial(jax.default_matmul_precision, "highest")
 
 
 def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
@@ -38,9 +46,9 @@ def pays(num_fixed: int, directions: int, others: int, steps: int) -> bool:
 
     Args:
       num_fixed: size of D_-.
-      directions: of the first layer's weights, rank times units.
+      directions: numbers that move the first layer's weights: rank times units.
       others: numbers in all other parameters.
-      steps: of training.
+      steps: steps of training.
     """
     size = steps * 4 * (directions + others) ** 2
     return num_fixed >= _FEWEST and size <= _BYTES
@@ -75,12 +83,12 @@ class Target(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """What the target has changed.
+    """The change of the parameters that a target has made.
 
     Attributes:
       fixed: (units, rank), X^T A, transposed, in the first directions.
       target: (units,), a of W = c W_0 + X^T A + z a^T.
-      rest: (others,), flat.
+      rest: (others,), all other parameters, flat.
     """
 
     fixed: Array
@@ -88,8 +96,172 @@ class Moved(NamedTuple):
     rest: Array
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Loss:
+    """The training loss in the outputs of the first layer and all other parameters.
+
+    Attributes:
+      first: the victim's first layer.
+      unravel: (others,) -> all other parameters.
+      count: number of training points that the loss is divided by, n + 1.
+    """
+
+    first: FirstLayer
+    unravel: Callable[[Array], Params]
+    count: int
+
+    def gradients(
+        self, rest: Array, outputs: Array, labels: Array, weights: Any = 1
+    ) -> tuple[Array, Array]:
+        """Gradients in `rest` and in `outputs`.
+
+        Args:
+          rest: (others,), all other parameters, flat.
+          outputs: (units, points), of the first layer.
+          labels: (points,).
+          weights: (points,), by which each point's loss is multiplied.
+        """
+
+        def loss(rest: Array, outputs: Array) -> Array:
+            each = cross_entropy(self.first.after(self.unravel(rest), outputs), labels)
+            return (weights * each).sum() / self.count
+
+        return jax.grad(loss, argnums=(0, 1))(rest, outputs)
+
+
+def trajectory_of(
+    loss: Loss,
+    optimise: optax.GradientTransformation,
+    epochs: int,
+    w: Array,
+    rest: Array,
+    images: Array,
+    labels: Array,
+) -> Trajectory:
+    """Train on D_- alone; traced. Arguments as for `Response`, `rest` flat."""
+
+    def step(state: tuple, _: None) -> tuple[tuple, Trajectory]:
+        here, optimiser_state = state
+        of_rest, of_outputs = loss.gradients(here.rest, here.weights @ images.T, labels)
+        gradient = Trajectory(jnp.zeros_like(here.scale), of_outputs @ images, of_rest)
+        change, optimiser_state = optimise.update(gradient, optimiser_state, here)
+        return (optax.apply_updates(here, change), optimiser_state), here
+
+    start = Trajectory(jnp.ones((), w.dtype), w.T, rest)
+    with _highest():
+        state = (start, optimise.init(start))
+        return jax.lax.scan(step, state, length=epochs)[1]
+
+
+def hessians_of(loss: Loss, rank: int, groups: tuple, trajectory: Trajectory) -> Array:
+    """H_t at every step of a trajectory, (steps, size, size); traced.
+
+    Args:
+      loss: the training loss.
+      rank: number of first directions.
+      groups: D_- by groups: images (groups, points, pixels), the same in the first
+        directions (groups, points, rank), labels, weights of each point's loss.
+      trajectory: training on D_- alone.
+    """
+
+    def at(here: Trajectory) -> Array:
+        def of_group(total: Array, group: tuple) -> tuple[Array, None]:
+            images, thin, labels, weights = group
+            part = curvature(
+                lambda rest, outputs: loss.gradients(rest, outputs, labels, weights),
+                here.rest,
+                here.weights @ images.T,
+                thin,
+            )
+            return total + part, None
+
+        size = here.weights.shape[0] * rank + len(here.rest)
+        none = jnp.zeros((size, size), here.rest.dtype)
+        return jax.lax.scan(of_group, none, groups)[0]
+
+    with _highest():
+        return jax.lax.map(at, trajectory)
+
+
+def moved_by(
+    loss: Loss,
+    optimise: optax.GradientTransformation,
+    shared: tuple,
+    around: Target,
+    target: Target,
+    label: Array,
+) -> Moved:
+    """Train a target against the answer of D_-; traced.
+
+    Args:
+      loss: the training loss.
+      optimise: linear in gradient and parameters.
+      shared: the trajectory, its weights left out; H_t (steps, size, size); what
+        training on D_- has added to W^T in the first directions (steps, units, rank);
+        the first layer's outputs for the image of `around` (steps, units).
+      around: the target whose outputs are in `shared`.
+      target: the target, as far from `around` as derivatives move it.
+      label: (), its label.
+    """
+    trajectory, hessians, leading, outputs = shared
+    away = jax.tree.map(jnp.subtract, target, around)
+
+    def step(state: tuple, now: tuple) -> tuple[tuple, None]:
+        moved, optimiser_state = state
+        here, hessian, leading, output = now
+        # The first layer's outputs for the target, with all that it has changed.
+        output = (
+            output
+            + here.scale * away.start
+            + leading @ away.lead
+            + moved.fixed @ target.lead
+            + moved.target * target.square
+        )
+        of_rest, of_output = loss.gradients(
+            here.rest + moved.rest, output[:, None], label[None]
+        )
+        # The answer of D_-: H_t times the change of all parameters.
+        weights = moved.fixed + jnp.outer(moved.target, target.lead)
+        whole = jnp.concatenate([weights.ravel(), moved.rest])
+        answer = hessian @ whole
+        gradient = Moved(
+            answer[: weights.size].reshape(weights.shape),
+            of_output[:, 0],
+            answer[weights.size :] + of_rest,
+        )
+        change, optimiser_state = optimise.update(gradient, optimiser_state, moved)
+        return (optax.apply_updates(moved, change), optimiser_state), None
+
+    nothing = Moved(
+        jnp.zeros(leading.shape[1:], leading.dtype),
+        jnp.zeros_like(around.start),
+        jnp.zeros(trajectory.rest.shape[1:], leading.dtype),
+    )
+    state = (nothing, optimise.init(nothing))
+    return jax.lax.scan(step, state, (trajectory, hessians, leading, outputs))[0][0]
+
+
+def _columns(
+    loss: Loss,
+    optimise: optax.GradientTransformation,
+    shared: tuple,
+    target: Target,
+    label: Array,
+    tangents: Target,
+) -> tuple[Moved, Moved]:
+    """What a target changes, and its derivatives along each tangent; traced."""
+
+    def moved(moving: Target) -> Moved:
+        return moved_by(loss, optimise, shared, target, moving, label)
+
+    with _highest():
+        return jax.vmap(
+            lambda tangent: jax.jvp(moved, (target,), (tangent,)), out_axes=(None, 0)
+        )(tangents)
+
+
 class Response:
-    """How D_- answers."""
+    """How D_- answers; see the module's docstring."""
 
     def __init__(
         self,
@@ -109,132 +281,40 @@ class Response:
           first: the victim's first layer.
           optimise: linear in gradient and parameters.
           epochs: steps of training.
-          w, rest: W_0 (pixels, units), and all other initial parameters.
-          images, labels: (fixed, pixels), (fixed,).
+          w: (pixels, units), W_0.
+          rest: all other initial parameters.
+          images: (fixed, pixels), D_-.
+          labels: (fixed,).
           lead: (rank, pixels), the first directions, orthonormal.
         """
-        flat, unravel = ravel_pytree(rest)
-        devices = jax.local_device_count()
-        count = len(images) + 1
-
-        def slopes(
-            flat: Array, outputs: Array, labels: Array, weights: Any = 1
-        ) -> tuple[Array, Array]:
-            def loss(flat: Array, outputs: Array) -> Array:
-                each = cross_entropy(first.after(unravel(flat), outputs), labels)
-                return (weights * each).sum() / count
-
-            return jax.grad(loss, argnums=(0, 1))(flat, outputs)
-
-        def path(w: Array, flat: Array, images: Array, labels: Array) -> Trajectory:
-            def step(state: tuple, _: None) -> tuple[tuple, Trajectory]:
-                here, optimiser_state = state
-                outputs = here.weights @ images.T
-                of_rest, of_outputs = slopes(here.rest, outputs, labels)
-                gradient = Trajectory(
-                    jnp.zeros_like(here.scale), of_outputs @ images, of_rest
-                )
-                change, optimiser_state = optimise.update(
-                    gradient, optimiser_state, here
-                )
-                return (optax.apply_updates(here, change), optimiser_state), here
-
-            start = Trajectory(jnp.ones((), w.dtype), w.T, flat)
-            with jax.default_matmul_precision("highest"):
-                state = (start, optimise.init(start))
-                return jax.lax.scan(step, state, length=epochs)[1]
-
-        def curvatures(groups: tuple, trajectory: Trajectory) -> Array:
-            def at(here: Trajectory) -> Array:
-                def of_group(total: Array, group: tuple) -> tuple[Array, None]:
-                    images, thin, labels, weights = group
-                    part = _curvature(
-                        lambda flat, outputs: slopes(flat, outputs, labels, weights),
-                        here.rest,
-                        here.weights @ images.T,
-                        thin,
-                    )
-                    return total + part, None
-
-                size = here.weights.shape[0] * len(lead) + len(here.rest)
-                none = jnp.zeros((size, size), here.rest.dtype)
-                return jax.lax.scan(of_group, none, groups)[0]
-
-            with jax.default_matmul_precision("highest"):
-                return jax.lax.map(at, trajectory)
-
-        def columns(
-            shared: tuple, target: Target, label: Array, tangents: Target
-        ) -> tuple[Moved, Moved]:
-            trajectory, hessians, leading, outputs = shared
-
-            def trained(moving: Target) -> Moved:
-                away = jax.tree.map(jnp.subtract, moving, target)
-
-                def step(state: tuple, now: tuple) -> tuple[tuple, None]:
-                    moved, optimiser_state = state
-                    here, hessian, leading, output = now
-                    output = (
-                        output
-                        + here.scale * away.start
-                        + leading @ away.lead
-                        + moved.fixed @ moving.lead
-                        + moved.target * moving.square
-                    )
-                    of_rest, of_output = slopes(
-                        here.rest + moved.rest, output[:, None], label[None]
-                    )
-                    weights = moved.fixed + jnp.outer(moved.target, moving.lead)
-                    whole = jnp.concatenate([weights.ravel(), moved.rest])
-                    answer = hessian @ whole
-                    gradient = Moved(
-                        answer[: weights.size].reshape(weights.shape),
-                        of_output[:, 0],
-                        answer[weights.size :] + of_rest,
-                    )
-                    change, optimiser_state = optimise.update(
-                        gradient, optimiser_state, moved
-                    )
-                    moved = optax.apply_updates(moved, change)
-                    return (moved, optimiser_state), None
-
-                nothing = Moved(
-                    jnp.zeros(leading.shape[1:], leading.dtype),
-                    jnp.zeros_like(target.start),
-                    jnp.zeros(trajectory.rest.shape[1:], leading.dtype),
-                )
-                state = (nothing, optimise.init(nothing))
-                every = (trajectory, hessians, leading, outputs)
-                return jax.lax.scan(step, state, every)[0][0]
-
-            with jax.default_matmul_precision("highest"):
-                return jax.vmap(
-                    lambda tangent: jax.jvp(trained, (target,), (tangent,)),
-                    out_axes=(None, 0),
-                )(tangents)
-
-        self._lead = jnp.asarray(lead, w.dtype)
-        self._w, self._unravel = w, unravel
-        trajectory = jax.jit(path)(w, flat, images, labels)
+        flat, self._unravel = ravel_pytree(rest)
+        self._lead, self._w = jnp.asarray(lead, w.dtype), w
+        loss = Loss(first, self._unravel, len(images) + 1)
+        train = functools.partial(trajectory_of, loss, optimise, epochs)
+        trajectory = jax.jit(train)(w, flat, images, labels)
         # As many steps on every device.
+        devices = jax.local_device_count()
         steps = np.minimum(np.arange(-(-epochs // devices) * devices), epochs - 1)
-        with jax.default_matmul_precision("highest"):
+        with _highest():
             thin = images @ self._lead.T
         ones = jnp.ones(len(images), w.dtype)
         groups = [_in_groups(part) for part in (images, thin, labels, ones)]
+        curvatures = functools.partial(hessians_of, loss, len(lead))
         hessians = sharded(curvatures, (EVERYWHERE, BY_ROW), BY_ROW)(
             everywhere(tuple(groups)),
             jax.tree.map(lambda part: part[steps], trajectory),
         )
         begun = trajectory.scale[:, None, None] * w.T[None]
-        with jax.default_matmul_precision("highest"):
+        with _highest():
             leading = (trajectory.weights - begun) @ self._lead.T
         self._weights = trajectory.weights
         self._shared = everywhere(
             (trajectory._replace(weights=()), hessians[:epochs], leading)
         )
         self._columns = sharded(
-            columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
+            functools.partial(_columns, loss, optimise),
+            (EVERYWHERE,) * 3 + (BY_ROW,),
+            (EVERYWHERE, BY_ROW),
         )
 
     def columns(
@@ -248,7 +328,7 @@ class Response:
           tangents: directions, (tangents, ...), as many on every device.
         Returns: a (units,); derivatives of all, (tangents, ...).
         """
-        with jax.default_matmul_precision("highest"):
+        with _highest():
             target = Target(self._lead @ image, self._w.T @ image, image @ image)
             outputs = self._weights @ image
         shared = (*self._shared, outputs)
@@ -266,17 +346,17 @@ def _in_groups(array: Array) -> Array:
     return jnp.pad(array, widths).reshape(-1, _GROUP, *array.shape[1:])
 
 
-def _curvature(
-    slopes: Callable[[Array, Array], tuple[Array, Array]],
-    flat: Array,
+def curvature(
+    gradients: Callable[[Array, Array], tuple[Array, Array]],
+    rest: Array,
     outputs: Array,
     thin: Array,
 ) -> Array:
-    """H at one step: (rank x units + others, the same).
+    """H at one step, (rank x units + others, the same).
 
     Args:
-      slopes: (other parameters, outputs) -> gradients with respect to both.
-      flat: (others,), all other parameters.
+      gradients: (other parameters, outputs) -> gradients with respect to both.
+      rest: (others,), all other parameters, flat.
       outputs: (units, fixed), of the first layer.
       thin: (fixed, rank), images in the first directions.
     """
@@ -284,21 +364,22 @@ def _curvature(
 
     def along_outputs(direction: Array) -> Array:
         tangent = jnp.broadcast_to(direction[:, None], outputs.shape)
-        return jax.jvp(lambda o: slopes(flat, o)[1], (outputs,), (tangent,))[1]
+        return jax.jvp(lambda o: gradients(rest, o)[1], (outputs,), (tangent,))[1]
 
     def along_others(direction: Array) -> tuple[Array, Array]:
-        return jax.jvp(lambda f: slopes(f, outputs), (flat,), (direction,))[1]
+        return jax.jvp(lambda r: gradients(r, outputs), (rest,), (direction,))[1]
 
-    # Each example's outputs matter to its own loss alone.
+    # One tangent per unit is enough, since an example's outputs matter to its own loss
+    # alone.
     by_unit = jax.vmap(along_outputs)(jnp.eye(units, dtype=thin.dtype))
-    others, mixed = jax.vmap(along_others)(jnp.eye(len(flat), dtype=thin.dtype))
+    others, mixed = jax.vmap(along_others)(jnp.eye(len(rest), dtype=thin.dtype))
     blocks = jnp.zeros((units, rank, units, rank), thin.dtype)
     for unit in range(units):
-        # Of units from this one on; the others follow by symmetry.
+        # Blocks with units from this one on; those before follow by symmetry.
         weighted = by_unit[unit, unit:, None, :] * thin.T[None]
         part = (weighted.reshape(-1, len(thin)) @ thin).reshape(-1, rank, rank)
         blocks = blocks.at[unit, :, unit:].set(part.transpose(1, 0, 2))
         blocks = blocks.at[unit:, :, unit].set(part)
     size = units * rank
-    corner = (mixed @ thin).reshape(len(flat), size)
+    corner = (mixed @ thin).reshape(len(rest), size)
     return jnp.block([[blocks.reshape(size, size), corner.T], [corner, others]])

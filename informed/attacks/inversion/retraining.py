@@ -26,23 +26,31 @@ from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
 
-_MANY = 10  # batches, beyond which larger ones are worth compiling
+# Batches of runs beyond which a program for larger ones is worth compiling.
+_MANY = 10
 Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 
 
 class Retraining:
-    """The adversary's copy of A, which can be run; derivatives are its subclasses'.
+    """The adversary's copy of A, which can be run; its subclasses add derivatives.
 
     Attributes:
-      algorithm: A.
-      num_params, num_classes: length of theta; of the labels to choose from.
-      random: whether theta scatters when nothing the adversary knows changes.
-      num_averaged: draws that theta is the mean of.
-      runs: trainings so far.
-      starts: theta_0 where it is told, (1, params), or (releases, params);
-      release: whose theta_0 the runs begin at.
+      algorithm: A, as it is told.
+      fixed: D_-.
+      num_params: length of theta.
+      num_classes: number of labels to choose from.
+      averaged: whether some randomness of A isn't told, so that theta is a mean.
+      random: whether theta scatters while nothing that the adversary knows changes.
+      num_averaged: number of draws that theta is the mean of.
+      runs: number of trainings so far.
+      dtype: precision of A's images and weights.
+      starts: (1, params) or (releases, params), theta_0; None: it isn't told.
+      release: number of the release whose theta_0 the runs begin at.
+      matrix_free: whether there are `pushes` and `pulls`.
     """
+
+    matrix_free = False
 
     def __init__(
         self,
@@ -57,10 +65,11 @@ class Retraining:
 
         Args:
           knowledge: needs fixed and algorithm.
-          width: points trained at once.
-          draws: of randomness that isn't told, whose mean theta is.
-          key: for the draws.
-          noise_draws: that tell how theta scatters; at least as many as `draws`.
+          width: number of points trained at once.
+          draws: draws of the randomness that isn't told, whose mean theta is.
+          key: makes these draws.
+          noise_draws: trainings that tell how theta scatters; the larger of this and
+            `draws` counts.
         Raises: ValueError: a fact that it needs is None.
         """
         require_told(knowledge, "fixed", "algorithm")
@@ -77,7 +86,7 @@ class Retraining:
         untold = [name for name in can.random if told[name] is None]
         self.averaged = bool(untold) or not can.deterministic
         self.random = self.averaged or can.noisy
-        # float64 where JAX has it enabled, for an A that computes in it
+        # In float64 where JAX has it enabled, for an A that computes in it.
         self.dtype = jnp.result_type(float) if can.batched else np.float32
         start = knowledge.initialisation
         # One theta_0 for all releases, or a row for each.
@@ -101,7 +110,7 @@ class Retraining:
         return other
 
     def _make_programs(self) -> None:
-        """What copies share."""
+        """Make the programs that copies for other releases share."""
         _ = self._quiet, self._noisy
 
     @property
@@ -132,14 +141,16 @@ class Retraining:
 
     @property
     def draw_numbers(self) -> np.ndarray:
-        """Of the runs that theta is the mean of; each release has its own."""
+        """Numbers of the runs that theta is the mean of; each release has its own."""
         count = len(self._draw_keys)
         return self.release * count + np.arange(self.num_averaged)
 
     @property
     def num_draws(self) -> int:
-        """Of randomness that isn't told, all in all."""
+        """Number of draws of the randomness that isn't told, all in all."""
         return len(self._draw_keys)
+
+    # Programs
 
     def _runner(self, algorithm: Any, width: int | None = None) -> Runs:
         if width is None:
@@ -160,7 +171,7 @@ class Retraining:
 
     @functools.cached_property
     def _many(self) -> Runs:
-        """For many points at once, as fast as the factory."""
+        """The program for many points at once, as fast as the factory's."""
         return self._runner(self.algorithm.quiet(), self._crowd)
 
     @functools.cached_property
@@ -212,11 +223,9 @@ class Retraining:
     def local(
         self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Local | None:
-        """What is known of `slopes` whatever the kinks; None: nothing."""
+        """The part of `slopes` that holds whatever the kinks; None: there is none."""
         del images, labels, basis
         return None
-
-    matrix_free = False  # whether there are `pushes` and `pulls`
 
     def pulls(
         self, images: Unknowns, labels: Labels, slope: Float[np.ndarray, " params"]

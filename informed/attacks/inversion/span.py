@@ -27,10 +27,14 @@ from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
 from shadow.victims import Params
 
-_TOGETHER = 56  # tangents on one device: half of MNIST's
-_BYTES = 1 << 30  # of them, at most
-_LEAST_SIZE = 1e-3  # of a direction of inner products, of the largest
-_ARRAYS = 24  # as large as the coefficients, for each
+# Tangents on one device, at most: half of MNIST's.
+_TOGETHER = 56
+# Memory that the tangents of one device may take, in bytes.
+_BYTES = 1 << 30
+# Arrays of the size of the coefficients that a tangent takes, by which memory is told.
+_ARRAYS = 24
+# Least size of a direction of inner products, relative to the largest.
+_LEAST_SIZE = 1e-3
 
 
 @jax.custom_jvp
@@ -59,7 +63,14 @@ class Span:
         *,
         rank: int,
     ) -> None:
-        """Of gradient descent from theta_0 on D_-, which lies on all devices."""
+        """Prepare the programs; nothing is trained yet.
+
+        Args:
+          algorithm: full-batch gradient descent on a victim with a dense first layer.
+          start: (params,), theta_0.
+          data: images and labels of D_-, on all devices.
+          rank: number of leading directions of the images.
+        """
         victim, training = algorithm.victim, algorithm.training
         assert victim.first is not None
         first = victim.first
@@ -178,7 +189,7 @@ class Span:
         return Local(mixture.T / self._sizes(len(images), basis), known)
 
     def _sizes(self, unknown: int, basis: np.ndarray) -> np.ndarray:
-        """(tangents,), how far a move of size 1 along all of basis moves each."""
+        """How far a move of size 1 along all of basis moves each tangent."""
         mean = np.tile(self._flat.mean(axis=0), (unknown, 1))
         sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
         return np.maximum(sizes, _LEAST_SIZE * sizes.max())
@@ -191,7 +202,10 @@ class Span:
     def _by_training(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slopes of theta (tangents, params), the images themselves held still; a."""
+        """Slopes of theta through the inner products alone, (tangents, params), and a.
+
+        The images by which coefficients are multiplied are held still.
+        """
         flat = images.reshape(len(images), -1).astype(np.float64)
         target_labels = jnp.asarray(labels, jnp.int32)
         products = self._products(images)
@@ -217,7 +231,7 @@ class Span:
     def _by_response(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for one unknown point."""
+        """The same for one unknown point, by the answer of D_- (`response`)."""
         assert self._response is not None
         flat = jnp.asarray(images.reshape(-1), self._data[0].dtype)
         units = self._w.shape[1]
@@ -240,13 +254,16 @@ class Span:
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
-        """Of one size, in quarters of what memory allows: each is compiled."""
+        """Tangents in blocks of one size, in quarters of what memory allows.
+
+        Each size is compiled once.
+        """
         quarter = -(-self._together // 4) * jax.local_device_count()
         size = quarter * min(4, -(-len(tangents[0]) // quarter))
         return [in_blocks(part, size, self._data[0].dtype) for part in tangents]
 
     def _thetas(self, moved: np.ndarray, rest: Params) -> np.ndarray:
-        """(tangents, params) from W^T (tangents, units, pixels), and all others."""
+        """Join changes of W^T (tangents, units, pixels) with those of all others."""
         whole = gram.join_first(self._first, moved.transpose(0, 2, 1), rest)
         leaves = [np.reshape(leaf, (len(moved), -1)) for leaf in jax.tree.leaves(whole)]
         return np.concatenate(leaves, axis=1)
@@ -256,7 +273,7 @@ class Span:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Directions (cross, target_start, target_gram) of the inner products.
 
-        One per lead and point, one per unit and point, one a pair of points.
+        There is one per lead and point, one per unit and point, one per pair of points.
         """
         num_fixed, units = len(self._flat), self._w.shape[1]
         pairs = [(i, j) for i in range(unknown) for j in range(i, unknown)]
@@ -298,7 +315,7 @@ class Span:
         return np.concatenate([*blocks, np.stack(pairs)])
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """(columns, params): how Z^T a moves as the points alone do."""
+        """How Z^T a moves as the points alone do, (columns, params)."""
         unknown = targets.shape[1]
         known = np.zeros((unknown, len(basis), self._victim.num_params))
         for point in range(unknown):
@@ -308,7 +325,7 @@ class Span:
 
 
 def _joined(parts: list, count: int) -> Any:
-    """Trees of blocks as one, without what fills up the last; float64."""
+    """Join trees of blocks in float64, without the zeros that fill up the last."""
     return jax.tree.map(
         lambda *leaves: np.concatenate(leaves)[:count].astype(np.float64), *parts
     )

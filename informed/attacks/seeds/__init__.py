@@ -1,17 +1,17 @@
 """The seed behind an unknown initialisation, and with it theta_0.
 
-recovery    the attack: which way applies, and what it finds
+recovery    the attack: which of three ways applies, and the seeds that it finds
 still       weights that training leaves at a multiple of their initial value
-search      a pass over all seeds, a few weights of each
-threefry    single elements of what JAX draws
-words       words of the generators of PyTorch, NumPy and scikit-learn
-laws        which weight comes from which word
-null_space  directions in which D_- has no extent
+search      a pass over all seeds of a family, drawing a few weights of each
+threefry    single elements of the arrays that JAX draws
+generators  the random words of PyTorch, NumPy and scikit-learn
+laws        which weight of theta_0 is made of which random word
+null_space  directions in which D_- has no extent, for gradient descent
 retrained   small families: training from every seed
 """
 
+from informed.attacks.seeds.null_space import NOT_FOUND
 from informed.attacks.seeds.recovery import (
-    NOT_FOUND,
     RecoveredSeeds,
     makes_its_own_start,
     recover,

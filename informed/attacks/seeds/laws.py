@@ -12,15 +12,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from informed.attacks.seeds import words
+from informed.attacks.seeds import generators
 
-SEEDS = 24  # that a law is fitted to
-_UNEXPLAINED = 1e-6  # of the deviation; float32 weights leave 1e-7
-_LOW = 2**24 - 1
-READINGS: dict[str, int] = {"whole": 2**32 - 1, "low": _LOW}
+# Seeds that a law is fitted to. More of them make a chance correlation with one of the
+# words rarer, and cost one theta_0 each.
+SEEDS = 24
+# A law may leave this share of its slope unexplained; float32 weights leave 1e-7.
+_UNEXPLAINED = 1e-6
+# Masks of the bits of a word that a weight may be made of: all, or the low 24, which
+# PyTorch takes for float32.
+MASKS = (2**32 - 1, 2**24 - 1)
+# Name of a generator -> (position -> its word for many seeds, compiled; seed -> all
+# words, by the library itself).
 KNOWN: dict[str, tuple[Callable, Callable]] = {
-    "mt19937": (words.mt19937, words.mt19937_words),
-    "pcg64": (words.pcg64, words.pcg64_words),
+    "mt19937": (generators.mt19937, generators.mt19937_words),
+    "pcg64": (generators.pcg64, generators.pcg64_words),
 }
 
 
@@ -29,10 +35,11 @@ class Law:
     """Element of theta_0 = offset + slope * (word & mask), to float32 rounding.
 
     Attributes:
-      element: of theta_0.
-      position: of the word.
-      mask: of its bits.
-      offset, slope: per unit of the word; the slope isn't 0.
+      element: position of the weight in theta_0.
+      position: number of the random word, counted from the first after seeding.
+      mask: bits of the word that the weight is made of.
+      offset: the weight where those bits are 0.
+      slope: change of the weight per unit of the word, not 0.
     """
 
     element: int
@@ -44,9 +51,9 @@ class Law:
     def bounds(
         self, low: Float[np.ndarray, " n"], high: Float[np.ndarray, " n"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Words whose weights lie in [low, high], as uint32 (first, last).
+        """The words whose weights lie in [low, high], as uint32 (first, last).
 
-        Where none do, first is larger than last.
+        Where there are none, first is larger than last.
         """
         ends = np.stack([low, high]).astype(np.float64)
         first, last = np.sort((ends - self.offset) / self.slope, axis=0)
@@ -63,13 +70,14 @@ def find(
     elements: Int[np.ndarray, " elements"],
     seeds: Sequence[int],
 ) -> list[Law]:
-    """Laws of those elements that have one, those of the first words first.
+    """Laws of those elements that have one, in the order of their words.
 
     Args:
       generator: "mt19937" or "pcg64".
       theta: seed -> theta_0.
-      elements: which to look at.
-      seeds: that are drawn for this, at least 12; others than are searched will do.
+      elements: positions in theta_0 to look at.
+      seeds: seeds to draw for this, at least 12; they needn't be of the family that is
+        searched.
     """
     seeds = [int(seed) for seed in seeds][:SEEDS]
     values = np.stack([theta(seed)[elements] for seed in seeds]).astype(np.float64)
@@ -77,7 +85,8 @@ def find(
     spread = values.std(axis=0)
     varied = np.flatnonzero(spread > 0)
     found: dict[int, Law] = {}
-    for mask in READINGS.values():
+    for mask in MASKS:
+        # The word that each weight correlates with best, over the seeds.
         read = (raw & np.uint32(mask)).astype(np.float64)
         centred = read - read.mean(axis=0)
         scaled = centred / np.maximum(centred.std(axis=0), 1e-300)
@@ -90,6 +99,7 @@ def find(
             if left > np.sqrt(_UNEXPLAINED):
                 continue
             element = int(elements[varied[column]])
+            # The affine law, and whether it leaves rounding alone.
             slope, offset = np.polyfit(
                 read[:, position] / mask, values[:, varied[column]], 1
             )

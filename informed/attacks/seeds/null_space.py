@@ -24,22 +24,32 @@ from shadow import bars
 from shadow.training import GradientDescent, TrainingConfig
 from shadow.training.seeds import SeedFamily
 
-_DIRECTIONS = 8  # random ones of the null space
-_NULL = 1e-6  # of the largest singular value of D_-
-_ROUNDING = 1e-8  # squared and relative, beyond the rank of one
-_LEAST_FREEDOM = 4  # (directions - 1) (units - 1), or chance makes ranks of one
-_CHUNK = 1 << 12
+# Stands for the seed of a release that no seed explains.
 NOT_FOUND = -1
+# Random directions of the null space that are compared. More of them tell seeds apart
+# better, and cost more per seed.
+_DIRECTIONS = 8
+# Singular values of D_- below this share of the largest count as zero.
+_NULL = 1e-6
+# Largest share of the squared norm of the initial weights that rounding may leave
+# beyond rank one.
+_ROUNDING = 1e-8
+# Least (directions - 1) (units - 1): smaller matrices have rank one by chance.
+_LEAST_FREEDOM = 4
+# Seeds that are drawn and compared at once; a matter of memory.
+_CHUNK = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NullSpace:
-    """What the test of a seed needs.
+    """The test of a seed.
 
     Attributes:
-      directions: (pixels, k), orthonormal, orthogonal to D_-.
-      columns, shape: of the first layer's weights in theta.
-      factor: c.
+      directions: (pixels, k), orthonormal directions that are orthogonal to D_-.
+      columns: slice of theta that holds the first layer's weights.
+      shape: (pixels, units), shape of these weights.
+      factor: c, the multiple of its initial value at which a weight without gradients
+        ends.
     """
 
     directions: Float[np.ndarray, "pixels k"]
@@ -79,11 +89,12 @@ class NullSpace:
         return found
 
     def _along(self, theta: np.ndarray) -> Float[np.ndarray, "k units"]:
+        """The first layer's weights along the directions, Q^T W."""
         weights = np.asarray(theta[self.columns], np.float64).reshape(self.shape)
         return np.asarray(self.directions.T @ weights)
 
     def _starts(self, family: SeedFamily) -> Callable[[np.ndarray], np.ndarray]:
-        """C Q^T W_0 of some seeds, (seeds, k, units)."""
+        """Function of seeds (seeds,): c Q^T W_0 of each, (seeds, k, units)."""
         if family.generator != "threefry":
             return lambda seeds: (
                 self.factor
@@ -110,7 +121,11 @@ def beyond_rank_one(
     seen: Float[np.ndarray, "releases k units"],
     starts: Float[np.ndarray, "seeds k units"],
 ) -> Float[np.ndarray, "releases seeds"]:
-    """Squared share of `starts` that `seen` - `starts` has beyond its largest part."""
+    """How far each `seen` - `starts` is from a matrix of rank one.
+
+    Returns: the sum of all squared singular values but the largest, over the squared
+      norm of `starts`.
+    """
     left = []
     sizes = np.sum(starts**2, axis=(1, 2))
     for one in seen:
@@ -122,7 +137,7 @@ def beyond_rank_one(
 
 
 def of(knowledge: Knowledge, family: SeedFamily) -> NullSpace | None:
-    """The test, where there is one: SGD, a dense first layer, and a null space."""
+    """The test, for SGD with a dense first layer and a null space; None otherwise."""
     algorithm, fixed = knowledge.algorithm, knowledge.fixed
     assert fixed is not None
     if not isinstance(algorithm, GradientDescent):
@@ -146,7 +161,7 @@ def of(knowledge: Knowledge, family: SeedFamily) -> NullSpace | None:
 
 
 def decayed(training: TrainingConfig, num_examples: int) -> float:
-    """What weight decay leaves of a weight without gradients, under "sgd"."""
+    """The share of a weight without gradients that weight decay leaves, for "sgd"."""
     size = min(training.batch_size or num_examples, num_examples)
     weight, velocity = 1.0, 0.0
     for _ in range(training.epochs * -(-num_examples // size)):

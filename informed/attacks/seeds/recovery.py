@@ -1,4 +1,4 @@
-"""The seed of each release, and with it theta_0.
+"""Recovery of the seed of each release, and with it of theta_0.
 
 THREAT: knows D_-, A, and the family of seeds that theta_0 was drawn from (which
 library, which code), not the seed. White-box release.
@@ -28,31 +28,41 @@ from jaxtyping import Array, Float, Int
 
 from informed.attacks.seeds import laws, null_space, retrained, search, still
 from informed.attacks.seeds.laws import Law
+from informed.attacks.seeds.null_space import NOT_FOUND
 from informed.attacks.seeds.search import Screen
 from informed.attacks.seeds.still import Still
 from informed.threat import Knowledge
 from shadow.release import Release
 from shadow.training.seeds import BITS, SeedFamily
 
-NOT_FOUND = -1
-_CHANCE = 1e-9  # that any wrong seed of the family agrees as well
-_PASSES = 3  # with other weights, for targets that light one of the first
-_CANDIDATES = 1e5  # a release and pass, that the first elements leave; at most
-_ELEMENTS = 4  # compared before all are
-MOST_DRAWN, MOST_TRAINED = 1 << 26, 1 << 17  # seeds, by the slower ways
+# A seed is reported if any wrong seed of the family agrees as well with at most this
+# probability.
+_CHANCE = 1e-9
+# Passes over all seeds, each with other weights: a target that lights a pixel moves the
+# weights of one pass, and seldom those of all.
+_PASSES = 3
+# Wrong seeds per release and pass that the first elements may leave. More elements
+# leave fewer, and make each seed slower.
+_CANDIDATES = 1e5
+# Elements that a pass compares before all still weights are compared.
+_ELEMENTS = 4
+# Largest families that are searched by drawing theta_0 whole, and by training from
+# every seed: a matter of time.
+MOST_DRAWN, MOST_TRAINED = 1 << 26, 1 << 17
 WAYS = ("still weights", "null space", "training", "none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class RecoveredSeeds:
-    """What is found.
+    """The seeds of some releases.
 
     Attributes:
-      seeds: (releases,), `NOT_FOUND` where none explains the release.
+      seeds: (releases,), `NOT_FOUND` where no seed explains the release.
       agreement: (releases,), share of the still weights that are those of the seed; by
-        the other ways 1 where a seed was found.
-      way: of `WAYS`, by which they were looked for.
-      searched: seeds that were tried; fewer than there are if all were found early.
+        the other ways 1 where a seed was found, otherwise 0.
+      way: the one of `WAYS` by which the seeds were searched.
+      searched: number of seeds that were tried; fewer than the family has if all
+        releases had their seed early.
     """
 
     seeds: Int[np.ndarray, " releases"]
@@ -62,7 +72,7 @@ class RecoveredSeeds:
 
     @property
     def found(self) -> np.ndarray:
-        """(releases,) bool."""
+        """Whether each release has its seed, (releases,) bool."""
         return self.seeds != NOT_FOUND
 
 
@@ -72,32 +82,37 @@ def recover(
     """The seed of every release.
 
     Args:
-      release: weights.
+      release: the released models, with all their weights.
       knowledge: needs fixed, algorithm and seeds. Uses public, training_key.
-      key: of the adversary's own models.
-      progress: show a bar.
+      key: draws the adversary's own models.
+      progress: whether to show a bar.
     Raises: FieldError: a fact that it needs is None, or not all weights are released.
       ValueError: `seeds.draw` makes another number of weights.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
     assert family is not None
-    tells = telling(release, knowledge, key=key)
-    if tells is not None:
-        return tells.search(progress=progress)
+    # First way: weights that stay where they were.
+    by_still = still_search(release, knowledge, key=key)
+    if by_still is not None:
+        return by_still.search(progress=progress)
+    # Second way: directions in which D_- has no extent.
     thetas, rest_key = release.weights.astype(np.float64), jax.random.fold_in(key, 2)
     test = null_space.of(knowledge, family)
     if test is not None and len(family) <= MOST_DRAWN:
         seeds = test.search(family, thetas, progress=progress)
         return _by_other_ways(seeds, "null space", len(family))
+    # Third way: training from every seed.
     if len(family) <= MOST_TRAINED:
         seeds = retrained.search(knowledge, family, thetas, rest_key, progress=progress)
         return _by_other_ways(seeds, "training", len(family))
     return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
 
 
-def telling(release: Release, knowledge: Knowledge, *, key: Array) -> "Telling | None":
-    """The weights by which seeds are searched; None where none stays as it was.
+def still_search(
+    release: Release, knowledge: Knowledge, *, key: Array
+) -> "StillSearch | None":
+    """The search by still weights; None where no weight stays as it was.
 
     Args, Raises: as for `recover`.
     """
@@ -112,7 +127,7 @@ def telling(release: Release, knowledge: Knowledge, *, key: Array) -> "Telling |
     stays = still.find(knowledge, family, own_key)
     if stays is None:
         return None
-    return Telling.of(stays, family, thetas, deviations, rest_key)
+    return StillSearch.of(stays, family, thetas, deviations, rest_key)
 
 
 def makes_its_own_start(knowledge: Knowledge) -> bool:
@@ -122,6 +137,7 @@ def makes_its_own_start(knowledge: Knowledge) -> bool:
 
 
 def _by_other_ways(seeds: np.ndarray, way: str, searched: int) -> RecoveredSeeds:
+    """The result of a way that compares no single weights."""
     return RecoveredSeeds(
         seeds=seeds,
         agreement=(seeds != NOT_FOUND).astype(np.float64),
@@ -131,17 +147,19 @@ def _by_other_ways(seeds: np.ndarray, way: str, searched: int) -> RecoveredSeeds
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Telling:
-    """Still weights of some releases, and what is needed to search by them.
+class StillSearch:
+    """The search for the seeds of some releases by their still weights.
 
     Attributes:
-      still: the weights.
-      family: of seeds.
-      laws: of some of them.
-      values: (releases, still), theta / factor there: theta_0, if the target is dark.
-      tolerances: of the same shape.
-      passes: which elements each pass compares, positions in `still.elements`;
-      first: and how many of them for every seed.
+      still: the weights that training leaves at a multiple of their initial value.
+      family: the seeds that are searched.
+      laws: laws of those weights that are made of one random word each.
+      values: (releases, still), theta / factor at these weights, which is theta_0 if
+        the target is dark there.
+      tolerances: (releases, still), largest difference from theta_0 that rounding of
+        training and of publishing makes.
+      passes: the weights that each pass compares, as positions in `still.elements`.
+      first: number of these weights that are drawn for every seed.
     """
 
     still: Still
@@ -160,13 +178,13 @@ class Telling:
         thetas: Float[np.ndarray, "releases params"],
         deviations: Float[np.ndarray, "releases params"],
         key: Array,
-    ) -> "Telling | None":
-        """None where no seed could be told from another by these weights."""
+    ) -> "StillSearch | None":
+        """The search; None where no seed differs enough from another there."""
         elements = stays.elements
         tolerances = stays.tolerance + 4 * deviations[:, elements]
         tolerances /= stays.factor
         hit = _hit(stays, tolerances)
-        # Even if all agree, could that be chance?
+        # If all weights agree, may that be chance?
         if _log_chance(len(family), len(elements), len(elements), hit) > np.log(
             _CHANCE
         ):
@@ -190,6 +208,7 @@ class Telling:
             usable = usable[:0]
         if not len(usable):
             return None
+        # As few elements for every seed as leave few enough wrong seeds.
         count = min(_ELEMENTS, len(usable))
         enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
         one = next(enough, count)
@@ -209,7 +228,7 @@ class Telling:
 
     @functools.cached_property
     def _screens(self) -> list[Screen]:
-        """Of each pass."""
+        """The program that draws the elements of each pass."""
         return [
             search.screen(
                 self.family,
@@ -237,7 +256,7 @@ class Telling:
         )
 
     def agreement(self, release: int, seed: int) -> float:
-        """Share of the still weights that a seed has; 0 where chance explains it."""
+        """Share of still weights that are a seed's; 0 where chance explains it."""
         start = self.family.theta(seed)[self.still.elements]
         agree = np.abs(start - self.values[release]) <= self.tolerances[release]
         hit = _hit(self.still, self.tolerances[release : release + 1])
@@ -269,12 +288,15 @@ class Telling:
 
 
 def _hit(stays: Still, tolerances: np.ndarray) -> float:
-    """How often a weight of a wrong seed agrees, at most: density times width."""
+    """Probability that a weight of a wrong seed agrees: density times width."""
     return float(min(1.0, 2 * tolerances.max() / max(stays.spread, 1e-300)))
 
 
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
-    """Log of a bound on the chance that any of `seeds` wrong ones agrees so often."""
+    """Log of a bound on the chance that any of `seeds` wrong ones agrees so often.
+
+    The union bound over the seeds and over which of the weights agree.
+    """
     if not agreeing or hit >= 1:
         return np.inf
     ways = math.lgamma(weights + 1)

@@ -8,14 +8,18 @@ different initialisations are.
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from informed.attacks.seeds.null_space import NOT_FOUND
 from informed.threat import Knowledge, own_runs
 from shadow import bars
 from shadow.training.seeds import SeedFamily
 
+# Seeds that are trained from before their distances are compared.
 _CHUNK = 256
-_WIDTH = 16  # seeds at once on a device
-_CLOSER = 0.5  # times as far as the next seed, at most
-NOT_FOUND = -1
+# Seeds trained from at once on one device; a matter of speed and memory.
+_WIDTH = 16
+# A seed is found if its model lies at most this many times as far from the release as
+# the next seed's. Larger values name a seed more often, and more often a wrong one.
+_CLOSER = 0.5
 
 
 def search(
@@ -32,8 +36,8 @@ def search(
     assert fixed is not None
     makes_its_own = algorithm.initialise(key) is None
     if not makes_its_own and family.generator != "threefry":
-        return np.full(len(thetas), NOT_FOUND)  # theta_0 can't be drawn in the program
-
+        # Such a theta_0 can't be drawn inside the compiled program.
+        return np.full(len(thetas), NOT_FOUND)
     if makes_its_own:
         runs = own_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
     else:
@@ -43,7 +47,8 @@ def search(
             width=_WIDTH,
             starts=lambda number: family.traced(number.astype(np.uint32)),
         )
-    order = np.full((len(thetas), 2), np.inf)  # the two least distances
+    # The two least distances of each release.
+    order = np.full((len(thetas), 2), np.inf)
     found = np.full(len(thetas), NOT_FOUND)
     with bars.bar(
         total=len(family),

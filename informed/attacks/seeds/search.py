@@ -1,9 +1,9 @@
 """A pass over all seeds: those whose theta_0 has a few weights of the release.
 
-One program draws one or two weights of many seeds and compares them with what the
-releases say, all releases at once. All devices work (`shadow.devices.one_a_core`). The
-pass is a generator: whoever takes its pieces can stop at a hit, keep what is found, and
-go on later from where a piece ended.
+One program draws one or two weights of many seeds and compares them with the weights of
+all releases at once. All devices take part (`shadow.devices.one_a_core`). The pass is a
+generator, so its caller can stop at a hit, keep the hits so far, and go on later from
+where a piece ended.
 """
 
 import contextlib
@@ -23,11 +23,19 @@ from shadow import bars
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training.seeds import SeedFamily
 
-_CHUNK = 1 << 20  # seeds at once on one device
-_WHOLE_BYTES = 1 << 27  # of initialisations that are drawn whole, at once on one device
-_AT_ONCE = 32  # releases that a program compares with
-_CHECKED = 3  # seeds on which a way to draw single elements is compared with the whole
-_LAST_DIGITS = 1e-6  # of a weight: another compilation of its law
+# Seeds at once on one device: large enough for the start of a program not to count.
+_CHUNK = 1 << 20
+# The same for the words of other generators, where a seed takes longer.
+_CHUNK_OF_WORDS = 1 << 16
+# Memory of the initialisations that are drawn whole at once on one device, in bytes.
+_WHOLE_BYTES = 1 << 27
+# Releases that one program compares with; more releases take several programs.
+_AT_ONCE = 32
+# Seeds on which drawing single elements is compared with drawing the whole.
+_CHECKED = 3
+# Largest difference of the two, relative to the largest weight: the last digits differ
+# between compilations.
+_LAST_DIGITS = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,11 +43,13 @@ class Screen:
     """How a few elements of theta_0 are drawn for many seeds.
 
     Attributes:
-      elements: of theta_0.
-      draw: seeds (n,) -> (values (n,), one array an element); traced.
-      bounds: (lowest, highest weights (elements, n)) -> the same of `values`.
-      first: how many of the elements are drawn for every seed; the others only for
-        seeds that have these.
+      elements: positions in theta_0 of the weights that are compared.
+      draw: seeds (n,) -> one array of values (n,) per element; traced. Values are
+        weights, or the random words that they are made of.
+      bounds: (lowest, highest weights (elements, n)) -> bounds of `draw`'s values, of
+        the same shape.
+      first: number of elements that are drawn for every seed; the others are drawn
+        only for seeds that have these.
       chunk: seeds at once on one device.
       wide: whether `draw` needs 64-bit integers.
     """
@@ -81,9 +91,9 @@ def screen(
 
     Args:
       family: of seeds.
-      elements: of theta_0.
-      known: laws of some elements; used if all of these are among them.
-      first: see `Screen`.
+      elements: positions in theta_0 of the weights to draw.
+      known: laws of some elements; they are used if all of `elements` have one.
+      first: number of elements that are drawn for every seed.
     """
     made = _screen(family, elements, known)
     return dataclasses.replace(made, first=first)
@@ -118,9 +128,11 @@ def sweep(
 
     Args:
       screen: draws the elements.
-      lowest, highest: (releases, elements), of theta_0 of each release.
-      start, stop: the seeds, start, ..., stop - 1.
-      progress: show a bar with seeds/s and the time left.
+      lowest: (releases, elements), lower bounds of the elements of each theta_0.
+      highest: (releases, elements), upper bounds of the same elements.
+      start: first seed.
+      stop: one more than the last seed.
+      progress: whether to show a bar with seeds/s and the time left.
     Yields: (the first seed that is not yet searched, pairs (release, seed)).
     """
     context = jax.enable_x64(True) if screen.wide else contextlib.nullcontext()
@@ -144,7 +156,7 @@ def sweep(
     )
 
     def begun(at: int) -> tuple[int, list[Any]]:
-        """What is found in a piece, as soon as it is computed."""
+        """Start a piece: its first seed, and masks of hits that are being computed."""
         first = offsets + np.uint32(at)
         with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
             return at, [
@@ -158,6 +170,7 @@ def sweep(
         for number, _ in enumerate(starts):
             assert ahead is not None
             at, masks = ahead
+            # The next piece is computed while the hits of this one are looked at.
             ahead = begun(starts[number + 1]) if number + 1 < len(starts) else None
             end, hits = min(at + step, stop), []
             for group, mask in zip(groups, masks, strict=True):
@@ -169,7 +182,7 @@ def sweep(
 
 
 def _padded(group: range) -> np.ndarray:
-    """As many releases as a program takes; the last one again and again."""
+    """Numbers of as many releases as a program takes, the last one repeated."""
     return np.minimum(np.arange(_AT_ONCE) + group.start, group.stop - 1)
 
 
@@ -180,7 +193,7 @@ def _whose(
     group: range,
     seeds: Int[np.ndarray, " n"],
 ) -> list[tuple[int, int]]:
-    """Which releases some seeds hit with all elements."""
+    """Pairs (release, seed) of those seeds that agree in all elements."""
     if not len(seeds):
         return []
     with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
@@ -198,7 +211,7 @@ def _whose(
 
 
 def _of_words(generator: str, known: Sequence[Law]) -> Screen:
-    """By the words of a generator and their laws; compared as words."""
+    """Draw random words of a generator, and compare these by the laws of weights."""
     words = [laws.KNOWN[generator][0](law.position) for law in known]
 
     def draw(seeds: Array) -> tuple[Array, ...]:
@@ -215,7 +228,7 @@ def _of_words(generator: str, known: Sequence[Law]) -> Screen:
         elements=tuple(law.element for law in known),
         draw=draw,
         bounds=bounds,
-        chunk=1 << 16,
+        chunk=_CHUNK_OF_WORDS,
         wide=generator == "pcg64",
     )
 
@@ -225,7 +238,7 @@ def _floats(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _alone(family: SeedFamily, elements: tuple[int, ...]) -> Screen | None:
-    """Element by element; None where theta_0 isn't drawn so."""
+    """Draw single elements by Threefry; None where theta_0 isn't drawn by elements."""
     if not threefry.partitionable():
         return None
     drawn = [threefry.element(family.draw, number) for number in elements]
@@ -241,7 +254,7 @@ def _alone(family: SeedFamily, elements: tuple[int, ...]) -> Screen | None:
 
 
 def _whole(family: SeedFamily, elements: tuple[int, ...]) -> Screen:
-    """All of theta_0 for every seed: slow, but always right."""
+    """Draw all of theta_0 for every seed: slow, but always right."""
     size = len(family.theta(family.start))
     chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
 

@@ -22,12 +22,21 @@ from informed.threat import Knowledge
 from shadow.parallel import Runs
 from shadow.training.seeds import SeedFamily
 
-_STARTS = 3  # initialisations of the adversary's own
-_PUBLIC = 12  # targets that show which weights are seldom moved
-_SAME = 1e-4  # relative scatter of theta / theta_0 between initialisations
-_OF_RATIO = 1e-3  # from the common factor
+# Initialisations of the adversary's own. More of them leave out more weights that move
+# a little, and cost one training each.
+_STARTS = 3
+# Public images that are trained on to see which weights targets seldom move.
+_PUBLIC = 12
+# Weights count as still if theta / theta_0 differs between initialisations by at most
+# this, relatively; a first, generous cut.
+_SAME = 1e-4
+# Ratios within this of their median are averaged into the common factor.
+_OF_RATIO = 1e-3
+# Spacing of float32 numbers, relative to their size.
 _ULP = 2.0**-23
-_ULPS, _DEVIATIONS = 4, 4  # allowed
+# Spacings that rounding may add up to, and multiples of the observed rounding, within
+# which a weight still agrees.
+_ULPS, _DEVIATIONS = 4, 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,11 +44,11 @@ class Still:
     """Weights of which theta = factor * theta_0.
 
     Attributes:
-      elements: (still,), of theta; those that public targets move least come first,
-        otherwise in the order of theta.
-      factor: > 0, what weight decay leaves.
+      elements: (still,), positions in theta; weights that public targets move least
+        come first, otherwise they are in the order of theta.
+      factor: > 0, the multiple of theta_0 that weight decay leaves.
       tolerance: largest difference of theta from factor * theta_0 that rounding makes.
-      spread: standard deviation of theta_0 there.
+      spread: standard deviation of theta_0 over these elements.
     """
 
     elements: Int[np.ndarray, " still"]
@@ -51,13 +60,14 @@ class Still:
 def own_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
-    """A of the adversary's own, run number i from the i-th of some seeds.
+    """The adversary's own trainings, run number i from the i-th of some seeds.
 
-    What else is random and not told is drawn by `key`, noise included.
+    All other randomness that isn't told is drawn by `key`, noise included.
     """
     algorithm = knowledge.algorithm
     assert algorithm is not None
-    if algorithm.initialise(key) is None:  # it makes its own
+    # Functions of users draw theta_0 themselves, from their key.
+    if algorithm.initialise(key) is None:
         table: Any = seeds.astype(np.uint32)
         if algorithm.capabilities.batched:
             table = jnp.asarray(table)
@@ -106,7 +116,8 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
     if not len(still):
         return None
     scale = np.abs(starts[:, still]).max()
-    # Not those that merely come near, by the rounding of the ones that come nearest.
+    # Leave out weights that merely come near: the rounding of those that come nearest
+    # is the scale.
     rounding = max(np.median(off[:, still]), _ULP * scale)
     still = still[off[:, still].max(axis=0) <= 2 * _DEVIATIONS * rounding]
     tolerance = _DEVIATIONS * off[:, still].max() + _ULPS * _ULP * scale

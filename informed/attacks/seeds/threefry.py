@@ -26,7 +26,7 @@ _PARITY = 0x1BD11BDA
 
 
 def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
-    """Threefry-2x32 with 20 rounds of the counter (high, low), unrolled.
+    """Threefry-2x32: 20 rounds on the counter (high, low), unrolled.
 
     JAX's own form for CPUs is a loop, which can't be joined with what comes after it.
     """
@@ -43,12 +43,13 @@ def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
 
 
 def _child(key: UInt32[Array, "2"], data: Any) -> UInt32[Array, "2"]:
+    """The key that `jax.random.fold_in` makes of a key and a number."""
     zero = jnp.uint32(0)
     return jnp.stack(block((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32)))
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    # One by one: those that nobody uses are not computed.
+    """The keys that `jax.random.split` makes; XLA drops those that nobody uses."""
     children = [_child(key, i) for i in range(math.prod(shape))]
     return jnp.stack(children).reshape(*shape, 2)
 
@@ -89,7 +90,7 @@ def element(
       draw: key -> theta_0, any tree of arrays, each drawn in its own shape element by
         element. Check the result against `whole`: orthogonal matrices, for instance,
         are drawn otherwise.
-      number: of the element, counting through the leaves in their order.
+      number: position of the element, counting through the leaves in their order.
     Raises: ValueError: theta_0 has fewer elements.
     """
     shapes = jax.tree.leaves(jax.eval_shape(draw, jax.random.key(0)))

@@ -1,8 +1,9 @@
 """Near a stationary point theta tells the target, whatever training began from.
 
 attack     the attack: closed form, then the most probable target
-gradients  of the penalised loss at theta, and the Hessian, in float64
-spread     what isn't converged, as a function of curvature
+config     its settings
+gradients  gradients and Hessian of the penalised loss at theta, in float64
+spread     how much training leaves unconverged, as a function of curvature
 """
 
 from informed.attacks.stationary.attack import StationaryAttack

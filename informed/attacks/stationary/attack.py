@@ -27,7 +27,7 @@ from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.stationary.config import StationaryConfig
-from informed.attacks.stationary.gradients import Gradients
+from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
 from informed.threat import Knowledge, Reconstruction, own_runs
 from shadow import bars, checks
@@ -35,19 +35,26 @@ from shadow.data import Examples
 from shadow.release import Release
 from shadow.training import GradientDescent
 
-_GIVE_UP = 1.01  # a step that divides the cost by less is the last
-_REACH = 2.5  # deviations; farther from the mean there is no image of this kind
-_WIDTH = 16  # models at once on a device
-_NEAR_LEVELS = 0.15  # of a level, the errors of an answer that is moved onto levels
+# A step that divides the cost by less than this is the last. No step trains anything
+# here, so that small gains are worth their price.
+_GIVE_UP = 1.01
+# Bound on the norm of an answer's coordinates, in standard deviations per component.
+# Farther from the mean there is no image of this kind.
+_REACH = 2.5
+# Own models trained at once on one device; a matter of speed and memory.
+_WIDTH = 16
+# Root mean square distance from the nearest levels, as a share of their spacing, up to
+# which an answer is moved onto them; see `Prior.on_levels`.
+_NEAR_LEVELS = 0.15
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-    """For one label.
+class MostProbable:
+    """The most probable target with one label.
 
     Attributes:
-      image: (height, width, channels).
-      label: it is for.
+      image: (height, width, channels), not cut to [0, 1].
+      label: the label that the image was searched with.
       cost: minus twice the log posterior, to within a constant.
       expected_mse: mean posterior variance of the pixels.
     """
@@ -64,7 +71,7 @@ class StationaryAttack:
 
     Attributes:
       config: how hard to try.
-      progress: show a bar.
+      progress: whether to show a bar.
     """
 
     config: StationaryConfig = dataclasses.field(default_factory=StationaryConfig)
@@ -134,17 +141,18 @@ class StationaryAttack:
     def _learned(
         self,
         algorithm: GradientDescent,
-        gradients: Gradients,
+        gradients: PenalisedGradients,
         knowledge: Knowledge,
         key: Array,
     ) -> Spread:
-        """From models of the adversary's own."""
+        """The spread, learned from models of the adversary's own."""
         shown = knowledge.public if knowledge.public is not None else knowledge.fixed
         assert shown is not None
         assert knowledge.fixed is not None
         order = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         shown = shown.take(order.permutation(len(shown))[: self.config.models])
-        with jax.enable_x64(False):  # as the developer trains
+        # In 32 bits, as the developer trains.
+        with jax.enable_x64(False):
             runs = own_runs(knowledge, key, width=_WIDTH)
             numbers = np.arange(len(shown))
             thetas = runs(shown.images[:, None], shown.labels[:, None], numbers)
@@ -165,19 +173,21 @@ class StationaryAttack:
         self,
         theta: np.ndarray,
         label: int | None,
-        gradients: Gradients,
+        gradients: PenalisedGradients,
         prior: "Prior",
         spread: Spread | None,
     ) -> Reconstruction:
-        """One release."""
+        """The answer for one release."""
+        # The closed form: minus the gradient of all other points is the target's.
         known = gradients.known(theta)
         x, scores = gradients.closed_form(-known)
         order = np.argsort(-scores)[: self.config.labels_tried]
         tried = order if label is None else np.array([label])
         if spread is None:
             image = x.reshape(prior.image_shape)
-            best = Answer(prior.on_levels(image), int(tried[0]), 0.0, np.inf)
+            best = MostProbable(prior.on_levels(image), int(tried[0]), 0.0, np.inf)
         else:
+            # The most probable target, weighted in the eigenbasis of the Hessian.
             values, vectors = eigenbasis(gradients.hessian(theta))
             rotation = vectors.T / np.sqrt(spread(values))[:, None]
             read = np.clip(x, 0, 1).reshape(prior.image_shape)
@@ -204,11 +214,11 @@ class StationaryAttack:
         theta: np.ndarray,
         known: np.ndarray,
         label: int,
-        gradients: Gradients,
+        gradients: PenalisedGradients,
         prior: "Prior",
         rotation: np.ndarray,
         begin: np.ndarray | None,
-    ) -> Answer:
+    ) -> MostProbable:
         """The maximum a posteriori for a label, from an image or the label's mean."""
         space = prior.space(label)
         u = np.zeros(len(space.basis)) if begin is None else space.of(begin[None])
@@ -217,8 +227,8 @@ class StationaryAttack:
 
         def residuals(us: np.ndarray) -> np.ndarray:
             images = space.images(us)[:, 0]
-            found = gradients.target(theta, images, np.full(len(us), label))
-            return (known + found) @ rotation.T
+            of_target = gradients.target(theta, images, np.full(len(us), label))
+            return (known + of_target) @ rotation.T
 
         def linearise(u: np.ndarray) -> Linearised:
             slopes = gradients.slopes(theta, space.images(u)[0], label)
@@ -238,10 +248,10 @@ class StationaryAttack:
             prior=1.0,
         )
         image = prior.on_levels(space.images(here.u)[0])
-        # What the spread doesn't explain, it is too narrow by.
+        # A residual that the spread doesn't explain counts as more noise.
         slopes.gram /= max(1.0, here.cost / len(here.residuals))
         variances = space.variances(slopes)
-        return Answer(image, label, here.cost, float(variances.mean()))
+        return MostProbable(image, label, here.cost, float(variances.mean()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -249,9 +259,10 @@ class Prior:
     """A Gaussian of images around the mean of each label, all with one covariance.
 
     Attributes:
-      around: principal components of what the mean of the label doesn't explain.
-      means: (classes, ...), of the images of each label, of all where it has none.
-      levels: on which all pixels lie, or None.
+      around: principal components of the images less the means of their labels.
+      means: (classes, height, width, channels), mean image of each label, or of all
+        images where a label has none.
+      levels: number of levels above 0 on which all pixels lie; None: there are none.
     """
 
     around: coordinates.Coordinates
@@ -260,7 +271,7 @@ class Prior:
 
     @classmethod
     def of(cls, fixed: Examples, public: Examples | None, on_levels: bool) -> "Prior":
-        """From all images that the adversary knows."""
+        """The prior that all images tell which the adversary knows."""
         images, labels = fixed.images, fixed.labels
         if public is not None:
             images = np.concatenate([images, public.images])
@@ -287,7 +298,7 @@ class Prior:
         return self.around.image_shape
 
     def space(self, label: int) -> Space:
-        """Images of a label, around their mean."""
+        """Coordinates of the images of a label, around their mean."""
         nothing = np.zeros(self.around.basis.shape[1], bool)
         return Space(self.around, np.array([label]), self.means[label][None], nothing)
 
@@ -307,6 +318,6 @@ class Prior:
 
 
 @functools.lru_cache(maxsize=1)
-def _gradients(algorithm: GradientDescent, fixed: Examples) -> Gradients:
+def _gradients(algorithm: GradientDescent, fixed: Examples) -> PenalisedGradients:
     """Compiled once for calls with the same A and D_-."""
-    return Gradients(algorithm, fixed)
+    return PenalisedGradients(algorithm, fixed)

@@ -4,7 +4,9 @@ import dataclasses
 
 from shadow import checks
 
-REVISION = 3  # of the attack; see `shadow.records`
+# The attack's revision: raised when the same configuration begins to give other
+# numbers; see `shadow.records`.
+REVISION = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -12,13 +14,15 @@ class StationaryConfig:
     """How hard to try.
 
     Attributes:
-      models: of the adversary's own, from which the spread of what isn't converged is
-        learned; 0: the closed form alone.
-      labels_tried: labels that are tried to the end, best first.
+      models: number of models of the adversary's own, which tell how much training
+        leaves unconverged; 0: the closed form alone.
+      labels_tried: number of labels that are tried to the end, the most likely first.
       steps: Gauss-Newton steps per label, at most.
-      levels: where all public pixels lie on at most 256 evenly spaced values, the
-        answer is moved onto them, if it lies near them already.
-      most_params: of a victim whose Hessian is computed; it takes 16 bytes x params^2.
+      levels: whether an answer is moved onto the levels of the public images, if it
+        lies near them already. There are levels where all public pixels lie on at most
+        256 evenly spaced values.
+      most_params: number of parameters up to which a victim's Hessian is computed; this
+        takes 16 bytes x params^2.
     """
 
     models: int = 16

@@ -9,17 +9,19 @@ training began from.
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from shadow.data import Examples
 from shadow.training import GradientDescent, cross_entropy
 
-_ROWS = 64  # Hessian-vector products at once
+# Hessian-vector products that one program makes; a matter of speed and memory.
+_ROWS = 64
 
 
-class Gradients:
-    """Of one algorithm and D_-; compiled once for all theta.
+class PenalisedGradients:
+    """Gradients of the loss of one algorithm on D_-; compiled once for all theta.
 
     Everything takes and gives float64, and is to be called under `jax.enable_x64`.
     """
@@ -29,7 +31,6 @@ class Gradients:
         self._images = np.asarray(fixed.images, np.float64)
         self._labels = np.asarray(fixed.labels, np.int32)
         self._penalty = algorithm.training.weight_decay * (len(fixed) + 1)
-        self.layout = {part.name: part for part in algorithm.victim.layout}
         self.first = algorithm.victim.first
 
     def _loss(self, theta: Array, images: Array, labels: Array) -> Array:
@@ -66,24 +67,24 @@ class Gradients:
         return jax.jit(jax.jacfwd(self._of_target, argnums=1))
 
     def known(self, theta: Float[np.ndarray, " params"]) -> np.ndarray:
-        """G(theta), (params,)."""
+        """The gradient over D_- with the penalty, g(theta), (params,)."""
         return np.asarray(self._known(theta, self._images, self._labels))
 
     def target(
         self, theta: np.ndarray, images: np.ndarray, labels: np.ndarray
     ) -> Float[np.ndarray, "points params"]:
-        """Grad loss of each of several points."""
+        """Gradients of the loss of each of several points."""
         return np.asarray(self._target(theta, images, labels.astype(np.int32)))
 
     def slopes(
         self, theta: np.ndarray, image: np.ndarray, label: int
     ) -> Float[np.ndarray, "params pixels"]:
-        """Derivatives of grad loss of a point in its pixels."""
+        """Derivatives of a point's gradient in its pixels."""
         found = self._target_slopes(theta, image, np.int32(label))
         return np.asarray(found).reshape(len(theta), -1)
 
     def hessian(self, theta: np.ndarray) -> Float[np.ndarray, "params params"]:
-        """Of the sum over D_-, and the penalty."""
+        """The Hessian of the loss over D_- with the penalty."""
         count = len(theta)
         found = np.empty((count, count))
         for start in range(0, count, _ROWS):
@@ -104,14 +105,13 @@ class Gradients:
         output's bias gradient is softmax - one-hot.
 
         Args:
-          gradient: of the loss of one point, to within a positive factor.
+          gradient: the gradient of the loss of one point, to within a positive factor.
         Returns: x (pixels,), the best in the sense of least squares; a score for each
           label (classes,), the largest for the most likely.
         """
         assert self.first is not None
-        w, b = (self.layout[f"{self.first.name}/{part}"] for part in ("w", "b"))
-        delta = gradient[b.start : b.stop]
-        weights = gradient[w.start : w.stop].reshape(w.shape)
-        output = self.layout["output/b"]
+        parts = self._victim.unflatten(jnp.asarray(gradient))
+        first = parts[self.first.name]
+        weights, delta = np.asarray(first["w"]), np.asarray(first["b"])
         x = weights @ delta / max(delta @ delta, np.finfo(float).tiny)
-        return x, -gradient[output.start : output.stop]
+        return x, -np.asarray(parts["output"]["b"])

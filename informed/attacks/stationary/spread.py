@@ -12,18 +12,22 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-_BIN = 60  # directions of all own models in one mean, at least
+# Directions of all own models that one mean is taken over, at least: fewer follow f
+# more closely, more make its values less noisy.
+_BIN = 60
+# Number of such means, at most.
 _MOST_BINS = 60
-_FLOOR = 1e-24  # of the largest f
+# Least f relative to the largest, so that no direction is trusted without bound.
+_FLOOR = 1e-24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """F, linear between some curvatures in logarithms, constant beyond.
+    """The function f: linear in logarithms between some curvatures, constant beyond.
 
     Attributes:
-      curvatures: (k,), ascending, > 0.
-      squares: (k,), mean square of G per direction.
+      curvatures: (k,), the curvatures where f is known, ascending, > 0.
+      squares: (k,), f there: the mean square of G per direction.
     """
 
     curvatures: Float[np.ndarray, " k"]
@@ -32,7 +36,7 @@ class Spread:
     def __call__(
         self, curvatures: Float[np.ndarray, " params"]
     ) -> Float[np.ndarray, " params"]:
-        """F of some curvatures."""
+        """The values of f at some curvatures."""
         at = np.log(np.maximum(curvatures, self.curvatures[0]))
         logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
         return np.exp(logs)
@@ -43,7 +47,12 @@ class Spread:
         curvatures: Float[np.ndarray, "models params"],
         gradients: Float[np.ndarray, "models params"],
     ) -> "Spread":
-        """From own models: eigenvalues, and G in the eigenbasis."""
+        """Learn f from own models.
+
+        Args:
+          curvatures: eigenvalues of each model's Hessian.
+          gradients: G of each model in the eigenbasis of its Hessian.
+        """
         flat = np.abs(curvatures).ravel()
         flat = np.maximum(flat, 1e-12 * flat.max())
         order = np.argsort(flat)
@@ -53,6 +62,7 @@ class Spread:
         squares = np.array([(gradients.ravel()[part] ** 2).mean() for part in parts])
         squares = np.maximum(squares, _FLOOR * squares.max())
         squares = np.maximum(squares, np.finfo(float).tiny)
+        # Steep directions converge first, so f falls with curvature.
         squares = np.maximum.accumulate(squares[::-1])[::-1]
         centres, kept = np.unique(centres, return_index=True)
         return cls(centres, squares[kept])

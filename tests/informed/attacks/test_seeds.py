@@ -13,7 +13,14 @@ import shadow
 from informed.attacks import seeds
 from informed.attacks.inversion import InversionConfig
 from informed.attacks.inversion.retraining import Retraining
-from informed.attacks.seeds import laws, null_space, search, still, threefry, words
+from informed.attacks.seeds import (
+    generators,
+    laws,
+    null_space,
+    search,
+    still,
+    threefry,
+)
 from informed.threat import Knowledge
 from shadow import SeedFamily, checks, publish
 
@@ -70,26 +77,26 @@ def test_single_elements_are_those_of_jax(draw):
         threefry.element(draw, whole.shape[1])
 
 
-@pytest.mark.parametrize("position", [0, 5, words.MT_WORDS - 1])
+@pytest.mark.parametrize("position", [0, 5, generators.MT_WORDS - 1])
 def test_words_of_the_mersenne_twister(position):
-    found = np.asarray(jax.jit(words.mt19937(position))(SEEDS))
+    found = np.asarray(jax.jit(generators.mt19937(position))(SEEDS))
     legacy = [np.random.RandomState(s).randint(0, 2**32, 300, "uint32") for s in SEEDS]
     np.testing.assert_array_equal(found, np.stack(legacy)[:, position])
 
 
 def test_words_are_those_of_pytorch_which_takes_32_bits_of_a_seed():
     torch = pytest.importorskip("torch")
-    found = np.asarray(jax.jit(words.mt19937(3))(SEEDS)) & 0xFFFFFF
+    found = np.asarray(jax.jit(generators.mt19937(3))(SEEDS)) & 0xFFFFFF
     for seed, word in zip(SEEDS.tolist(), found, strict=True):
         for same in (seed, seed + 5 * 2**32):
             torch.manual_seed(same)
             assert torch.rand(4)[3].item() == word / 2**24
 
 
-@pytest.mark.parametrize("position", [0, 1, 6, words.PCG_WORDS - 1])
+@pytest.mark.parametrize("position", [0, 1, 6, generators.PCG_WORDS - 1])
 def test_words_of_pcg64(position):
     with jax.enable_x64(True):
-        found = np.asarray(jax.jit(words.pcg64(position))(SEEDS))
+        found = np.asarray(jax.jit(generators.pcg64(position))(SEEDS))
     for seed, word in zip(SEEDS, found, strict=True):
         raw = int(np.random.PCG64(int(seed)).random_raw(position // 2 + 1)[-1])
         assert word == (raw & 0xFFFFFFFF if position % 2 else raw >> 32)

@@ -10,7 +10,7 @@ import informed
 import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.attacks.stationary.gradients import Gradients
+from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
 from informed.threat import Knowledge
 from shadow import checks
@@ -74,7 +74,7 @@ def test_gradients_are_those_of_a_network_written_by_hand(parts, theta):
         return loss_by_hand(at, images, parts.fixed.labels) + penalty * at @ at / 2
 
     with jax.enable_x64(True):
-        gradients = Gradients(descent, parts.fixed)
+        gradients = PenalisedGradients(descent, parts.fixed)
         known = gradients.known(theta)
         hessian = gradients.hessian(theta)
         np.testing.assert_allclose(known, differences(whole, theta), atol=1e-6)
@@ -99,7 +99,7 @@ def test_the_closed_form_reads_a_point_out_of_its_gradient(parts, theta):
     """The gradient is a finite difference of the network written by hand."""
     images, labels = parts.test.images.astype(np.float64), parts.test.labels
     with jax.enable_x64(True):
-        gradients = Gradients(developer(parts).descent, parts.fixed)
+        gradients = PenalisedGradients(developer(parts).descent, parts.fixed)
     for image, label in zip(images, labels, strict=True):
 
         def loss(at, image=image, label=label):

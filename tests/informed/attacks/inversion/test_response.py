@@ -1,15 +1,20 @@
 """Derivatives by the answer of the known points: against those of training itself."""
 
 import dataclasses
+import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import shadow
 from informed.attacks.inversion import response
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.threat import Knowledge
+from shadow.training import cross_entropy, span
 
 
 @pytest.fixture
@@ -79,3 +84,67 @@ def test_it_is_left_where_it_does_not_fit_or_pay():
     assert response.pays(10_000, 1000, 120, 100)
     assert not response.pays(300, 1000, 120, 100)
     assert not response.pays(10_000, 10_000, 120, 100)
+
+
+@pytest.fixture
+def pieces(split):
+    """A loss, and what of D_- and theta_0 it is asked at, in float64."""
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(3,), activation="tanh"),
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    with jax.enable_x64():
+        params = jax.tree.map(
+            lambda leaf: jnp.asarray(leaf, float), victim.init(jax.random.key(0))
+        )
+        w, rest = span.split_first(victim.first, params)
+        flat, unravel = ravel_pytree(rest)
+        images = jnp.asarray(split.fixed.images.reshape(len(split.fixed), -1), float)
+        labels = jnp.asarray(split.fixed.labels)
+        yield (
+            response.Loss(victim.first, unravel, len(images) + 1),
+            w,
+            flat,
+            (
+                images,
+                labels,
+            ),
+        )
+
+
+def plain(loss, w, rest, images, labels):
+    """The same loss in the weights themselves."""
+    logits = loss.first.after(loss.unravel(rest), w.T @ images.T)
+    return cross_entropy(logits, labels).sum() / loss.count
+
+
+def test_the_trajectory_is_that_of_plain_gradient_descent(pieces):
+    loss, w, rest, data = pieces
+    train = functools.partial(response.trajectory_of, loss, optax.sgd(0.3), 4)
+    found = jax.jit(train)(w, rest, *data)
+    slopes = jax.jit(jax.grad(lambda w, rest: plain(loss, w, rest, *data), (0, 1)))
+    for step in range(4):
+        np.testing.assert_allclose(found.weights[step], w.T, atol=1e-12)
+        np.testing.assert_allclose(found.rest[step], rest, atol=1e-12)
+        of_w, of_rest = slopes(w, rest)
+        w, rest = w - 0.3 * of_w, rest - 0.3 * of_rest
+
+
+def test_the_curvature_is_the_hessian_in_the_first_directions(pieces, rng):
+    """By `jax.hessian` of the plain loss, along five orthonormal directions."""
+    loss, w, rest, (images, labels) = pieces
+    lead = np.linalg.qr(rng.normal(size=(64, 5)))[0].T
+    size = w.shape[1] * len(lead)
+
+    def along(moves):
+        moved = w + lead.T @ moves[:size].reshape(w.shape[1], -1).T
+        return plain(loss, moved, rest + moves[size:], images, labels)
+
+    def gradients(rest, outputs):
+        return loss.gradients(rest, outputs, labels)
+
+    curvature = jax.jit(lambda *at: response.curvature(gradients, *at))
+    found = curvature(rest, w.T @ images.T, images @ lead.T)
+    expected = jax.jit(jax.hessian(along))(jnp.zeros(size + len(rest)))
+    np.testing.assert_allclose(found, expected, atol=1e-12)

@@ -1,10 +1,10 @@
-"""Random words of generators that other libraries use, many seeds at once, compiled.
+"""The 32-bit numbers that random generators put out ("words"), many seeds at once.
 
-mt19937: PyTorch's on CPUs (`torch.manual_seed`, which takes 32 bits of the seed),
-NumPy's RandomState, and by way of it scikit-learn. Seeding is a recurrence of 623
-steps; word i of the first 227 needs those up to step i + 397.
-pcg64: NumPy's default_rng. The seed is hashed into 256 bits of state and increment;
-after that the generator can be moved on by any number of words at once.
+mt19937: the generator of PyTorch on CPUs (`torch.manual_seed`, which takes 32 bits of
+the seed), of NumPy's RandomState, and by way of it of scikit-learn. Seeding is a
+recurrence of 623 steps; word i of the first 227 needs the steps up to i + 397.
+pcg64: the generator of NumPy's default_rng. The seed is hashed into 256 bits of state
+and increment; after that the generator can be moved on by any number of words at once.
 
 Source: Matsumoto and Nishimura 1998; O'Neill 2014; NumPy's SeedSequence.
 Checked: tests/informed/attacks/test_seeds.py (NumPy and PyTorch themselves).
@@ -22,9 +22,12 @@ Words = Callable[[UInt32[Array, " seeds"]], UInt32[Array, " seeds"]]
 
 # Mersenne twister
 
+# The twist makes word i of words i, i + 1 and i + 397 of the seeded state.
 _MIDDLE = 397
-MT_WORDS = 624 - _MIDDLE  # those that need no word of the round before
+# The first words, which need no word that the same twist has made.
+MT_WORDS = 624 - _MIDDLE
 _SEEDING = 1812433253
+# Steps of the recurrence that one pass of the compiled loop makes; a matter of speed.
 _UNROLL = 8
 
 
@@ -38,16 +41,18 @@ def mt19937(position: int) -> Words:
         return jnp.uint32(_SEEDING) * mixed + number.astype(jnp.uint32)
 
     def advance(state: Array, start: int, stop: int) -> Array:
-        """The state after the steps start, ..., stop - 1."""
+        """The seeding recurrence, after the steps start, ..., stop - 1."""
         return jax.lax.fori_loop(start, stop, step, state, unroll=_UNROLL)
 
     def word(seeds: UInt32[Array, " seeds"]) -> UInt32[Array, " seeds"]:
         first = advance(seeds, 1, position + 1)
         second = advance(first, position + 1, position + 2)
         middle = advance(second, position + 2, position + _MIDDLE + 1)
+        # The twist.
         joined = (first & jnp.uint32(0x80000000)) | (second & jnp.uint32(0x7FFFFFFF))
         odd = (joined & 1) * jnp.uint32(0x9908B0DF)
         y = middle ^ (joined >> 1) ^ odd
+        # Tempering.
         y = y ^ (y >> 11)
         y = y ^ ((y << 7) & jnp.uint32(0x9D2C5680))
         y = y ^ ((y << 15) & jnp.uint32(0xEFC60000))
@@ -70,11 +75,13 @@ _INIT_B, _MULT_B = 0x8B51F9DD, 0x58F38DED
 _MIX_LEFT, _MIX_RIGHT = 0xCA01F9DD, 0x4973F715
 _MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 _MASK = 2**128 - 1
-PCG_WORDS = 256  # halves of words among which laws are looked for
+# 32-bit halves of 64-bit words among which laws are looked for, from the first on. A
+# weight that is drawn later has no law here.
+PCG_WORDS = 256
 
 
 def pcg64(position: int) -> Words:
-    """Half number `position` of the words: 0 the high half of the first, 1 its low.
+    """The 32-bit half number `position`: 0 is the high half of the first 64-bit word.
 
     Needs JAX's 64-bit integers (`jax.enable_x64`).
     """
@@ -88,15 +95,16 @@ def pcg64(position: int) -> Words:
         state = _seed_sequence(seeds)
         start = state[0], state[1]
         increment = _shifted_odd(state[2], state[3])
-        # srandom: from 0 one step (to the increment), plus the start, one step.
+        # Seeding: one step from 0 (to the increment), plus the start, one more step.
         moved = _add(increment, start)
         moved = _add(_multiply(moved, _MULTIPLIER), increment)
         high, low = _add(_multiply(moved, a), _multiply(increment, c))
+        # Output function: XOR of the halves, rotated by the six highest bits.
         mixed = high ^ low
         rotation = high >> np.uint64(58)
         back = (np.uint64(64) - rotation) & np.uint64(63)
-        found = (mixed >> rotation) | (mixed << back)
-        half = found >> np.uint64(32) if position % 2 == 0 else found
+        rotated = (mixed >> rotation) | (mixed << back)
+        half = rotated >> np.uint64(32) if position % 2 == 0 else rotated
         return half.astype(jnp.uint32)
 
     return word
@@ -142,7 +150,7 @@ def _seed_sequence(seeds: UInt32[Array, " seeds"]) -> list[Array]:
 
 
 def _shifted_odd(high: Array, low: Array) -> tuple[Array, Array]:
-    """2 x + 1 of 128 bits."""
+    """2 x + 1 for x of 128 bits."""
     one = np.uint64(1)
     return (high << one) | (low >> np.uint64(63)), (low << one) | one
 
@@ -153,14 +161,14 @@ def _add(x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 def _multiply(x: tuple[Array, Array], constant: int) -> tuple[Array, Array]:
-    """X of 128 bits times a constant of 128, modulo 2**128."""
+    """The product of x and a constant, both of 128 bits, modulo 2**128."""
     high, low = np.uint64(constant >> 64), np.uint64(constant & (2**64 - 1))
     top, bottom = _wide(x[1], low)
     return top + x[0] * low + x[1] * high, bottom
 
 
 def _wide(x: Any, y: np.uint64) -> tuple[Array, Array]:
-    """All 128 bits of the product of two numbers of 64."""
+    """All 128 bits of the product of two numbers of 64 bits."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     x_high, x_low, y_high, y_low = x >> half, x & mask, y >> half, y & mask
     lows = x_low * y_low

@@ -1,0 +1,53 @@
+"""One release as the solver reads it, and a reconstruction with its certificate."""
+
+import dataclasses
+
+import numpy as np
+
+from shadow.release import Release
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """The weights of one release.
+
+    Attributes:
+      theta: (params,), the released weights in float64.
+      deviations: (params,), standard deviations of what rounding the published numbers
+        has changed; None where they are published as they were trained.
+    """
+
+    theta: np.ndarray
+    deviations: np.ndarray | None
+
+    @classmethod
+    def of(cls, release: Release, i: int) -> "Published":
+        """The weights of release number i."""
+        deviations = None if release.deviations is None else release.deviations[i]
+        return cls(release.weights[i].astype(np.float64), deviations)
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A reconstruction of the unknown points of one release, and what speaks for it.
+
+    Attributes:
+      images: (unknown, height, width, channels), float32, not cut to [0, 1].
+      labels: (unknown,), the labels that the images were searched with.
+      residual: squared distance from theta to what A gives for these images.
+      explained: whether rounding and published noise explain the residual.
+      certified: whether the residual is explained and the expected error is small
+        enough for the images to be taken for exact.
+      expected_mse: mean squared error per pixel that the curvature of the least-squares
+        problem leaves room for.
+      if_levels: whether the images are exact on condition that the target's pixels are
+        levels of the public images; theta alone doesn't say that they are.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    residual: float
+    explained: bool
+    certified: bool
+    expected_mse: float
+    if_levels: bool = False
