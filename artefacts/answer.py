@@ -147,7 +147,6 @@ def merge(
     contradictions: list[str] = []
     bad = np.zeros(features, bool)
     sure = np.zeros(features, bool)
-    guess = np.full(features, np.nan)
     values = np.full(features, None, dtype=object)
     for line in lines:
         if line.finding.certified is False:
@@ -197,7 +196,7 @@ def merge(
         middle = np.where(
             np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.nan
         )
-    value: np.ndarray = np.where(determined, middle, guess)
+    value: np.ndarray = np.where(determined, middle, np.nan)
     if known is not None:
         value = np.where(close, _decimal(value, lower, upper, known), value)
     words = known is None or not np.isfinite(known).any(axis=0).all()

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from artefacts.findings import spread
+from artefacts.readers.rows import unmatched
 
 _MOST = 50_000_000  # entries of an array that is made dense, and is compared
 _SAME = 1e-9  # of a column's spread
@@ -355,8 +356,6 @@ def matches(stored: np.ndarray, known: np.ndarray) -> int:
       stored: (rows, features).
       known: (known, features).
     """
-    from artefacts.rows import unmatched
-
     if len(stored) and np.isfinite(spread(known)).all():
         return len(stored) - len(unmatched(stored, known, tolerance=_SAME))
     return 0

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from artefacts.glm.closed_form import ReconstructionImpossibleError
+Bounds = tuple[np.ndarray, np.ndarray]
+
+
+class ReconstructionImpossibleError(ValueError):
+    """The release doesn't determine the target; the message says why."""
 
 
 class OtherRowsError(ReconstructionImpossibleError):
@@ -127,11 +131,6 @@ class Removed:
     action: str
     helps: bool | None
     why: str
-
-
-def kept(field: str, why: str) -> Removed:
-    """A field that predictions need, named for what it tells."""
-    return Removed(field=field, action="kept: predictions need it", helps=None, why=why)
 
 
 def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:

@@ -5,15 +5,14 @@ the model behind it tells in its own units can be carried back. A transformer th
 or forgets carries back nothing.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from artefacts.findings import EPS, nothing
-
-Bounds = tuple[np.ndarray, np.ndarray]
+from artefacts import registry
+from artefacts.findings import EPS, Bounds, nothing
+from artefacts.registry import register
 
 
 def pull(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
@@ -26,14 +25,20 @@ def pull(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
     """
     if transformer is None or transformer == "passthrough":
         return bounds
-    name = type(transformer).__name__
-    if name in _INVERSES:
-        found = _INVERSES[name](transformer, bounds, features)
+    inverse = registry.row_of(type(transformer).__name__).inverse
+    if inverse is not None:
+        found = inverse(transformer, bounds, features)
     elif hasattr(transformer, "get_support"):
         found = _selected(transformer, bounds, features)
     else:
         return None
     return _widened(found)
+
+
+def carries(transformer: Any) -> bool:
+    """Whether anything comes back through a transformer at all."""
+    known = registry.row_of(type(transformer).__name__).inverse is not None
+    return known or hasattr(transformer, "get_support")
 
 
 def _widened(bounds: Bounds | None) -> Bounds | None:
@@ -294,21 +299,18 @@ def _function(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
     return bounds if transformer.func is None else None
 
 
-_INVERSES: dict[str, Callable[[Any, Bounds, int], Bounds | None]] = {
-    "StandardScaler": _standard,
-    "MinMaxScaler": _min_max,
-    "MaxAbsScaler": _max_abs,
-    "RobustScaler": _robust,
-    "PowerTransformer": _power,
-    "SimpleImputer": _imputer,
-    "PCA": _components,
-    "IncrementalPCA": _components,
-    "PolynomialFeatures": _polynomial,
-    "KBinsDiscretizer": _bins,
-    "OneHotEncoder": _one_hot,
-    "OrdinalEncoder": _ordinal,
-    "ColumnTransformer": _columns,
-    "FeatureUnion": _union,
-    "Pipeline": _chain,
-    "FunctionTransformer": _function,
-}
+register("StandardScaler", inverse=_standard)
+register("MinMaxScaler", inverse=_min_max)
+register("MaxAbsScaler", inverse=_max_abs)
+register("RobustScaler", inverse=_robust)
+register("PowerTransformer", inverse=_power)
+register("SimpleImputer", inverse=_imputer)
+register(("PCA", "IncrementalPCA"), inverse=_components)
+register("PolynomialFeatures", inverse=_polynomial)
+register("KBinsDiscretizer", inverse=_bins)
+register("OneHotEncoder", inverse=_one_hot)
+register("OrdinalEncoder", inverse=_ordinal)
+register("ColumnTransformer", inverse=_columns)
+register("FeatureUnion", inverse=_union)
+register("Pipeline", inverse=_chain)
+register("FunctionTransformer", inverse=_function)

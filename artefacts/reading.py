@@ -10,10 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import contents, registry, rows, stored, vocabularies, walk
+from artefacts import contents, registry, stored, walk
 from artefacts.answer import Line, merge
-from artefacts.findings import PRECISION, Finding, Leaf, OtherRowsError, narrow, spread
-from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts.findings import (
+    PRECISION,
+    Finding,
+    Leaf,
+    OtherRowsError,
+    ReconstructionImpossibleError,
+    narrow,
+    spread,
+)
+from artefacts.readers import rows, vocabularies
 from artefacts.walk import Place
 
 
@@ -209,7 +217,7 @@ def read_leaf(place: Place, read: Read) -> None:
     """One leaf's lines, in the units of the whole."""
     leaf = place.leaf
     name = type(leaf.estimator).__name__
-    reader = registry.reader_of(name)
+    reader = registry.row_of(name).read
     findings: list[Finding] = []
     refused = False
     if reader is not None:

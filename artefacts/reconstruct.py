@@ -20,9 +20,9 @@ from sklearn.utils import validation
 
 from artefacts import contents, reading, registry, walk
 from artefacts.answer import Answer, Line, merge
-from artefacts.findings import Leaf
+from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import estimators
-from artefacts.glm.closed_form import GlmReconstruction, ReconstructionImpossibleError
+from artefacts.glm.closed_form import GlmReconstruction
 from shadow import checks
 
 
@@ -347,8 +347,9 @@ def _nothing_told(
     if failures:
         return failures[0]
     name = type(estimator).__name__
-    if registry.reader_of(name) is None and name not in walk.known_parts():
-        near = checks.nearest(name, registry.names())
+    row = registry.row_of(name)
+    if row.read is None and row.parts is None:
+        near = checks.nearest(name, registry.readable())
         return ReconstructionImpossibleError(
             f"There is no reader for {name}.{near} `artefacts.register` adds one."
         )

@@ -5,13 +5,14 @@ case that differs for the known rows is a hypothesis; the members' own certifica
 decide between them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
 from artefacts import walk
+from artefacts.registry import register
 from artefacts.walk import Place, Unread
 
 
@@ -84,6 +85,4 @@ def _cases(
         yield from ((position, label) for position in range(len(place.leaf.known) + 1))
 
 
-PARTS: dict[str, Callable[[Place], Iterator[Place | Unread]]] = {
-    "CalibratedClassifierCV": calibrated
-}
+register("CalibratedClassifierCV", parts=calibrated)

@@ -25,25 +25,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from artefacts import contents, registry
+from artefacts import contents, folding, strip
 from artefacts.findings import Removed
 from shadow import checks
 
-_GENERIC = {
-    "cv_results_": "scores of a search, one a candidate and fold",
-    "best_score_": "a score of a search",
-    "refit_time_": "a time",
-    "scorer_": "only the search uses it",
-    "n_splits_": "only the search uses it",
-    "oob_score_": "a score",
-    "oob_prediction_": "predictions for every training row",
-    "oob_decision_function_": "predictions for every training row",
-    "scores_": "statistics of the training rows",
-    "pvalues_": "statistics of the training rows",
-    "variances_": "variances of the training rows",
-    "n_iter_": "a count of the solver",
-    "_seeds": "seeds of the bootstrap",
-}
 _PROBES = (
     "predict_proba",
     "decision_function",
@@ -54,22 +39,6 @@ _PROBES = (
 )
 _RESULT = "kept: it is the result, and nothing else of it can be used"
 _NEEDED = "kept: predictions need it"
-_FOLDED = (
-    "LogisticRegression",
-    "LinearRegression",
-    "Ridge",
-    "RidgeClassifier",
-    "LinearSVC",
-    "LinearSVR",
-    "Lasso",
-    "ElasticNet",
-    "SGDClassifier",
-    "SGDRegressor",
-    "PoissonRegressor",
-    "GammaRegressor",
-    "TweedieRegressor",
-    "HuberRegressor",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +101,7 @@ def sanitise(
     made = copy.deepcopy(estimator)
     removed: list[Removed] = []
     if fold:
-        made, removed = _fold(made)
+        made, removed = folding.fold(made)
     # One by one: what is put back into a part is a copy, with other parts in it.
     for path, part in _parts(made, ""):
         if _is_fitted(part):  # templates of ensembles aren't
@@ -274,21 +243,12 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     """Take fields off one part; all of them back if predictions change."""
     saved = copy.deepcopy(vars(part))  # strippers change arrays and trees in place
     reference = _predictions(whole, rows)
-    stripper = registry.stripper_of(type(part).__name__)
-    removed: list[Removed] = []
-    if stripper is not None:
-        try:
-            removed = stripper(part)
-        except AttributeError:  # it has been stripped before
-            vars(part).clear()
-            vars(part).update(copy.deepcopy(saved))
+    removed = strip.strip(part)
     done = {each.field for each in removed}
-    for field, why in _GENERIC.items():
+    for field, why in strip.ANYWHERE.items():
         if field in vars(part) and field not in done:
             delattr(part, field)
-            removed.append(
-                Removed(field=field, action="removed", helps=None, why=f"{why}")
-            )
+            removed.append(Removed(field=field, action="removed", helps=None, why=why))
     if isinstance(getattr(part, "random_state", None), (int, np.integer)):
         part.random_state = None
         removed.append(
@@ -453,47 +413,3 @@ def _largest_change(
         elif not np.array_equal(old, new):
             return None
     return largest
-
-
-def _fold(estimator: Any) -> tuple[Any, list[Removed]]:
-    """A linear model that does the scaler's work, where that is possible."""
-    steps = getattr(estimator, "steps", None)
-    if type(estimator).__name__ != "Pipeline" or steps is None or len(steps) != 2:
-        return estimator, []
-    (name, scaler), (_, model) = steps
-    kinds = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
-    if (
-        type(scaler).__name__ not in kinds
-        or type(model).__name__ not in _FOLDED
-        or getattr(scaler, "clip", False)
-    ):
-        return estimator, []
-    width = scaler.n_features_in_
-    offset = scaler.transform(np.zeros((1, width)))[0]
-    scale = _scales(scaler)
-    coef = np.asarray(model.coef_, np.float64)
-    model.intercept_ = np.asarray(model.intercept_) + coef @ offset
-    model.coef_ = coef * scale
-    model.n_features_in_ = width
-    for each in ("feature_names_in_",):
-        if hasattr(scaler, each):
-            setattr(model, each, getattr(scaler, each))
-    return model, [
-        Removed(
-            field=name,
-            action="folded",
-            helps=None,
-            why="its mean and scale are inside the coefficients, which change by"
-            " rounding; the coefficients alone still tell what the model's optimum"
-            " tells, if the scaling is guessed",
-        )
-    ]
-
-
-def _scales(scaler: Any) -> np.ndarray:
-    """What a scaler multiplies every feature with."""
-    width = scaler.n_features_in_
-    if type(scaler).__name__ == "MinMaxScaler":
-        return np.asarray(scaler.scale_)
-    scale = scaler.scale_
-    return np.ones(width) if scale is None else 1 / np.asarray(scale)

@@ -11,9 +11,9 @@ defaults   what configuration files start from
 cli/       the command `informed`
 """
 
-from artefacts import reconstruct as reconstruct_sklearn
 from artefacts import sanitise
 from artefacts.glm import ReconstructionImpossibleError
+from informed.attacks.artefact_networks import reconstruct_sklearn
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership, RetrainingMembership
 from informed.attacks.reconn import ReconnAttack

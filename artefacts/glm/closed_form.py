@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special
 
+from artefacts.findings import ReconstructionImpossibleError
 from shadow import checks
 
 MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -36,10 +37,6 @@ MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 _EPS = float(np.finfo(np.float64).eps)
 Features = Float[np.ndarray, "known columns"]
 Vector = Float[np.ndarray, " features"]
-
-
-class ReconstructionImpossibleError(ValueError):
-    """The release doesn't determine the target; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,7 +94,7 @@ def reconstruct_glm(
     """
     mean = MEANS[checks.choice("link", link, MEANS)]
     theta, known, labels = _as_float64(theta, known, labels)
-    _check_shapes(theta[None], known, labels)
+    check_shapes(theta[None], known, labels)
     errors = mean(known @ theta + intercept) - labels
     if weights is not None:
         errors = errors * np.asarray(weights, np.float64)
@@ -137,7 +134,7 @@ def reconstruct_softmax(
     Raises: as `reconstruct_glm`.
     """
     theta, intercepts, known = _as_float64(theta, intercepts, known)
-    _check_shapes(theta, known, labels)
+    check_shapes(theta, known, labels)
     scores = known @ theta.T + intercepts
     errors = special.softmax(scores, axis=1) - np.eye(len(theta))[labels]
     if weights is not None:
@@ -176,7 +173,7 @@ def reconstruct_without_intercept(
       ValueError: shapes that don't belong together.
     """
     theta, known, labels = _as_float64(theta, known, labels)
-    _check_shapes(theta[None], known, labels)
+    check_shapes(theta[None], known, labels)
     errors = known @ theta - labels
     share = known.T @ errors + penalty * theta
     size = float(np.linalg.norm(share))
@@ -233,7 +230,7 @@ def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(array, np.float64) for array in arrays)
 
 
-def _check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
+def check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
     """Parameters, features and labels have to belong together."""
     if known.ndim != 2 or known.shape[1] != theta.shape[-1]:
         raise ValueError(

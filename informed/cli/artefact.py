@@ -1,17 +1,15 @@
 """`informed artefact model.skops --known known.csv --out page.html`."""
 
 import argparse
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from artefacts import files, page
-from artefacts.answer import Answer
-from artefacts.glm.closed_form import ReconstructionImpossibleError
-from artefacts.reconstruct import reconstruct
-from artefacts.sanitise import Sanitised, sanitise
+from artefacts import Answer, Sanitised, files, page, reconstruct, sanitise
+from artefacts.findings import ReconstructionImpossibleError
 from shadow import checks
 
 COMMAND = "artefact"
@@ -123,8 +121,6 @@ def _framed(estimator: Any, rows: np.ndarray, names: tuple[str, ...]) -> Any:
 
 def _named(answer: Answer, names: tuple[str, ...]) -> Answer:
     """With the table's names of features."""
-    import dataclasses
-
     if len(names) != len(answer.names):
         return answer
     return dataclasses.replace(answer, names=names)

@@ -8,7 +8,6 @@ missing row is from its centre, and that it is the centre where it is alone.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -17,12 +16,12 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
     around,
     single_precision,
     spread,
 )
-from artefacts.moments import check_count, from_mean
+from artefacts.readers.moments import check_count, from_mean
+from artefacts.registry import register
 
 _FIELD = "cluster_centers_"
 _TIE = 1e-9  # of a squared distance: between two centres, rounding decides
@@ -218,30 +217,4 @@ def _from_centre(leaf: Leaf, told: _Clusters, k: int) -> Finding:
     )
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """What predict doesn't look at; the centres stay."""
-    removed = []
-    for field in ("labels_", "inertia_", "n_iter_"):
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; it confirms the row",
-                )
-            )
-    removed.append(
-        Removed(
-            field=_FIELD,
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row follows from it alone",
-        )
-    )
-    return removed
-
-
-READERS = {"KMeans": read}
-STRIPPERS = {"KMeans": strip}
+register("KMeans", read)

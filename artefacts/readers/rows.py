@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from artefacts.findings import Finding, Leaf, Removed, around, spread
-from artefacts.moments import check_count
+from artefacts.findings import Finding, Leaf, around, spread
+from artefacts.readers.moments import check_count
+from artefacts.registry import register
 
 _SAME = 1e-9  # of a column's spread: transformed in another order
 _ROUNDED = 1e-6  # likewise, where a step before it loses digits
@@ -227,57 +228,6 @@ def _kernel_ridge_targets(model: Any) -> Any:
     return model._get_kernel(rows) @ dual + model.alpha * dual
 
 
-def strip_process(estimator: Any) -> list[Removed]:
-    """A Gaussian process: the targets; the rows must stay."""
-    del estimator.y_train_
-    return [
-        Removed(
-            field="y_train_",
-            action="removed",
-            helps=False,
-            why="not used by predictions; alpha_ is the same up to the kernel",
-        ),
-        Removed(
-            field="X_train_, alpha_, L_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row lies there as it is",
-        ),
-    ]
-
-
-def strip_support(estimator: Any) -> list[Removed]:
-    """Which rows were support vectors: predictions don't ask."""
-    estimator.support_ = np.zeros_like(estimator.support_)
-    estimator.shape_fit_ = (0, estimator.shape_fit_[1])
-    return [
-        Removed(
-            field="support_, shape_fit_",
-            action="zeroed",
-            helps=False,
-            why="positions and count of rows; predictions use the rows themselves",
-        ),
-        Removed(
-            field="support_vectors_, dual_coef_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row lies there as it is, if it is a support vector",
-        ),
-    ]
-
-
-def strip_neighbours(estimator: Any) -> list[Removed]:
-    """Nothing can go: the rows are the model."""
-    return [
-        Removed(
-            field=_STORES[type(estimator).__name__].field,
-            action="kept: predictions need it",
-            helps=None,
-            why="the rows are the model; ship another one",
-        )
-    ]
-
-
 def _attribute(name: str) -> Callable[[Any], Any]:
     return lambda model: getattr(model, name, None)
 
@@ -338,21 +288,6 @@ _STORES = {
         rows=_attribute("cluster_centers_"), all=False, field="cluster_centers_"
     ),
 }
-READERS = dict.fromkeys(_STORES, read)
-STRIPPERS = {
-    "GaussianProcessRegressor": strip_process,
-    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip_support),
-    **dict.fromkeys(
-        (
-            "KNeighborsClassifier",
-            "KNeighborsRegressor",
-            "RadiusNeighborsClassifier",
-            "RadiusNeighborsRegressor",
-            "LocalOutlierFactor",
-            "KernelRidge",
-            "KernelPCA",
-            "KNNImputer",
-        ),
-        strip_neighbours,
-    ),
-}
+
+
+register(tuple(_STORES), read)

@@ -16,12 +16,11 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
-    kept,
     single_precision,
     spread,
 )
-from artefacts.moments import check_count, from_mean
+from artefacts.readers.moments import check_count, from_mean
+from artefacts.registry import register
 
 _LOOSE = 1e-6  # of the size of a column
 Interval = tuple[float, float]
@@ -342,62 +341,9 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
     return [told.finding("statistics_", tells)]
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """What transform doesn't look at."""
-    removed = []
-    unused = {
-        "MinMaxScaler": ("data_min_", "data_max_", "data_range_", "n_samples_seen_"),
-        "MaxAbsScaler": ("max_abs_", "n_samples_seen_"),
-    }
-    for field in unused[type(estimator).__name__]:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; scale_ says the same",
-                )
-            )
-    removed.append(
-        Removed(
-            field="scale_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the extremes follow from it",
-        )
-    )
-    return removed
-
-
-def strip_quantiles(estimator: Any) -> list[Removed]:
-    """Nothing can go: transform looks between the stored values."""
-    field, why = _VALUES[type(estimator).__name__]
-    return [kept(field, why)]
-
-
-_VALUES = {
-    "QuantileTransformer": (
-        "quantiles_",
-        "values of training rows, or between two of them: all, if there are as many",
-    ),
-    "KBinsDiscretizer": ("bin_edges_", "the outer ones are the extreme values"),
-    "RobustScaler": ("center_, scale_", "values of training rows, or between two"),
-    "SimpleImputer": (
-        "statistics_",
-        "a mean gives the missing row, a median bounds it",
-    ),
-}
-READERS = {
-    "MinMaxScaler": min_max_scaler,
-    "MaxAbsScaler": max_abs_scaler,
-    "RobustScaler": robust_scaler,
-    "QuantileTransformer": quantile_transformer,
-    "KBinsDiscretizer": bins,
-    "SimpleImputer": simple_imputer,
-}
-STRIPPERS = {
-    **dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip),
-    **dict.fromkeys(_VALUES, strip_quantiles),
-}
+register("MinMaxScaler", min_max_scaler)
+register("MaxAbsScaler", max_abs_scaler)
+register("RobustScaler", robust_scaler)
+register("QuantileTransformer", quantile_transformer)
+register("KBinsDiscretizer", bins)
+register("SimpleImputer", simple_imputer)

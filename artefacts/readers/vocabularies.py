@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from artefacts.findings import Finding, Leaf, Removed, kept, nothing
+from artefacts.findings import Finding, Leaf, nothing
+from artefacts.registry import register
 
 
 def encoder(leaf: Leaf) -> list[Finding]:
@@ -180,26 +181,7 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """Nothing can go: what occurred in training is what transform looks up."""
-    field, why = _LEARNED[type(estimator).__name__]
-    return [kept(field, why)]
-
-
-_CATEGORIES = ("categories_", "values that occur in training rows, also what one has")
-_WORDS = ("vocabulary_, idf_", "words of training texts, and in how many they are")
-_LEARNED = {
-    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), _CATEGORIES),
-    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer"), _WORDS),
-    "TfidfTransformer": ("idf_", "in how many training texts each word is"),
-}
-STRIPPERS = dict.fromkeys(_LEARNED, strip)
-READERS = {
-    "OneHotEncoder": encoder,
-    "OrdinalEncoder": encoder,
-    "LabelEncoder": labels,
-    "LabelBinarizer": labels,
-    "CountVectorizer": vectoriser,
-    "TfidfVectorizer": vectoriser,
-    "TfidfTransformer": tfidf_transformer,
-}
+register(("OneHotEncoder", "OrdinalEncoder"), encoder)
+register(("LabelEncoder", "LabelBinarizer"), labels)
+register(("CountVectorizer", "TfidfVectorizer"), vectoriser)
+register("TfidfTransformer", tfidf_transformer)

@@ -19,11 +19,11 @@ from artefacts.findings import (
     Finding,
     Leaf,
     OtherRowsError,
-    Removed,
     around,
     single_precision,
     spread,
 )
+from artefacts.registry import register
 
 _ROW = "its mean times the number of rows, less the known rows, is the missing row"
 
@@ -396,60 +396,6 @@ def variance_threshold(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def strip_counts(estimator: Any) -> list[Removed]:
-    """Counts and second moments that transform doesn't use."""
-    removed = []
-    unused = {
-        "StandardScaler": ("n_samples_seen_", "var_"),
-        "PCA": ("n_samples_",),
-        "IncrementalPCA": ("n_samples_seen_", "var_", "singular_values_"),
-        "TruncatedSVD": ("singular_values_", "explained_variance_ratio_"),
-    }
-    for field in unused[type(estimator).__name__]:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; who knows the other rows can count"
-                    " them",
-                )
-            )
-    if type(estimator).__name__ == "StandardScaler" and not estimator.with_mean:
-        estimator.mean_ = None
-        removed.append(
-            Removed(
-                field="mean_",
-                action="removed",
-                helps=True,
-                why="not used without centring; the missing row follows from it alone",
-            )
-        )
-        return removed
-    if type(estimator).__name__ == "TruncatedSVD":
-        del estimator.explained_variance_
-        removed.append(
-            Removed(
-                field="explained_variance_",
-                action="removed",
-                helps=True,
-                why="not used by predictions; with the singular values it gave the row",
-            )
-        )
-    kept = {"TruncatedSVD": "components_"}
-    removed.append(
-        Removed(
-            field=kept.get(type(estimator).__name__, "mean_"),
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row follows from it alone",
-        )
-    )
-    return removed
-
-
 def _by_svd(pca: Any) -> bool:
     """Whether all directions were computed; other solvers draw, and stop early."""
     solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
@@ -457,30 +403,31 @@ def _by_svd(pca: Any) -> bool:
 
 
 _LOCATION = ("location_", "covariance_")
-READERS = {
-    "StandardScaler": standard_scaler,
-    "PowerTransformer": power_transformer,
-    "PCA": _mean_reader(
+
+
+register("StandardScaler", standard_scaler)
+register("PowerTransformer", power_transformer)
+register(
+    "PCA",
+    _mean_reader(
         "mean_",
         count="n_samples_",
         second=("mean_", "explained_variance_"),
         closed=_by_svd,
     ),
-    "IncrementalPCA": _mean_reader(
-        "mean_", count="n_samples_seen_", second=("mean_", "var_")
-    ),
-    "FactorAnalysis": _mean_reader("mean_", count=None, second=()),
-    "FastICA": _mean_reader("mean_", count=None, second=()),
-    "SparsePCA": _mean_reader("mean_", count=None, second=()),
-    "TruncatedSVD": truncated_svd,
-    "VarianceThreshold": variance_threshold,
-    **dict.fromkeys(
-        ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance
-    ),
-    "GraphicalLasso": _mean_reader(
-        "location_", count=None, second=_LOCATION, closed=_never
-    ),
-}
-STRIPPERS = dict.fromkeys(
-    ("StandardScaler", "PCA", "IncrementalPCA", "TruncatedSVD"), strip_counts
+)
+register(
+    "IncrementalPCA",
+    _mean_reader("mean_", count="n_samples_seen_", second=("mean_", "var_")),
+)
+register(
+    ("FactorAnalysis", "FastICA", "SparsePCA"),
+    _mean_reader("mean_", count=None, second=()),
+)
+register("TruncatedSVD", truncated_svd)
+register("VarianceThreshold", variance_threshold)
+register(("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance)
+register(
+    "GraphicalLasso",
+    _mean_reader("location_", count=None, second=_LOCATION, closed=_never),
 )
