@@ -1,7 +1,7 @@
 """What a stored field tells of the missing row: the words that readers speak.
 
 A *leaf* is a fitted estimator without parts. A *reader* looks at one kind of leaf and
-answers with *findings*, in the units of what that leaf's `fit` received. Bounds are
+answers with *findings*, in the units of what that leaf's `fit` received. Box are
 closed intervals; where both ends agree to rounding the feature is determined.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-Bounds = tuple[np.ndarray, np.ndarray]
+Box = tuple[np.ndarray, np.ndarray]
 
 
 class ReconstructionImpossibleError(ValueError):
@@ -222,12 +222,12 @@ def single_precision(known: np.ndarray) -> bool:
 
 
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds that tell nothing."""
+    """Box that tell nothing."""
     return np.full(features, -np.inf), np.full(features, np.inf)
 
 
 def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, Any]:
-    """Bounds `value` +- `error`; nothing where `value` isn't finite."""
+    """Box `value` +- `error`; nothing where `value` isn't finite."""
     value = np.asarray(value, np.float64)
     error = np.broadcast_to(np.abs(error), value.shape)
     good = np.isfinite(value) & np.isfinite(error)

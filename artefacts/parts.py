@@ -1,6 +1,6 @@
 """What a pipeline, a column transformer or a meta-estimator is made of.
 
-Each function takes the place of one such estimator and gives the places inside it, in
+Each function takes the site of one such estimator and gives the sites inside it, in
 the order of the fit: what each part was fitted to, and the way back from it.
 """
 
@@ -14,20 +14,20 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import _safe_indexing
 
 from artefacts import inverse, registry
-from artefacts.findings import Bounds
+from artefacts.findings import Box
 from artefacts.registry import register
-from artefacts.walk import LabelBack, Place, Unread, dense, inside, leaves, width
+from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
 
 
-def _pipeline(place: Place) -> Iterator[Place | Unread]:
+def _pipeline(site: Site) -> Iterator[Site | Unread]:
     """Steps, each fitted to what the steps before it make of the rows."""
-    here = place
-    steps = place.leaf.estimator.steps
+    here = site
+    steps = site.leaf.estimator.steps
     for at, (name, step) in enumerate(steps):
         last = at == len(steps) - 1
         if step is None or step == "passthrough":
             continue
-        before = place.before_model or not last
+        before = site.before_model or not last
         # Weights go to the last step: `fit(X, y, step__sample_weight=w)`.
         inner = here if last else _unweighted(here)
         inner = inside(inner, step, name, before_model=before)
@@ -37,16 +37,14 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
         features = width(here.leaf.known)
         made = dense(step.transform(here.leaf.known))
 
-        def back(
-            bounds: Bounds, step: Any = step, features: int = features
-        ) -> Bounds | None:
+        def back(bounds: Box, step: Any = step, features: int = features) -> Box | None:
             return inverse.pull(step, bounds, features)
 
         path = here.leaf.path
         lost = not inverse.carries(step)
         here = inside(
             here,
-            place.leaf.estimator,
+            site.leaf.estimator,
             "",
             known=made,
             back=back,
@@ -61,10 +59,10 @@ def _pipeline(place: Place) -> Iterator[Place | Unread]:
         )
 
 
-def _unweighted(place: Place) -> Place:
-    """The place, fitted without sample weights."""
-    leaf = dataclasses.replace(place.leaf, weights=None, target_weight=1.0)
-    return dataclasses.replace(place, leaf=leaf)
+def _unweighted(site: Site) -> Site:
+    """The site, fitted without sample weights."""
+    leaf = dataclasses.replace(site.leaf, weights=None, target_weight=1.0)
+    return dataclasses.replace(site, leaf=leaf)
 
 
 def _made(step: Any, rows: Any) -> Any:
@@ -83,7 +81,7 @@ def repeats(step: Any) -> bool:
     It does by construction where it is the one that scikit-learn's transformers share.
     Isomap, NMF, randomised decompositions and target encoders give something else.
     """
-    told = registry.row_of(type(step).__name__).repeats
+    told = registry.kind_of(type(step).__name__).repeats
     if told is not None:
         return told(step)
     own = getattr(type(step), "fit_transform", None)
@@ -104,10 +102,10 @@ def _all_repeat(steps: Iterable[Any]) -> bool:
     return all(repeats(each) for each in steps if hasattr(each, "fit"))
 
 
-def _columns(place: Place) -> Iterator[Place | Unread]:
+def _columns(site: Site) -> Iterator[Site | Unread]:
     """Parts of a ColumnTransformer, each with its columns."""
-    transformer = place.leaf.estimator
-    features = width(place.leaf.known)
+    transformer = site.leaf.estimator
+    features = width(site.leaf.known)
     for name, part, _ in transformer.transformers_:
         if (
             isinstance(part, str)
@@ -118,19 +116,19 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
         if not len(columns):
             continue
 
-        def back(bounds: Bounds, columns: np.ndarray = columns) -> Bounds:
+        def back(bounds: Box, columns: np.ndarray = columns) -> Box:
             lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
             lower[columns], upper[columns] = bounds
             return lower, upper
 
-        known = _safe_indexing(place.leaf.known, columns, axis=1)
+        known = _safe_indexing(site.leaf.known, columns, axis=1)
         scalar = next(c for n, _, c in transformer.transformers_ if n == name)
         if isinstance(scalar, (str, int)):  # a vectoriser is given one column
             known = np.ravel(np.asarray(known)).tolist()
-        here = None if place.columns is None else place.columns[columns]
+        here = None if site.columns is None else site.columns[columns]
         yield from leaves(
             inside(
-                place,
+                site,
                 part,
                 name,
                 known=known,
@@ -143,41 +141,41 @@ def _columns(place: Place) -> Iterator[Place | Unread]:
         )
 
 
-def _union(place: Place) -> Iterator[Place | Unread]:
-    for name, part in place.leaf.estimator.transformer_list:
+def _union(site: Site) -> Iterator[Site | Unread]:
+    for name, part in site.leaf.estimator.transformer_list:
         if not isinstance(part, str):
-            yield from leaves(inside(place, part, name, before_model=True))
+            yield from leaves(inside(site, part, name, before_model=True))
 
 
-def _attribute(name: str) -> Callable[[Place], Iterator[Place | Unread]]:
+def _attribute(name: str) -> Callable[[Site], Iterator[Site | Unread]]:
     """A meta-estimator that fitted one estimator to everything."""
 
-    def parts(place: Place) -> Iterator[Place | Unread]:
-        inner = getattr(place.leaf.estimator, name, None)
+    def parts(site: Site) -> Iterator[Site | Unread]:
+        inner = getattr(site.leaf.estimator, name, None)
         if inner is None:
-            yield Unread(path=place.leaf.path, why=f"no {name} is stored")
+            yield Unread(path=site.leaf.path, why=f"no {name} is stored")
         else:
-            yield from leaves(inside(place, inner, name))
+            yield from leaves(inside(site, inner, name))
 
     return parts
 
 
-def _selector(place: Place) -> Iterator[Place | Unread]:
+def _selector(site: Site) -> Iterator[Site | Unread]:
     """RFE fits its estimator to the features it keeps."""
-    model = place.leaf.estimator
+    model = site.leaf.estimator
     kept = np.flatnonzero(model.support_)
-    features = width(place.leaf.known)
+    features = width(site.leaf.known)
 
-    def back(bounds: Bounds) -> Bounds:
+    def back(bounds: Box) -> Box:
         lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
         lower[kept], upper[kept] = bounds
         return lower, upper
 
-    known = np.asarray(place.leaf.known)[:, kept]
-    columns = None if place.columns is None else place.columns[kept]
+    known = np.asarray(site.leaf.known)[:, kept]
+    columns = None if site.columns is None else site.columns[kept]
     yield from leaves(
         inside(
-            place,
+            site,
             model.estimator_,
             "estimator_",
             known=known,
@@ -189,43 +187,43 @@ def _selector(place: Place) -> Iterator[Place | Unread]:
     )
 
 
-def _several(place: Place) -> Iterator[Place | Unread]:
+def _several(site: Site) -> Iterator[Site | Unread]:
     """Voting and stacking fit every estimator to everything; classes as numbers."""
-    model = place.leaf.estimator
-    labels, label_back = place.leaf.labels, place.label_back
-    label = place.leaf.label
+    model = site.leaf.estimator
+    labels, label_back = site.leaf.labels, site.label_back
+    label = site.leaf.label
     if hasattr(model, "classes_") and labels is not None:
-        labels, label_back, label = _as_numbers(place)
+        labels, label_back, label = _as_numbers(site)
     names = [name for name, part in model.estimators if not isinstance(part, str)]
     for name, part in zip(names, model.estimators_, strict=False):
         yield from leaves(
-            inside(place, part, name, labels=labels, label_back=label_back, label=label)
+            inside(site, part, name, labels=labels, label_back=label_back, label=label)
         )
     if hasattr(model, "final_estimator_"):
         yield Unread(
-            path=f"{place.leaf.path}.final_estimator_".lstrip("."),
+            path=f"{site.leaf.path}.final_estimator_".lstrip("."),
             why="it was fitted to predictions of other fits, which aren't stored",
         )
 
 
-def _as_numbers(place: Place) -> tuple[np.ndarray, LabelBack, Any]:
+def _as_numbers(site: Site) -> tuple[np.ndarray, LabelBack, Any]:
     """Labels as indices of classes, the way back, and the told label."""
-    classes = np.asarray(place.leaf.estimator.classes_)
-    outer = place.label_back
-    labels = np.searchsorted(classes, np.asarray(place.leaf.labels))
-    told = place.leaf.label
+    classes = np.asarray(site.leaf.estimator.classes_)
+    outer = site.label_back
+    labels = np.searchsorted(classes, np.asarray(site.leaf.labels))
+    told = site.leaf.label
     told = None if told is None else int(np.searchsorted(classes, told))
     return labels, lambda k: None if k is None else outer(classes[int(k)]), told
 
 
-def _one_against_rest(place: Place) -> Iterator[Place | Unread]:
+def _one_against_rest(site: Site) -> Iterator[Site | Unread]:
     """One estimator a class, fitted to 0 and 1."""
-    model = place.leaf.estimator
+    model = site.leaf.estimator
     classes = np.asarray(model.classes_)
-    if place.leaf.labels is None or getattr(model, "multilabel_", False):
-        yield Unread(path=place.leaf.path, why="needs y_known, one label a row")
+    if site.leaf.labels is None or getattr(model, "multilabel_", False):
+        yield Unread(path=site.leaf.path, why="needs y_known, one label a row")
         return
-    outer = place.label_back
+    outer = site.label_back
     pairs = list(zip(model.estimators_, classes, strict=False))
     if len(model.estimators_) == 1:
         pairs = [(model.estimators_[0], classes[1])]
@@ -236,45 +234,45 @@ def _one_against_rest(place: Place) -> Iterator[Place | Unread]:
                 return outer(label)
             return outer(classes[0]) if len(pairs) == 1 and hit == 0 else None
 
-        told = place.leaf.label
+        told = site.leaf.label
         yield from leaves(
             inside(
-                place,
+                site,
                 part,
                 f"estimators_[{at}]",
-                labels=(place.leaf.labels == label).astype(int),
+                labels=(site.leaf.labels == label).astype(int),
                 label_back=label_back,
                 label=None if told is None else int(told == label),
             )
         )
 
 
-def _many_outputs(place: Place) -> Iterator[Place | Unread]:
+def _many_outputs(site: Site) -> Iterator[Site | Unread]:
     """One estimator an output; labels come back one by one only in the message."""
-    if place.leaf.labels is None or np.ndim(place.leaf.labels) != 2:
-        yield Unread(path=place.leaf.path, why="needs y_known with a column an output")
+    if site.leaf.labels is None or np.ndim(site.leaf.labels) != 2:
+        yield Unread(path=site.leaf.path, why="needs y_known with a column an output")
         return
-    for at, part in enumerate(place.leaf.estimator.estimators_):
+    for at, part in enumerate(site.leaf.estimator.estimators_):
         yield from leaves(
             inside(
-                place,
+                site,
                 part,
                 f"estimators_[{at}]",
-                labels=place.leaf.labels[:, at],
+                labels=site.leaf.labels[:, at],
                 label_back=lambda label: None,
                 label=None,
             )
         )
 
 
-def _transformed_target(place: Place) -> Iterator[Place | Unread]:
+def _transformed_target(site: Site) -> Iterator[Site | Unread]:
     """A regressor fitted to transformed outputs."""
-    model = place.leaf.estimator
-    if place.leaf.labels is None or np.ndim(place.leaf.labels) != 1:
-        yield Unread(path=place.leaf.path, why="needs y_known, one output a row")
+    model = site.leaf.estimator
+    if site.leaf.labels is None or np.ndim(site.leaf.labels) != 1:
+        yield Unread(path=site.leaf.path, why="needs y_known, one output a row")
         return
-    outer = place.label_back
-    column = np.asarray(place.leaf.labels, np.float64)[:, None]
+    outer = site.label_back
+    column = np.asarray(site.leaf.labels, np.float64)[:, None]
     transformer = model.transformer_
 
     def label_back(label: Any) -> Any:
@@ -285,7 +283,7 @@ def _transformed_target(place: Place) -> Iterator[Place | Unread]:
 
     yield from leaves(
         inside(
-            place,
+            site,
             model.regressor_,
             "regressor_",
             labels=np.ravel(transformer.transform(column)),

@@ -347,7 +347,7 @@ def _nothing_told(
     if failures:
         return failures[0]
     name = type(estimator).__name__
-    row = registry.row_of(name)
+    row = registry.kind_of(name)
     if row.read is None and row.parts is None:
         near = checks.nearest(name, registry.readable())
         return ReconstructionImpossibleError(

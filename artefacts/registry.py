@@ -17,17 +17,17 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from artefacts.findings import Bounds, Finding, Leaf, Removed
+from artefacts.findings import Box, Finding, Leaf, Removed
 
-Reader = Callable[[Leaf], list[Finding]]
+ReadLeaf = Callable[[Leaf], list[Finding]]
 Stripper = Callable[[Any], list[Removed]]
 # Of an `artefacts.walk.Place` the places, or unread parts, inside it.
 Parts = Callable[[Any], Iterator[Any]]
-Inverse = Callable[[Any, Bounds, int], Bounds | None]
+Inverse = Callable[[Any, Box, int], Box | None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Row:
+class Kind:
     """What is known of one class of estimators; None: nothing.
 
     Attributes:
@@ -43,33 +43,33 @@ class Row:
       retrain: `retrain(leaf) -> list[Finding]` by running training again.
     """
 
-    read: Reader | None = None
+    read: ReadLeaf | None = None
     strip: Stripper | None = None
     parts: Parts | None = None
     inverse: Inverse | None = None
     repeats: Callable[[Any], bool] | None = None
-    retrain: Reader | None = None
+    retrain: ReadLeaf | None = None
 
 
-ROWS: dict[str, Row] = {}
-_EMPTY = Row()
+KINDS: dict[str, Kind] = {}
+_EMPTY = Kind()
 
 
 def register(
     names: str | tuple[str, ...],
-    read: Reader | None = None,
+    read: ReadLeaf | None = None,
     *,
     strip: Stripper | None = None,
     parts: Parts | None = None,
     inverse: Inverse | None = None,
     repeats: Callable[[Any], bool] | None = None,
-    retrain: Reader | None = None,
+    retrain: ReadLeaf | None = None,
 ) -> None:
     """Say how estimators of some classes are taken.
 
     Args:
       names: names of classes, as type(estimator).__name__.
-      read, strip, parts, inverse, repeats, retrain: the columns of a `Row`; those that
+      read, strip, parts, inverse, repeats, retrain: the columns of a `Kind`; those that
         are None stay as they are, the others replace what is there.
     """
     given: dict[str, Any] = {
@@ -82,14 +82,14 @@ def register(
     }
     columns = {column: each for column, each in given.items() if each is not None}
     for name in (names,) if isinstance(names, str) else names:
-        ROWS[name] = dataclasses.replace(row_of(name), **columns)
+        KINDS[name] = dataclasses.replace(kind_of(name), **columns)
 
 
-def row_of(name: str) -> Row:
+def kind_of(name: str) -> Kind:
     """The row of a class of this name; one without entries where there is none."""
-    return ROWS.get(name, _EMPTY)
+    return KINDS.get(name, _EMPTY)
 
 
 def readable() -> list[str]:
     """Names of the classes that have a reader, in alphabetical order."""
-    return sorted(name for name, row in ROWS.items() if row.read is not None)
+    return sorted(name for name, row in KINDS.items() if row.read is not None)

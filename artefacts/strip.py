@@ -59,7 +59,7 @@ def strip(estimator: Any) -> list[Removed]:
     Returns: what was removed or zeroed, and what had to stay; nothing where its class
       has no row.
     """
-    own = registry.row_of(type(estimator).__name__).strip
+    own = registry.kind_of(type(estimator).__name__).strip
     return [] if own is None else own(estimator)
 
 

@@ -2,7 +2,7 @@
 
 A part of a pipeline or of an ensemble was fitted to something that can be computed from
 the known rows: the output of the fitted steps before it, the columns it takes, labels
-made 0 and 1, the folds of a cross-validation. A `Place` is such a leaf with the way
+made 0 and 1, the folds of a cross-validation. A `Site` is such a leaf with the way
 back from its units to those of the whole.
 
 Folds, and bootstraps, depend on where the missing row stood and on its label. Where
@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from artefacts import registry
-from artefacts.findings import Bounds, Leaf
+from artefacts.findings import Box, Leaf
 
-Back = Callable[[Bounds], Bounds | None]
+Back = Callable[[Box], Box | None]
 Forward = Callable[[Any], Any]
 LabelBack = Callable[[Any], Any]
 MOST_HYPOTHESES = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Place:
+class Site:
     """A leaf and the way back from it.
 
     Attributes:
@@ -72,7 +72,7 @@ class Unread:
     why: str
 
 
-def _same(bounds: Bounds) -> Bounds:
+def _same(bounds: Box) -> Box:
     return bounds
 
 
@@ -80,9 +80,9 @@ def _same_label(label: Any) -> Any:
     return label
 
 
-def root(leaf: Leaf, features: int) -> Place:
-    """The whole estimator as a place."""
-    return Place(
+def root(leaf: Leaf, features: int) -> Site:
+    """The whole estimator as a site."""
+    return Site(
         leaf=leaf,
         back=_same,
         columns=np.arange(features),
@@ -99,17 +99,17 @@ def _like(known: Any, rows: np.ndarray) -> Any:
     return type(known)(rows, columns=known.columns)
 
 
-def leaves(place: Place) -> Iterator["Place | Unread"]:
-    """All leaves under a place, in the order of the fit."""
-    parts = registry.row_of(type(place.leaf.estimator).__name__).parts
+def leaves(site: Site) -> Iterator["Site | Unread"]:
+    """All leaves under a site, in the order of the fit."""
+    parts = registry.kind_of(type(site.leaf.estimator).__name__).parts
     if parts is None:
-        yield place
+        yield site
         return
-    yield from parts(place)
+    yield from parts(site)
 
 
 def inside(
-    place: Place,
+    site: Site,
     estimator: Any,
     name: str,
     *,
@@ -119,11 +119,11 @@ def inside(
     moved: bool = False,
     step: Forward | None = None,
     **changes: Any,
-) -> Place:
-    """A place below another.
+) -> Site:
+    """A site below another.
 
     Args:
-      place: the outer one.
+      site: the outer one.
       estimator: the inner one.
       name: its name in the outer one.
       known: what it was fitted to; None: the same.
@@ -131,9 +131,9 @@ def inside(
       columns: which of the whole's features its features are; None: as the outer's.
       moved: whether its features are no features of the whole.
       step: rows of the outer one -> its own; None: the same.
-      changes: of the place, or of labels, weights, target_weight, position, label.
+      changes: of the site, or of labels, weights, target_weight, position, label.
     """
-    path = f"{place.leaf.path}.{name}" if place.leaf.path else name
+    path = f"{site.leaf.path}.{name}" if site.leaf.path else name
     leaf_changes: dict[str, Any] = {
         key: changes.pop(key)
         for key in ("labels", "weights", "target_weight", "position", "label")
@@ -141,28 +141,28 @@ def inside(
     }
     if known is not None or moved:  # in other columns or units
         leaf_changes["attainable"] = None
-    outer = place.back
+    outer = site.back
 
-    def composed(bounds: Bounds) -> Bounds | None:
+    def composed(bounds: Box) -> Box | None:
         inner = bounds if back is None else back(bounds)
         return None if inner is None else outer(inner)
 
     if step is not None:
-        earlier = place.forward
+        earlier = site.forward
         changes["forward"] = lambda rows: step(earlier(rows))
     if moved:
         columns = None
     elif columns is None:
-        columns = place.columns
+        columns = site.columns
     leaf = dataclasses.replace(
-        place.leaf,
+        site.leaf,
         estimator=estimator,
-        known=place.leaf.known if known is None else known,
+        known=site.leaf.known if known is None else known,
         path=path,
         **leaf_changes,
     )
     return dataclasses.replace(
-        place, leaf=leaf, back=composed, columns=columns, **changes
+        site, leaf=leaf, back=composed, columns=columns, **changes
     )
 
 

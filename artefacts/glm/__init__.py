@@ -2,7 +2,7 @@
 
 closed_form  from parameters, link and penalty
 losses       slopes of losses, and the label that a slope tells
-problems     what a linear estimator of scikit-learn minimised, solved for a row
+objectives   what a linear estimator of scikit-learn minimised, solved for a row
 estimators   from fitted scikit-learn estimators, as they are
 """
 

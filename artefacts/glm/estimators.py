@@ -1,7 +1,7 @@
 """The closed-form attack on fitted scikit-learn estimators, as they are.
 
-What was minimised is read from the estimator (`artefacts.glm.problems`); the answer is
-that of `artefacts.glm.closed_form`, with the error that it implies.
+What was minimised is read from the estimator (`artefacts.glm.objectives`); the answer
+is that of `artefacts.glm.closed_form`, with the error that it implies.
 
 THREAT: as `artefacts.glm`; the estimator is the release.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import closed_form
 from artefacts.glm.closed_form import GlmReconstruction
-from artefacts.glm.problems import Problem, problems
+from artefacts.glm.objectives import Objective, objectives
 
 # Class name -> name of the link in `closed_form`; of more than two classes: softmax.
 _LINKS = {
@@ -71,7 +71,7 @@ def reconstruct(
             " x is determined up to a factor only. (Least squares and ridge: Theorem"
             " 8.)"
         )
-    minimised = problems(Leaf(estimator=model, known=known, labels=labels))
+    minimised = objectives(Leaf(estimator=model, known=known, labels=labels))
     if not model.fit_intercept:
         if target_label is None:
             raise ReconstructionImpossibleError(
@@ -91,7 +91,7 @@ def reconstruct(
 
 
 def _consistent(
-    model: Any, known: np.ndarray, minimised: list[Problem]
+    model: Any, known: np.ndarray, minimised: list[Objective]
 ) -> GlmReconstruction:
     """The answer of a classifier, its label named as the estimator names it.
 
@@ -103,12 +103,12 @@ def _consistent(
         found = [_solved(model, known, minimised[0])]
     else:
         found = []
-        for problem in minimised:
+        for objective in minimised:
             try:
-                guess = _solved(model, known, problem)
+                guess = _solved(model, known, objective)
             except ReconstructionImpossibleError:
                 continue
-            if classes[int(guess.y)] == problem.label:
+            if classes[int(guess.y)] == objective.label:
                 found.append(guess)
     if not found:
         raise ReconstructionImpossibleError(
@@ -119,7 +119,7 @@ def _consistent(
     return dataclasses.replace(best, y=classes[int(best.y)])
 
 
-def _solved(model: Any, known: np.ndarray, problem: Problem) -> GlmReconstruction:
+def _solved(model: Any, known: np.ndarray, objective: Objective) -> GlmReconstruction:
     """Theorem 1 for one objective with an intercept."""
     theta, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
     if len(theta) > 1:
@@ -127,19 +127,19 @@ def _solved(model: Any, known: np.ndarray, problem: Problem) -> GlmReconstructio
             theta,
             intercept,
             known,
-            problem.targets.argmax(axis=1),
-            penalty=problem.penalty,
-            weights=problem.weights,
-            target_weight=float(problem.target_weight),
+            objective.targets.argmax(axis=1),
+            penalty=objective.penalty,
+            weights=objective.weights,
+            target_weight=float(objective.target_weight),
         )
     return closed_form.reconstruct_glm(
         theta[0],
         float(intercept[0]),
         known,
-        problem.targets[:, 0],
+        objective.targets[:, 0],
         link=_LINKS[type(model).__name__],
-        penalty=problem.penalty,
-        intercept_penalty=problem.intercept_penalty,
-        weights=problem.weights,
-        target_weight=float(problem.target_weight),
+        penalty=objective.penalty,
+        intercept_penalty=objective.intercept_penalty,
+        weights=objective.weights,
+        target_weight=float(objective.target_weight),
     )

@@ -30,7 +30,7 @@ from artefacts.findings import (
     around,
     spread,
 )
-from artefacts.glm.problems import OBJECTIVES, Problem, Solution, problems, solve
+from artefacts.glm.objectives import OBJECTIVES, Objective, Quotient, objectives, solve
 from artefacts.registry import register
 
 _MOST_LABELS = 4  # tried, with some dozen refits each
@@ -72,9 +72,9 @@ def read(leaf: Leaf) -> list[Finding]:
             return [found]
     solved = []
     failure = None
-    for problem in problems(leaf):
+    for objective in objectives(leaf):
         try:
-            solved.append((solve(problem, known, coef, intercept), problem))
+            solved.append((solve(objective, known, coef, intercept), objective))
         except ReconstructionImpossibleError as error:
             failure = error
     cases = _cases(leaf, solved)
@@ -85,8 +85,8 @@ def read(leaf: Leaf) -> list[Finding]:
         )
     # A loosely solved model's label is a guess; the refits decide between guesses.
     tried = []
-    for solution, problem, label in cases[:_MOST_LABELS]:
-        tried.append(_refined(leaf, problem, solution, known, coef, label))
+    for quotient, objective, label in cases[:_MOST_LABELS]:
+        tried.append(_refined(leaf, objective, quotient, known, coef, label))
         if tried[-1].certified:
             return tried[-1:]
     found = _searched(leaf, cases, known, coef)
@@ -123,20 +123,20 @@ def _confirmed(leaf: Leaf, row: np.ndarray) -> Finding | None:
 
 
 def _cases(
-    leaf: Leaf, solved: list[tuple[Solution, Problem]]
-) -> list[tuple[Solution, Problem, Any]]:
+    leaf: Leaf, solved: list[tuple[Quotient, Objective]]
+) -> list[tuple[Quotient, Objective, Any]]:
     """Solutions with the labels to try, the likeliest first."""
     cases = []
-    for solution, problem in sorted(solved, key=lambda pair: pair[0].violation):
-        told = _label(leaf, problem, solution)
-        if not problem.loss.classes:
-            cases.append((solution, problem, told))
+    for quotient, objective in sorted(solved, key=lambda pair: pair[0].violation):
+        told = _label(leaf, objective, quotient)
+        if not objective.loss.classes:
+            cases.append((quotient, objective, told))
             continue
         options = leaf.estimator.classes_ if leaf.label is None else [leaf.label]
-        if problem.label is not None:
-            options = [each for each in options if each == problem.label]
-        cases += [(solution, problem, each) for each in options]
-    # What a solution tells itself goes first.
+        if objective.label is not None:
+            options = [each for each in options if each == objective.label]
+        cases += [(quotient, objective, each) for each in options]
+    # The label that a quotient tells itself goes first.
     return sorted(
         cases, key=lambda case: bool(np.any(case[2] != _label(leaf, case[1], case[0])))
     )
@@ -144,7 +144,7 @@ def _cases(
 
 def _searched(
     leaf: Leaf,
-    cases: list[tuple[Solution, Problem, Any]],
+    cases: list[tuple[Quotient, Objective, Any]],
     known: np.ndarray,
     coef: np.ndarray,
 ) -> Finding | None:
@@ -154,11 +154,11 @@ def _searched(
     than is unknown. Each label starts at its mean row and at the closed form's. Solvers
     of many cheap steps are searched with `retrain` only: it takes a minute.
     """
-    solution, problem, _ = cases[0]
+    quotient, objective, _ = cases[0]
     cost = known.size * known.shape[1] * len(coef)
     newton = str(getattr(leaf.estimator, "solver", "")).startswith("newton")
     cheap = newton and cost <= _MOST_SEARCHED
-    if not problem.loss.classes or not (cheap or leaf.retrain) or not _repeats(leaf):
+    if not objective.loss.classes or not (cheap or leaf.retrain) or not _repeats(leaf):
         return None
     low, high = known.min(axis=0), known.max(axis=0)
     labels = np.asarray(leaf.labels)
@@ -166,7 +166,7 @@ def _searched(
     for _, _, label in cases[:_MOST_LABELS]:
         for start in (
             known[(labels == label) | ~(labels == label).any()].mean(axis=0),
-            np.clip(solution.row, low, high),
+            np.clip(quotient.row, low, high),
         ):
             off = refits.difference(leaf, _FIELDS, start, label)
             starts.append((np.inf if off is None else off, len(starts), start, label))
@@ -209,33 +209,33 @@ def _refuted() -> Finding:
 
 def _refined(
     leaf: Leaf,
-    problem: Problem,
-    solution: Solution,
+    objective: Objective,
+    quotient: Quotient,
     known: np.ndarray,
     coef: np.ndarray,
     label: Any,
 ) -> Finding:
     """The closed form's row, made exact by refits, with its certificate."""
     if type(leaf.estimator).__name__ not in _REFITTED or not np.all(
-        np.isfinite(solution.targets)
+        np.isfinite(quotient.targets)
     ):
-        return _estimated(solution.row)
+        return _estimated(quotient.row)
     if np.asarray(leaf.estimator.coef_).dtype == np.float32:
-        return _estimated(solution.row, "it was trained in single precision")
-    single = not problem.loss.classes
+        return _estimated(quotient.row, "it was trained in single precision")
+    single = not objective.loss.classes
     several = np.ndim(np.asarray(leaf.labels)) > 1
     features = known.shape[1]
     outputs = len(coef)
     scale = spread(known)
     if single:
-        scale = np.append(scale, spread(problem.targets))
+        scale = np.append(scale, spread(objective.targets))
 
     def invert(model: Any) -> np.ndarray:
         here = dataclasses.replace(leaf, estimator=model)
-        objective = _of_label(problems(here), problem.label)
+        own = _of_label(objectives(here), objective.label)
         matrix = parameters(model)
         try:
-            found = solve(objective, known, matrix[:, 1:], matrix[:, 0])
+            found = solve(own, known, matrix[:, 1:], matrix[:, 0])
         except ReconstructionImpossibleError:
             return np.full(scale.shape, np.nan)
         return np.append(found.row, found.targets) if single else found.row
@@ -256,25 +256,25 @@ def _refined(
         error = np.maximum(error, _AMPLIFIED * np.abs(other - invert(train(z))))
         error = np.where(np.isfinite(error), error, np.inf)
     if type(leaf.estimator).__name__ == "LinearRegression":
-        error = error + _cut_off(leaf, z[:features], solution)
+        error = error + _cut_off(leaf, z[:features], quotient)
     row = z[:features]
     if single:
         label = z[features:] if several else _output(leaf, float(z[features]))
     if not np.max(error / scale) <= _CONFIRMED:
         return _estimated(
-            solution.row, "its solver stopped too early, or other rows were known"
+            quotient.row, "its solver stopped too early, or other rows were known"
         )
     redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
     off = refits.difference(leaf, _FIELDS, row, label)
     if off is not None and off > _APART:
         # A solver that may have stopped early can't be refuted, nor one whose rounding
         # is as large: columns that nearly depend on each other lose most digits.
-        left = np.max(np.abs(solution.row - row) / scale[:features])
+        left = np.max(np.abs(quotient.row - row) / scale[:features])
         sure = left <= _APART and _closed_form(leaf.estimator)
         if sure:
             noise = refits.rounding(leaf, _FIELDS, row, label, error=error[:features])
             sure = off > _TIMES_ROUNDING * noise
-        return _refuted() if sure else _estimated(solution.row)
+        return _refuted() if sure else _estimated(quotient.row)
     confirmed = redundant and off is not None and off <= refits.AGREES
     if not confirmed and (redundant or _by_order(leaf)):
         return _estimated(row, "a refit with it comes out a little different")
@@ -287,7 +287,7 @@ def _refined(
     )
 
 
-def _cut_off(leaf: Leaf, row: np.ndarray, solution: Solution) -> float:
+def _cut_off(leaf: Leaf, row: np.ndarray, quotient: Quotient) -> float:
     """How far least squares may leave the gradient from zero: infinite if unknown.
 
     Directions in which rows hardly differ are cut off; the gradient there is as large
@@ -302,7 +302,7 @@ def _cut_off(leaf: Leaf, row: np.ndarray, solution: Solution) -> float:
         rank = int(np.sum(values > _MAY_BE_CUT * values[0]))
     small = values[rank:]
     # `rounding`: the residuals' sum over the target's own residual.
-    return float(small.max(initial=0.0)) * solution.rounding
+    return float(small.max(initial=0.0)) * quotient.rounding
 
 
 def _closed_form(model: Any) -> bool:
@@ -340,15 +340,15 @@ def parameters(model: Any) -> np.ndarray:
     return np.column_stack([intercept, coef])
 
 
-def _of_label(found: list[Problem], label: Any) -> Problem:
-    """The problem whose weights are those of this label."""
+def _of_label(found: list[Objective], label: Any) -> Objective:
+    """The objective whose weights are those of this label."""
     return next(each for each in found if each.label is None or each.label == label)
 
 
-def _label(leaf: Leaf, problem: Problem, solution: Solution) -> Any:
+def _label(leaf: Leaf, objective: Objective, quotient: Quotient) -> Any:
     """The label as the estimator's fit received it."""
-    y = solution.targets
-    if not problem.loss.classes:
+    y = quotient.targets
+    if not objective.loss.classes:
         return float(y[0]) if np.ndim(np.asarray(leaf.labels)) == 1 else y
     classes = leaf.estimator.classes_
     if len(y) == 1:

@@ -23,7 +23,7 @@ def read(leaf: Leaf) -> list[Finding]:
     missing = _missing(leaf)
     if leaf.retrain and not missing:
         name = type(leaf.estimator).__name__
-        search = registry.row_of(name).retrain
+        search = registry.kind_of(name).retrain
         if search is None:
             raise ReconstructionImpossibleError(
                 f"{leaf.path or name}: its weights tell the row only by training again;"

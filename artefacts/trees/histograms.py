@@ -20,7 +20,7 @@ _ULPS = 8  # how far from a solution its rounding can lead
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Column:
+class BinnedColumn:
     """What the edges of one column tell.
 
     Attributes:
@@ -41,7 +41,7 @@ def column(
     edges: Float[np.ndarray, " edges"],
     known: Float[np.ndarray, " known"],
     max_bins: int,
-) -> Column:
+) -> BinnedColumn:
     """What the edges of a column tell of the one missing value.
 
     Args:
@@ -53,11 +53,11 @@ def column(
     known = np.sort(known[~np.isnan(known)])
     distinct = np.unique(known)
     if len(distinct) == max_bins:  # a new value would turn midpoints into percentiles
-        return Column(-np.inf, np.inf)
+        return BinnedColumn(-np.inf, np.inf)
     if len(distinct) > max_bins:
         return _percentiles(edges, known, max_bins)
     if np.array_equal(midpoints(distinct), edges):
-        return Column(float(distinct[0]), float(distinct[-1]), distinct)
+        return BinnedColumn(float(distinct[0]), float(distinct[-1]), distinct)
     if len(edges) != len(distinct):
         raise ContradictionError("edges of other rows")
     return _new(edges, distinct)
@@ -70,7 +70,7 @@ def midpoints(distinct: Float[np.ndarray, " values"]) -> Float[np.ndarray, " edg
     return np.lib.stride_tricks.sliding_window_view(distinct, 2).mean(axis=1)
 
 
-def _new(edges: np.ndarray, distinct: np.ndarray) -> Column:
+def _new(edges: np.ndarray, distinct: np.ndarray) -> BinnedColumn:
     """The missing value is none of the known ones: solve for it."""
     if not len(distinct):
         raise ContradictionError("a column without known values")
@@ -89,7 +89,7 @@ def _new(edges: np.ndarray, distinct: np.ndarray) -> Column:
         fits = [x for x in near if _gives(edges, distinct, place, x)]
         if fits:
             shortest = min(fits, key=lambda x: len(repr(x)))
-            return Column(max(low, left), min(high, right), None, shortest)
+            return BinnedColumn(max(low, left), min(high, right), None, shortest)
     raise ContradictionError("edges of other rows")
 
 
@@ -97,7 +97,7 @@ def from_some(
     edges: Float[np.ndarray, " edges"],
     known: Float[np.ndarray, " known"],
     max_bins: int,
-) -> Column:
+) -> BinnedColumn:
     """What some edges of a column tell; the others are gone.
 
     Args: as `column`.
@@ -107,7 +107,7 @@ def from_some(
     old = midpoints(distinct)
     new = edges[~np.isin(edges, old)]
     if not len(new) or len(distinct) >= max_bins:
-        return Column(-np.inf, np.inf)
+        return BinnedColumn(-np.inf, np.inf)
     guesses = []
     for edge in new:
         place = int(np.searchsorted(distinct, edge))
@@ -122,7 +122,7 @@ def from_some(
         raise ContradictionError("edges of two new values")
     rounded = [x for x in _near(guesses[0], doubt) if abs(x - guesses[0]) <= doubt]
     value = min(rounded, key=lambda x: len(repr(x)))
-    return Column(guesses[0] - doubt, guesses[0] + doubt, None, value)
+    return BinnedColumn(guesses[0] - doubt, guesses[0] + doubt, None, value)
 
 
 def _near(value: float, doubt: float) -> list[float]:
@@ -141,7 +141,7 @@ def _gives(edges: np.ndarray, distinct: np.ndarray, place: int, value: float) ->
     return np.array_equal(midpoints(np.insert(distinct, place, value)), edges)
 
 
-def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
+def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedColumn:
     """Between which sorted known values the missing one lies, by the percentiles."""
     rows = len(known) + 1
     wanted = np.linspace(0, 100, num=max_bins + 1)[1:-1]
@@ -177,8 +177,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
     if len(fits) == 1 and fits[0][2] is not None:
         value = fits[0][2]
         doubt = float(np.spacing(value))
-        return Column(value - doubt, value + doubt, None, value)
-    return Column(float(min(f[0] for f in fits)), float(max(f[1] for f in fits)))
+        return BinnedColumn(value - doubt, value + doubt, None, value)
+    return BinnedColumn(float(min(f[0] for f in fits)), float(max(f[1] for f in fits)))
 
 
 def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:

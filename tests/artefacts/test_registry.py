@@ -51,7 +51,7 @@ def test_networks_need_the_package_above_only_to_train_again():
 
     assert informed.reconstruct_sklearn is reconstruct
     for name in ("MLPClassifier", "MLPRegressor"):
-        assert registry.row_of(name).retrain is not None
+        assert registry.kind_of(name).retrain is not None
 
 
 class MeanShift(base.TransformerMixin, base.BaseEstimator):
@@ -88,7 +88,7 @@ def test_an_estimator_of_ones_own_is_one_register(monkeypatch):
     alone = MeanShift().fit(x)
     with pytest.raises(ReconstructionImpossibleError, match="no reader for MeanShift"):
         answer(alone, x, y, 3)
-    monkeypatch.setattr(registry, "ROWS", dict(registry.ROWS))
+    monkeypatch.setattr(registry, "KINDS", dict(registry.KINDS))
     register("MeanShift", read, strip=strip, inverse=inverse)
     assert "MeanShift" in registry.readable()
     found = answer(alone, x, y, 3)
@@ -117,10 +117,10 @@ def test_it_is_gone_with_its_row():
 
 
 def test_columns_that_are_not_given_stay(monkeypatch):
-    monkeypatch.setattr(registry, "ROWS", dict(registry.ROWS))
-    before = registry.row_of("PCA")
+    monkeypatch.setattr(registry, "KINDS", dict(registry.KINDS))
+    before = registry.kind_of("PCA")
     register(("PCA", "Mine"), read)
-    assert registry.row_of("PCA").read is read
-    assert registry.row_of("PCA").inverse is before.inverse is not None
-    assert registry.row_of("Mine") == registry.Row(read=read)
-    assert registry.row_of("Nobody") == registry.Row()
+    assert registry.kind_of("PCA").read is read
+    assert registry.kind_of("PCA").inverse is before.inverse is not None
+    assert registry.kind_of("Mine") == registry.Kind(read=read)
+    assert registry.kind_of("Nobody") == registry.Kind()

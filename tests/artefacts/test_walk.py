@@ -180,7 +180,7 @@ def test_ones_own_reader(monkeypatch):
     model = Mine().fit(x, y)
     with pytest.raises(ReconstructionImpossibleError, match="no reader for Mine"):
         answer(model, x, y, 3)
-    monkeypatch.setattr(registry, "ROWS", dict(registry.ROWS))
+    monkeypatch.setattr(registry, "KINDS", dict(registry.KINDS))
     register("Mine", read)
     found = answer(model, x, y, 3)
     np.testing.assert_array_equal(found.value, x[0])

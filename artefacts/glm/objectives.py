@@ -2,8 +2,8 @@
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + penalty's gradient = 0
 
-A `Problem` is the objective as scikit-learn has it: loss, penalties on the scale where
-the loss has weight 1, weights of samples and classes. `solve` reads the target out of
+An `Objective` is the sum as scikit-learn has it: loss, penalties on the scale where the
+loss has weight 1, weights of samples and classes. `solve` reads the target out of
 the sum: the known rows' share is computed, and the rest is the target's slope times
 (1, x), so that x is a quotient; with several outputs their least-squares quotient.
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Problem:
+class Objective:
     """What an estimator minimised.
 
     Attributes:
@@ -47,7 +47,7 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Solution:
+class Quotient:
     """The closed form's answer: row, targets, slopes, how far from consistent."""
 
     row: np.ndarray
@@ -59,20 +59,22 @@ class Solution:
 
 
 def solve(
-    problem: Problem, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
-) -> Solution:
+    objective: Objective, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> Quotient:
     """What the known rows leave of the gradient, as a row and its targets.
 
     Args:
-      problem: what was minimised.
+      objective: what was minimised.
       known: (known, features).
       coef: (outputs, features).
       intercept: (outputs,).
     """
     scores = known @ coef.T + intercept
-    slopes = problem.loss.slope(scores, problem.targets) * problem.weights[:, None]
-    share = -(slopes.T @ known + problem.penalty * coef)
-    share_0 = -(slopes.sum(axis=0) + problem.intercept_penalty * intercept)
+    slopes = (
+        objective.loss.slope(scores, objective.targets) * objective.weights[:, None]
+    )
+    share = -(slopes.T @ known + objective.penalty * coef)
+    share_0 = -(slopes.sum(axis=0) + objective.intercept_penalty * intercept)
     size = float(np.abs(slopes).sum())
     squared = float(share_0 @ share_0)
     if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
@@ -83,9 +85,9 @@ def solve(
         )
     row = share.T @ share_0 / squared
     left = share - np.outer(share_0, row)
-    slope = share_0 / problem.target_weight
-    targets, violation = problem.loss.target(slope, row @ coef.T + intercept)
-    return Solution(
+    slope = share_0 / objective.target_weight
+    targets, violation = objective.loss.target(slope, row @ coef.T + intercept)
+    return Quotient(
         row=row,
         targets=targets,
         slope=slope,
@@ -95,7 +97,7 @@ def solve(
     )
 
 
-def problems(leaf: Leaf) -> list[Problem]:
+def objectives(leaf: Leaf) -> list[Objective]:
     """What the estimator minimised; one for each class where weights depend on it.
 
     Raises: ReconstructionImpossibleError: its objective is not smooth, or unknown.
@@ -107,7 +109,7 @@ def problems(leaf: Leaf) -> list[Problem]:
         targets = np.asarray(leaf.labels, np.float64)
         targets = targets[:, None] if targets.ndim == 1 else targets
         return [
-            Problem(
+            Objective(
                 loss=loss,
                 targets=targets,
                 penalty=penalty,
@@ -133,7 +135,7 @@ def problems(leaf: Leaf) -> list[Problem]:
         "intercept_penalty": of_intercept,
     }
     if weighting is None:
-        return [Problem(**shared, weights=w, target_weight=leaf.target_weight)]
+        return [Objective(**shared, weights=w, target_weight=leaf.target_weight)]
     made = []
     places = np.searchsorted(classes, leaf.labels)
     for k, label in enumerate(classes):
@@ -143,7 +145,7 @@ def problems(leaf: Leaf) -> list[Problem]:
         else:
             of_class = np.array([weighting.get(each, 1.0) for each in classes])
         made.append(
-            Problem(
+            Objective(
                 **shared,
                 weights=w * of_class[places],
                 target_weight=leaf.target_weight * of_class[k],
@@ -153,7 +155,7 @@ def problems(leaf: Leaf) -> list[Problem]:
     return made
 
 
-_Objective = tuple[Loss, float, float, bool]
+_Terms = tuple[Loss, float, float, bool]
 
 
 def _total(leaf: Leaf) -> float:
@@ -161,7 +163,7 @@ def _total(leaf: Leaf) -> float:
     return float(leaf.sample_weights.sum() + leaf.target_weight)
 
 
-def _least_squares(leaf: Leaf) -> _Objective:
+def _least_squares(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     if getattr(model, "positive", False):
         raise ReconstructionImpossibleError(
@@ -174,17 +176,17 @@ def _least_squares(leaf: Leaf) -> _Objective:
     return losses.SQUARED, float(np.ravel(alpha)[0]), 0.0, False
 
 
-def _bayesian(leaf: Leaf) -> _Objective:
+def _bayesian(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     return losses.SQUARED, float(model.lambda_ / model.alpha_), 0.0, False
 
 
-def _ridge_classifier(leaf: Leaf) -> _Objective:
+def _ridge_classifier(leaf: Leaf) -> _Terms:
     _, alpha, _, _ = _least_squares(leaf)
     return losses.SIGNS, alpha, 0.0, True
 
 
-def _logistic(leaf: Leaf) -> _Objective:
+def _logistic(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     ratio = getattr(model, "l1_ratio_", getattr(model, "l1_ratio", None))
     if model.penalty in ("l1", "elasticnet") or np.any(
@@ -202,7 +204,7 @@ def _logistic(leaf: Leaf) -> _Objective:
     return loss, penalty, of_intercept, False
 
 
-def _deviance(leaf: Leaf) -> _Objective:
+def _deviance(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     power = {"PoissonRegressor": 1.0, "GammaRegressor": 2.0}.get(type(model).__name__)
     link = "log"
@@ -214,7 +216,7 @@ def _deviance(leaf: Leaf) -> _Objective:
     return losses.tweedie(power, link), model.alpha * _total(leaf), 0.0, False
 
 
-def _support(leaf: Leaf) -> _Objective:
+def _support(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     if model.penalty != "l2" or model.loss != "squared_hinge":
         raise ReconstructionImpossibleError(
@@ -231,7 +233,7 @@ def _support(leaf: Leaf) -> _Objective:
     return losses.SQUARED_HINGE, penalty, penalty / model.intercept_scaling**2, True
 
 
-def _support_regression(leaf: Leaf) -> _Objective:
+def _support_regression(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     if model.loss != "squared_epsilon_insensitive":
         raise ReconstructionImpossibleError(
@@ -247,12 +249,12 @@ def _support_regression(leaf: Leaf) -> _Objective:
     )
 
 
-def _huber(leaf: Leaf) -> _Objective:
+def _huber(leaf: Leaf) -> _Terms:
     model = leaf.estimator
     return losses.huber(model.epsilon, float(model.scale_)), 2 * model.alpha, 0.0, False
 
 
-def _descent(leaf: Leaf) -> _Objective:
+def _descent(leaf: Leaf) -> _Terms:
     """Stochastic gradient descent, taken as if it had converged."""
     model = leaf.estimator
     smooth = {
@@ -273,7 +275,7 @@ def _descent(leaf: Leaf) -> _Objective:
     return loss, alpha, 0.0, model.loss == "squared_hinge"
 
 
-OBJECTIVES: dict[str, Callable[[Leaf], _Objective]] = {
+OBJECTIVES: dict[str, Callable[[Leaf], _Terms]] = {
     "LinearRegression": _least_squares,
     "Ridge": _least_squares,
     "RidgeCV": _least_squares,
