@@ -42,15 +42,15 @@ def fold(estimator: Any) -> tuple[Any, list[Removed]]:
     ):
         return estimator, []
     width = scaler.n_features_in_
+    # The scaler is x -> x * scale + offset; so coef (x scale + offset) + intercept.
     offset = scaler.transform(np.zeros((1, width)))[0]
     scale = _scales(scaler)
     coef = np.asarray(model.coef_, np.float64)
     model.intercept_ = np.asarray(model.intercept_) + coef @ offset
     model.coef_ = coef * scale
     model.n_features_in_ = width
-    for each in ("feature_names_in_",):
-        if hasattr(scaler, each):
-            setattr(model, each, getattr(scaler, each))
+    if hasattr(scaler, "feature_names_in_"):
+        model.feature_names_in_ = scaler.feature_names_in_
     return model, [
         Removed(
             field=name,

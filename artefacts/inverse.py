@@ -19,9 +19,9 @@ def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
     """Box of the input from bounds of the output; None: nothing comes back.
 
     Args:
-      transformer: fitted; "passthrough" and None are the identity.
-      bounds: (outputs,) lower and upper.
-      features: of the input.
+      transformer: a fitted transformer; "passthrough" and None are the identity.
+      bounds: (outputs,) each, the lower and the upper bounds of the output.
+      features: how many features the transformer's input has.
     """
     if transformer is None or transformer == "passthrough":
         return bounds
@@ -91,7 +91,8 @@ def _power(transformer: Any, bounds: Box, features: int) -> Box:
         with np.errstate(all="ignore"):
             back = transformer.inverse_transform(np.where(finite, end, 0.0)[None])[0]
         ends.append(np.where(finite & np.isfinite(back), back, np.nan))
-    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))  # powers lose some digits
+    # Powers lose some of the sixteen digits.
+    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))
     lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
     return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
 

@@ -123,7 +123,8 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
 
         known = _safe_indexing(site.leaf.known, columns, axis=1)
         scalar = next(c for n, _, c in transformer.transformers_ if n == name)
-        if isinstance(scalar, (str, int)):  # a vectoriser is given one column
+        if isinstance(scalar, (str, int)):
+            # A vectoriser is given one column, without its second axis.
             known = np.ravel(np.asarray(known)).tolist()
         here = None if site.columns is None else site.columns[columns]
         yield from leaves(

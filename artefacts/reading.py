@@ -30,11 +30,13 @@ class Read:
     """What reading came to.
 
     Attributes:
-      lines: of every leaf.
-      notes: what could not be read, and what else there is to say.
-      failures: what was refused.
-      unread: parts that no reader told anything of, with their class.
-      others: a stored count that says that more or fewer rows are missing.
+      lines: what every leaf's fields tell, in the units of the whole.
+      notes: what could not be read and why, and what limits the findings, one sentence
+        each.
+      failures: the errors of readers that refused a leaf, in the order of the walk.
+      unread: paths of parts that no reader told anything of, with their class.
+      others: the error of a stored count that says that more or fewer rows are missing;
+        None: no count says so.
     """
 
     lines: list[Line] = dataclasses.field(default_factory=list)
@@ -79,7 +81,8 @@ def _with_candidate(site: Site, lines: list[Line], numeric: np.ndarray | None) -
         return site
     try:
         made = np.asarray(site.forward(row[None]), np.float64)[0]
-    except (ValueError, TypeError, KeyError):  # what a step takes isn't all told
+    except (ValueError, TypeError, KeyError):
+        # A step takes columns that are no numbers, or aren't told.
         return site
     return dataclasses.replace(
         site, leaf=dataclasses.replace(site.leaf, candidate=made)

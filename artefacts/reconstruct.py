@@ -41,14 +41,16 @@ def reconstruct(
     """Reconstruct the one training row that is not among the known ones.
 
     Args:
-      estimator: fitted; a leaf, a pipeline, a meta-estimator.
+      estimator: a fitted estimator: a leaf, a pipeline or a meta-estimator.
       X_known: (known, features), array or data frame, or a list of texts: all training
         rows but one, as they were given to `fit`.
       y_known: (known,) or (known, outputs), their labels; None where `fit` had none.
-      target_label: the missing row's label, where told.
-      position: where the missing row stood among all, 0 .. len(X_known), where told.
-      sample_weight: (known,), as given to `fit`.
-      target_weight: the missing row's.
+      target_label: the missing row's label; None: the adversary isn't told.
+      position: the missing row's index among all rows, 0 .. len(X_known); None: the
+        adversary isn't told.
+      sample_weight: (known,), the known rows' weights as `fit` got them; None: it got
+        none.
+      target_weight: the missing row's sample weight.
       attainable: for trees: "known" where every column takes only values that known
         rows have, as binary columns do; or an array of values, or None, a column.
       retrain: for networks: run training again until the row is found, which takes

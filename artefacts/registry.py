@@ -35,7 +35,7 @@ class Kind:
         `ReconstructionImpossibleError`.
       strip: `strip(estimator) -> list[Removed]` takes off, in place, what predictions
         don't need, and names what has to stay.
-      parts: `parts(place)` gives the places inside; a class without parts is a leaf.
+      parts: `parts(site)` gives the sites inside; a class without parts is a leaf.
       inverse: `inverse(transformer, (lower, upper), features)` carries bounds of the
         output back to bounds of the input, which has this number of features.
       repeats: `repeats(estimator)` says whether fitting gave the known rows that

@@ -75,7 +75,8 @@ def _cases(site: Site, classes: list[Any], by_class: bool) -> Iterator[tuple[int
         if told is not None:
             yield told, label
             continue
-        if by_class:  # only its rank in its class counts
+        if by_class:
+            # Folds are dealt out class by class: only the rank in its class counts.
             assert site.leaf.labels is not None
             after = np.flatnonzero(site.leaf.labels == label) + 1
             yield from ((int(position), label) for position in (0, *after))

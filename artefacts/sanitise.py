@@ -46,10 +46,11 @@ class Sanitised:
     """A stripped copy.
 
     Attributes:
-      estimator: the copy; the original is as it was.
+      estimator: the stripped copy; the original is as it was.
       removed: what was removed, zeroed or folded, and what had to stay.
       equal: whether predictions on the probe are equal bit for bit.
-      largest_change: of them, absolute; 0 where equal.
+      largest_change: the largest absolute change of a prediction on the probe; 0 where
+        all are equal.
       compared: whether known rows were there to compare what is left with; if not,
         arrays were only looked through for numbers of rows.
     """
@@ -77,7 +78,7 @@ def sanitise(
     """Copy an estimator without what its predictions don't need.
 
     Args:
-      estimator: fitted.
+      estimator: a fitted estimator; it stays as it is.
       probe: rows on which predictions have to stay equal; None: drawn at random, as
         normal numbers of the estimator's width (give real rows for categories, counts
         and texts).
@@ -86,7 +87,7 @@ def sanitise(
         for arrays with as many entries as there were rows.
       fold: make one linear model of a scaler and a linear model; predictions then
         change by rounding.
-      seed: of the drawn probe.
+      seed: of the random numbers that a drawn probe consists of.
     Returns: the copy, and what was done.
     Raises: FieldError: not a fitted estimator, or a probe is needed.
     """
@@ -104,7 +105,8 @@ def sanitise(
         made, removed = folding.fold(made)
     # One by one: what is put back into a part is a copy, with other parts in it.
     for path, part in _parts(made, ""):
-        if _is_fitted(part):  # templates of ensembles aren't
+        # Templates that ensembles clone their members from aren't fitted.
+        if _is_fitted(part):
             removed += _stripped(made, part, path, rows)
     removed += leftovers(made, rows, removed, estimator, known)
     after = _predictions(made, rows)
@@ -126,11 +128,11 @@ def leftovers(
     """What is left of the training set after stripping: removed, or named as kept.
 
     Args:
-      made: the stripped copy; changed in place.
-      rows: the probe.
-      done: what was named already.
-      original: the estimator before, with its counts of rows.
-      known: as `sanitise`.
+      made: the stripped copy, which is changed in place.
+      rows: the probe, on which predictions have to stay equal.
+      done: what stripping has removed or named already.
+      original: the estimator before it was stripped, with its counts of rows.
+      known: training rows as they were given to `fit`; None: none are at hand.
     """
     compared = contents.training(original, known, counts=_row_counts(original))
     named = {
@@ -151,7 +153,9 @@ def leftovers(
             told = _told(vars(part)[name], name, compared, own, name in settings)
             already = f"{prefix}{name}" in named or (not path and name in named)
             if told is not None and not already:
-                empty = name in settings  # a setting stays, with nothing in it
+                # A setting stays as an attribute, with nothing in it, so that `clone`
+                # works.
+                empty = name in settings
                 found.append(_left(made, part, name, prefix, told, rows, empty))
     return found
 
@@ -241,7 +245,8 @@ def _unexplained(array: np.ndarray, part: Any) -> bool:
 
 def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     """Take fields off one part; all of them back if predictions change."""
-    saved = copy.deepcopy(vars(part))  # strippers change arrays and trees in place
+    # A deep copy, because strippers change arrays and trees in place.
+    saved = copy.deepcopy(vars(part))
     reference = _predictions(whole, rows)
     removed = strip.strip(part)
     done = {each.field for each in removed}
@@ -278,7 +283,8 @@ def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
     """Whether predictions are what they were, bit for bit."""
     try:
         after = _predictions(whole, rows)
-    except Exception:  # a step lost what its transform needs; it says so in many ways
+    except Exception:
+        # A step that lost what its transform needs raises errors of many kinds.
         return False
     return _largest_change(reference, after) == 0.0
 
@@ -380,7 +386,8 @@ def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
         if (name == "transform" and "predict" in made) or (
             name == "kneighbors" and made
         ):
-            continue  # a model; where it is a step, the whole's predictions tell
+            # It is a model; where it is a step as well, the whole's predictions tell.
+            continue
         try:
             with warnings.catch_warnings(), _fixed_draws():
                 warnings.simplefilter("ignore")

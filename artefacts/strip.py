@@ -68,8 +68,8 @@ class Gone:
     """Fields that predictions don't use.
 
     Attributes:
-      fields: names of attributes; those that an estimator doesn't have are skipped.
-      why: one sentence.
+      fields: names of the attributes; those that an estimator doesn't have are skipped.
+      why: why predictions can do without, for the page, one sentence.
       helps: whether an adversary who knows all other rows loses anything by it; None:
         untested.
     """

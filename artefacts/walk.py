@@ -22,6 +22,8 @@ from artefacts.findings import Box, Leaf
 Back = Callable[[Box], Box | None]
 Forward = Callable[[Any], Any]
 LabelBack = Callable[[Any], Any]
+# Cases of the missing row's place and label that are read; each takes all readers once.
+# More are left to who can tell the position.
 MOST_HYPOTHESES = 64
 
 
@@ -30,18 +32,19 @@ class Site:
     """A leaf and the way back from it.
 
     Attributes:
-      leaf: the estimator and its inputs.
-      back: bounds in the leaf's units -> in the whole's.
+      leaf: the estimator, and what its own `fit` received.
+      back: carries bounds in the leaf's units to bounds in the whole's; None comes back
+        where they can't be carried.
       columns: which features of the whole the leaf's features are, where they are as
         they came; None: they were transformed.
-      label_back: the leaf's label -> the whole's; None where that can't be said.
-      hypothesis: 0 where there are none; else leaves of one group and one hypothesis
-        hold together.
-      group: the estimator whose hypotheses these are.
-      before_model: whether it is a step before the last of a pipeline.
-      through: transformers on the way that carry nothing back.
-      features: of the whole.
-      forward: rows of the whole -> rows of the leaf.
+      label_back: from the leaf's label to the whole's; None where that can't be said.
+      hypothesis: the number of the case that this leaf belongs to; leaves of one group
+        and one hypothesis hold together. 0 where there are no cases.
+      group: the path of the ensemble whose hypotheses these are; empty: none.
+      before_model: whether the leaf is a step before the last of a pipeline.
+      through: classes of the transformers on the way that carry nothing back.
+      features: how many features the whole's input has.
+      forward: from rows of the whole to rows as the leaf gets them.
       repeats: whether the known rows as the leaf got them can be computed: every step
         before it transforms as it did while it was fitted.
     """
@@ -64,8 +67,8 @@ class Unread:
     """A part that nothing can be said of, and why.
 
     Attributes:
-      path: where it lies.
-      why: as the rest of a sentence.
+      path: where the part lies in the whole.
+      why: the reason, as the rest of a sentence that begins with the path.
     """
 
     path: str
@@ -123,15 +126,20 @@ def inside(
     """A site below another.
 
     Args:
-      site: the outer one.
-      estimator: the inner one.
-      name: its name in the outer one.
-      known: what it was fitted to; None: the same.
-      back: bounds in its units -> in the outer one's; None: the same.
-      columns: which of the whole's features its features are; None: as the outer's.
-      moved: whether its features are no features of the whole.
-      step: rows of the outer one -> its own; None: the same.
-      changes: of the site, or of labels, weights, target_weight, position, label.
+      site: the outer estimator's site.
+      estimator: the inner estimator.
+      name: the inner estimator's name in the outer one.
+      known: the known rows as the inner estimator's `fit` received them; None: as the
+        outer one's.
+      back: carries bounds in the inner one's units to the outer one's; None: they are
+        the same.
+      columns: which features of the whole the inner one's features are; None: those
+        that the outer one's are.
+      moved: whether the inner one's features are no features of the whole.
+      step: from rows of the outer one to those of the inner one; None: they are the
+        same.
+      changes: other attributes of the site, or labels, weights, target_weight, position
+        and label of its leaf.
     """
     path = f"{site.leaf.path}.{name}" if site.leaf.path else name
     leaf_changes: dict[str, Any] = {
@@ -139,7 +147,8 @@ def inside(
         for key in ("labels", "weights", "target_weight", "position", "label")
         if key in changes
     }
-    if known is not None or moved:  # in other columns or units
+    if known is not None or moved:
+        # In other columns or units the values that columns can take are others.
         leaf_changes["attainable"] = None
     outer = site.back
 
