@@ -24,7 +24,9 @@ from artefacts.readers.moments import check_count, from_mean
 from artefacts.registry import register
 
 _FIELD = "cluster_centers_"
-_TIE = 1e-9  # of a squared distance: between two centres, rounding decides
+# Of a squared distance: if two centres are as far from a row but for this, rounding
+# decided which cluster the row is in.
+_TIE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,14 +34,16 @@ class _Clusters:
     """What is stored, beside what the known rows make of it.
 
     Attributes:
-      known: (known, features).
-      centres: (clusters, features).
-      groups: (known,) the nearest centre of each.
-      tied: whether a known row is as near to another centre, to rounding.
-      extra: (clusters,) rows of a cluster that aren't known; None: no counts.
-      slack: (features,) what rounding changes of a centre.
-      squares: of the missing row's distance, by `inertia_`; None: it isn't stored.
-      room: what rounding changes of `squares`.
+      known: (known, features), the known rows.
+      centres: (clusters, features), the stored centres.
+      groups: (known,), the index of the centre that each known row is nearest to.
+      tied: whether some known row is as near to a second centre, up to rounding.
+      extra: (clusters,), how many rows of each cluster aren't known, by `labels_`;
+        None: they aren't stored.
+      slack: (features,), how much rounding may change a centre.
+      squares: the squared distance of the missing row from its centre, by `inertia_`;
+        None: it isn't stored.
+      room: how much rounding may change `squares`.
     """
 
     known: np.ndarray

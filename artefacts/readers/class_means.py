@@ -62,7 +62,8 @@ def read(leaf: Leaf) -> list[Finding]:
                 tells="nothing: rounding of the means hides which class's mean moved",
             )
         ]
-    if off[k] <= 1e-12:  # x may be its class's mean, of any class
+    # No class's mean moved: x is its own class's mean, and the counts tell which class.
+    if off[k] <= 1e-12:
         k = _class_by_count(leaf, k)
     inside = leaf.labels == model.classes_[k]
     row, error = from_mean(leaf, means[k], known[inside], w[inside], leaf.target_weight)

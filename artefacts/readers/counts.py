@@ -65,7 +65,8 @@ def discrete(leaf: Leaf) -> list[Finding]:
         return [] if name == "ComplementNB" else _from_logarithms(leaf, own, shares)
     sizes = getattr(model, "class_count_", None)
     found = None
-    if sizes is not None:  # exact also for a row of zeros
+    # The counts of classes tell the class of a row of zeros too.
+    if sizes is not None:
         room = 1e-9 * max(1.0, float(np.max(sizes)))
         found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], room)
     tells = "the counts of one class, less its known rows', are the missing row"

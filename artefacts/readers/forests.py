@@ -18,7 +18,9 @@ from artefacts.trees.fitted import BOOSTING, FORESTS, SINGLE
 from artefacts.trees.histogram_boosting import SUPPORTED as HISTOGRAMS
 from shadow.checks import FieldError
 
-_TRIES = 16  # rows put back, where few are left
+# How many rows are put back and fitted again, where so few are left that all can be
+# tried.
+_TRIES = 16
 
 
 def read(leaf: Leaf) -> list[Finding]:

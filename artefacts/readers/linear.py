@@ -33,15 +33,28 @@ from artefacts.findings import (
 from artefacts.glm.objectives import OBJECTIVES, Objective, Quotient, objectives, solve
 from artefacts.registry import register
 
-_MOST_LABELS = 4  # tried, with some dozen refits each
-_MOST_SEARCHED = 3e5  # rows x features^2 x outputs: seconds of refits
-_MOST_STARTS = 3  # of searches
-_SMOOTH = 0.1  # second over first differences
-_APART = 0.02  # of what another row would change: less refutes nothing
-_AMPLIFIED = 30.0  # of what another order of rows changes: one sample of its rounding
-_MAY_BE_CUT = 1e-6  # of the largest singular value: lstsq's own limits are smaller
-_TIMES_ROUNDING = 100.0  # the same of the rounding that two orders of rows show
-_CONFIRMED = 1e-6  # of the spread: what refits agree on, or it is an estimate
+# Labels that are tried, the likeliest first; each takes some dozen refits.
+_MOST_LABELS = 4
+# Rows x features^2 x outputs up to which a search over refits is begun without
+# `retrain`: such a search takes seconds.
+_MOST_SEARCHED = 3e5
+# Rows at which searches begin, the nearest by a refit first.
+_MOST_STARTS = 3
+# Second over first differences of refits: a solver above it counts iterations or has a
+# chaotic path, and isn't searched by slopes.
+_SMOOTH = 0.1
+# Of what another row would change: a refit that differs by less refutes nothing.
+_APART = 0.02
+# How many times the change by another order of the rows counts as error, because one
+# other order is one sample of the rounding.
+_AMPLIFIED = 30.0
+# Of the largest singular value: directions below it may have been cut off, if `rank_`
+# doesn't say. The limits of `lstsq` itself are smaller.
+_MAY_BE_CUT = 1e-6
+# How many times the measured rounding a difference has to be to refute, as above.
+_TIMES_ROUNDING = 100.0
+# In spreads: if the steps of the refits end above this, the row is an estimate.
+_CONFIRMED = 1e-6
 _FIELDS = ("coef_", "intercept_", "singular_")
 _TELLS = (
     "the gradient is zero at the optimum: what the known rows leave of it is the"
@@ -246,6 +259,7 @@ def _refined(
             y = z[features:] if several else z[features]
         return refits.refit(leaf, z[:features], y)
 
+    # The closed form and the solver, in turns, until the released parameters come out.
     z, error = refits.refine(invert, train, leaf.estimator, scale)
     if not _in_order(leaf.estimator):
         # Other roundings of the same refit: columns that nearly depend on each other
@@ -264,6 +278,7 @@ def _refined(
         return _estimated(
             quotient.row, "its solver stopped too early, or other rows were known"
         )
+    # Only more numbers than unknowns can confirm a row.
     redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
     off = refits.difference(leaf, _FIELDS, row, label)
     if off is not None and off > _APART:
@@ -356,6 +371,7 @@ def _label(leaf: Leaf, objective: Objective, quotient: Quotient) -> Any:
     return classes[int(np.argmax(y))]
 
 
+# Estimators, and solvers below, whose coefficients are computed in closed form.
 _COMPUTED = (
     "LinearRegression",
     "Ridge",
@@ -364,8 +380,10 @@ _COMPUTED = (
     "RidgeClassifierCV",
 )
 _EXACT = ("auto", "cholesky", "svd", "lstsq")
+# Estimators that a refit with all rows gives again.
 _REFITTED = OBJECTIVES.keys() - {
-    "LogisticRegressionCV",  # folds, then a mean of paths
+    # It takes the mean of paths over folds, which depend on the row's place.
+    "LogisticRegressionCV",
     "SGDClassifier",
     "SGDRegressor",
 }

@@ -16,8 +16,10 @@ from artefacts.findings import Finding, Leaf, around, spread
 from artefacts.readers.moments import check_count
 from artefacts.registry import register
 
-_SAME = 1e-9  # of a column's spread: transformed in another order
-_ROUNDED = 1e-6  # likewise, where a step before it loses digits
+# Of a column's spread: what the rounding of a step before may change of a value.
+_SAME = 1e-9
+# Of a column's spread: the same of a step that loses digits, such as a power.
+_ROUNDED = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,10 +27,10 @@ class _Store:
     """How an estimator keeps rows.
 
     Attributes:
-      rows: estimator -> (rows, features), or None.
-      labels: estimator -> (rows,) of them, or None.
-      all: whether every training row is kept.
-      field: their names.
+      rows: estimator -> (rows, features), the stored rows; None: they aren't stored.
+      labels: estimator -> (rows,), the stored rows' labels; None: they aren't stored.
+      all: whether the estimator keeps every training row.
+      field: the names of the fields that hold rows and labels.
     """
 
     rows: Callable[[Any], Any]
@@ -113,7 +115,8 @@ def _in_place(leaf: Leaf, rows: np.ndarray, known: np.ndarray, at: int) -> bool:
     """
     support = np.asarray(getattr(leaf.estimator, "support_", np.zeros(0)), np.int64)
     if len(support) != len(rows) or len(np.unique(support)) != len(support):
-        return True  # stripped, or another kind of store
+        return True
+        # Places were stripped, or it is another kind of store.
     place = int(support[at])
     if leaf.position is not None and place != leaf.position:
         return False
@@ -153,9 +156,9 @@ def unmatched(
     """Indices of rows that have no known row of their own.
 
     Args:
-      rows: (rows, features), stored.
-      known: (known, features).
-      tolerance: of a column's spread: what counts as equal.
+      rows: (rows, features), the stored rows.
+      known: (known, features), the known rows.
+      tolerance: by how much of its column's spread an equal value may differ.
     Returns: indices; of equal stored rows the last are those too many.
     """
     if not len(known):
@@ -167,7 +170,8 @@ def unmatched(
         filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1])
     )[1]
     # Equal known rows share a name, and are used up one by one.
-    first = tree.query(filled[1])[1]  # at distance 0: of equal ones always the same
+    # At distance 0 the tree names the same one of all equal rows.
+    first = tree.query(filled[1])[1]
     left = np.bincount(first, minlength=len(known))
     extra = []
     for index, match in enumerate(near):

@@ -20,8 +20,11 @@ from artefacts import refits
 from artefacts.findings import Finding, Leaf, ReconstructionImpossibleError, spread
 from artefacts.registry import register
 
-_ROUNDING = 1e-9  # of the spread
-_GAP = 1e-7  # of the largest coefficient: below it the gap may be rounding
+# In spreads: the rounding that is added to every interval.
+_ROUNDING = 1e-9
+# Of the largest coefficient: a duality gap below it may be rounding, and tells nothing
+# of how the solver stopped.
+_GAP = 1e-7
 
 
 def read(leaf: Leaf) -> list[Finding]:

@@ -17,7 +17,8 @@ def encoder(leaf: Leaf) -> list[Finding]:
     """`categories_` of OneHotEncoder and OrdinalEncoder."""
     model = leaf.estimator
     if getattr(model, "categories", "auto") != "auto":
-        return []  # given beforehand, not learned
+        return []
+        # They were given beforehand, not learned from rows.
     known = np.asarray(leaf.known)
     features = known.shape[1]
     lower, upper = nothing(features)
@@ -151,7 +152,8 @@ def _presence(
     df = n / np.exp(np.asarray(idf, np.float64) - 1) - smooth
     extra = df - counts
     told = np.round(extra)
-    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4  # single precision
+    # Single precision leaves fewer digits of a document's share.
+    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4
     if np.any(np.abs(extra - told) > room * n) or np.any((told != 0) & (told != 1)):
         return None
     return told == 1
