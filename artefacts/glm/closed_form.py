@@ -44,7 +44,7 @@ class GlmReconstruction:
     """A reconstructed training point, and how far it can be trusted.
 
     Attributes:
-      x: (features,), float64.
+      x: (features,) float64, the reconstructed features.
       y: the label: a class (0 .. classes - 1, or as the estimator names it), a count,
         or a real number.
       residual: the target's |mean - y| (its norm over classes); the smaller, the
@@ -81,12 +81,16 @@ def reconstruct_glm(
     """Theorem 1: one linear predictor with an intercept.
 
     Args:
-      theta, intercept: the released parameters.
-      known: features of the fixed set.
-      labels: their labels: real (identity), 0 or 1 (logit), counts (log).
+      theta: (features,), the released coefficients.
+      intercept: the released intercept.
+      known: (known, features), the features of the fixed set.
+      labels: (known,), the fixed set's labels: real (identity), 0 or 1 (logit), counts
+        (log).
       link: "identity" (linear, ridge), "logit" (logistic) or "log" (Poisson).
-      penalty, intercept_penalty: of the objective in the module's docstring.
-      weights, target_weight: sample weights of the known points and of the target.
+      penalty, intercept_penalty: the two factors in the objective above, in units of
+        the loss of one point with weight 1.
+      weights: (known,), the known points' sample weights; None: all are 1.
+      target_weight: the target's sample weight.
     Raises:
       ReconstructionImpossibleError: the target's residual is lost in rounding, as in a
         model that interpolates its data.
@@ -98,11 +102,13 @@ def reconstruct_glm(
     errors = mean(known @ theta + intercept) - labels
     if weights is not None:
         errors = errors * np.asarray(weights, np.float64)
+    # The known points' share of the gradient; the target's is minus that.
     share = known.T @ errors + penalty * theta
     share_0 = errors.sum() + intercept_penalty * intercept
     rounding = _EPS * float(np.abs(errors).sum() + intercept_penalty * abs(intercept))
     _check_residual(abs(share_0), rounding, len(known))
     x = share / share_0
+    # Theorem 1's label: the mean at x, less the target's own error.
     raw = float(mean(x @ theta + intercept) + share_0 / target_weight)
     residual = abs(share_0) / target_weight
     if link == "identity":

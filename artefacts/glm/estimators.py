@@ -38,7 +38,7 @@ def reconstruct(
     Args:
       model: a fitted estimator of one of the `SUPPORTED` types.
       known: (known, features), the fixed set.
-      labels: (known,), its labels, as they were given to `fit`.
+      labels: (known,), the fixed set's labels, as they were given to `fit`.
       target_label: the target's label; needed, and used, only for least squares and
         ridge without intercept (Theorem 8).
     Returns: the target, its `y` being a class of the estimator for a classifier; two

@@ -20,6 +20,7 @@ from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import losses
 from artefacts.glm.losses import Loss
 
+# A slope of the target below this many roundings of the known ones is lost in them.
 _ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
 
 
@@ -28,13 +29,14 @@ class Objective:
     """What an estimator minimised.
 
     Attributes:
-      loss: of scores and targets.
-      targets: (known, outputs).
-      penalty: of |coefficients|^2 / 2, on the scale where the loss has weight 1.
-      intercept_penalty: of intercept^2 / 2.
-      weights: (known,).
-      target_weight: the target's.
-      label: the class for which weights hold, where they depend on it.
+      loss: the loss of scores and targets, with weight 1.
+      targets: (known, outputs), what the scores of the known rows are compared with.
+      penalty: the factor of |coefficients|^2 / 2, on the scale where the loss has
+        weight 1.
+      intercept_penalty: the factor of intercept^2 / 2, on the same scale.
+      weights: (known,), the known rows' weights, those of their classes included.
+      target_weight: the target's weight, that of its class included.
+      label: the target's class for which these weights hold; None: they hold for any.
     """
 
     loss: Loss
@@ -48,14 +50,20 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Quotient:
-    """The closed form's answer: row, targets, slopes, how far from consistent."""
+    """The closed form's answer.
+
+    Attributes:
+      row: (features,), the target's features.
+      targets: (outputs,), its targets; NaN where its slope doesn't tell them.
+      rounding: the sum of all known slopes over the target's: how many times rounding
+        is enlarged in `row`.
+      violation: how far classes are from coming out whole, in units of the label.
+    """
 
     row: np.ndarray
     targets: np.ndarray
-    slope: np.ndarray
     rounding: float
     violation: float
-    rank: float
 
 
 def solve(
@@ -64,15 +72,16 @@ def solve(
     """What the known rows leave of the gradient, as a row and its targets.
 
     Args:
-      objective: what was minimised.
-      known: (known, features).
-      coef: (outputs, features).
-      intercept: (outputs,).
+      objective: what the estimator minimised.
+      known: (known, features), the known rows.
+      coef: (outputs, features), the released coefficients.
+      intercept: (outputs,), the released intercepts.
     """
     scores = known @ coef.T + intercept
     slopes = (
         objective.loss.slope(scores, objective.targets) * objective.weights[:, None]
     )
+    # What the known rows and the penalty leave of the gradient is the target's share.
     share = -(slopes.T @ known + objective.penalty * coef)
     share_0 = -(slopes.sum(axis=0) + objective.intercept_penalty * intercept)
     size = float(np.abs(slopes).sum())
@@ -83,17 +92,15 @@ def solve(
             " parameters without it (it is fitted without a residual, or lies behind"
             " the margin)."
         )
+    # Its share is slope x (1, x): x is their quotient, by least squares over outputs.
     row = share.T @ share_0 / squared
-    left = share - np.outer(share_0, row)
     slope = share_0 / objective.target_weight
     targets, violation = objective.loss.target(slope, row @ coef.T + intercept)
     return Quotient(
         row=row,
         targets=targets,
-        slope=slope,
         rounding=size / np.sqrt(squared),
         violation=violation,
-        rank=float(np.abs(left).max() / np.abs(share).max()) if len(coef) > 1 else 0.0,
     )
 
 

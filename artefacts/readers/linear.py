@@ -51,7 +51,8 @@ _AMPLIFIED = 30.0
 # Of the largest singular value: directions below it may have been cut off, if `rank_`
 # doesn't say. The limits of `lstsq` itself are smaller.
 _MAY_BE_CUT = 1e-6
-# How many times the measured rounding a difference has to be to refute, as above.
+# How many times the rounding that another order of the rows shows a difference has to
+# be to refute the known rows.
 _TIMES_ROUNDING = 100.0
 # In spreads: if the steps of the refits end above this, the row is an estimate.
 _CONFIRMED = 1e-6

@@ -42,8 +42,8 @@ def from_mean(
       mean: (features,), the stored mean.
       known: (known, features), the known rows that went into the mean; NaN: a value
         that was left out.
-      weights: (known,), the known rows' sample weights; None: all are 1. target_weight:
-        the missing row's sample weight.
+      weights: (known,), the known rows' sample weights; None: all are 1.
+      target_weight: the missing row's sample weight.
     Returns: (features,) row and (features,) error, which no order of summation exceeds.
       A mean that is stored in single precision was computed in it.
     """

@@ -15,8 +15,10 @@ from jaxtyping import Float
 
 from artefacts.trees.bounds import ContradictionError
 
-SUBSAMPLE = 200_000  # from more rows scikit-learn draws some, and takes edges of these
-_ULPS = 8  # how far from a solution its rounding can lead
+# scikit-learn's own limit: of more rows it draws this many, and takes edges of these.
+SUBSAMPLE = 200_000
+# In units of the last place: how far from a solution its rounding can lead.
+_ULPS = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,11 +26,11 @@ class BinnedColumn:
     """What the edges of one column tell.
 
     Attributes:
-      lower: at least this.
-      upper: at most this.
-      among: the values that are left, sorted; None: all between the bounds.
-      value: where one is left up to the rounding of float64: the one with the fewest
-        decimal digits; None: more than that is open.
+      lower: the missing value is at least this.
+      upper: the missing value is at most this.
+      among: the values that are left, sorted; None: all numbers between the bounds.
+      value: of the numbers that are left, where rounding of float64 alone tells them
+        apart, the one with the fewest decimal digits; None: more than that is open.
     """
 
     lower: float
@@ -45,14 +47,15 @@ def column(
     """What the edges of a column tell of the one missing value.
 
     Args:
-      edges: `bin_thresholds_` of the column.
-      known: its known values; missing ones are left out.
-      max_bins: as the estimator was given it.
+      edges: (edges,), the column's `bin_thresholds_`.
+      known: (known,), the column's known values; missing ones are left out.
+      max_bins: the largest number of bins, as the estimator was given it.
     Raises: ContradictionError: no value gives these edges.
     """
     known = np.sort(known[~np.isnan(known)])
     distinct = np.unique(known)
-    if len(distinct) == max_bins:  # a new value would turn midpoints into percentiles
+    # One more distinct value would turn midpoints into percentiles.
+    if len(distinct) == max_bins:
         return BinnedColumn(-np.inf, np.inf)
     if len(distinct) > max_bins:
         return _percentiles(edges, known, max_bins)
@@ -76,7 +79,8 @@ def _new(edges: np.ndarray, distinct: np.ndarray) -> BinnedColumn:
         raise ContradictionError("a column without known values")
     old = np.append(midpoints(distinct), np.nan)
     first = int(np.argmax(old != edges))
-    for place in (first + 1, 0):  # place 0: below all known ones
+    # Place 0 is below all known values.
+    for place in (first + 1, 0):
         beside = max(place - 1, 0)
         value = 2.0 * edges[beside] - distinct[beside]
         doubt = _ULPS * np.spacing(max(abs(edges[beside]), abs(distinct[beside])))
@@ -155,7 +159,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedC
     for place in range(rows):
         before, after = padded[place], padded[place + 1]
         if before == after:
-            continue  # the same hypothesis as beside the run of equal values
+            continue
+            # It is the same hypothesis as beside the run of equal values.
         row = np.insert(known, place, np.nan)
         made = row[low] / 2 + row[high] / 2
         told = made[~np.isnan(made)]
@@ -163,7 +168,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedC
             continue
         free = edges[_distances(edges, told) > scale]
         hidden = np.isnan(made)
-        own = (low == place) & (high == place)  # such an edge is the value itself
+        # Where both ends are the missing row, the edge is its value itself.
+        own = (low == place) & (high == place)
         value = None
         if len(free) > hidden.sum():
             continue
