@@ -1,14 +1,23 @@
 """What scikit-learn artefacts tell of the one training row that is not known.
 
 reconstruct   an estimator, and its answer
-reading       the walk over all leaves
-contents      every array that an artefact holds
 sanitise      a copy without what predictions don't need
-registry      readers by class: `register` adds one
-files         skops files and tables
-page          one HTML page
+registry      what is known of each class: `register` adds one
+
+walk, parts   from an estimator to its leaves; `resampled`: members that saw some rows
+readers/      what the fields of a leaf tell, one kind of field a file
+glm/, trees/  linear models in closed form; trees and forests replayed
+reading       the walk over all leaves, each read and carried back by `inverse`
+contents      every array that an artefact holds; `stored`: rows in any of them
+strip         what can be taken off which estimator; `folding`: two steps made one
+files, page   skops files and tables; one HTML page
+
+Imports numpy, scipy and scikit-learn, and no JAX. Networks, whose rows are found by
+training again, are searched by `informed.reconstruct_sklearn`.
 """
 
+# Importing these modules fills the registry.
+from artefacts import inverse, parts, readers, resampled, strip
 from artefacts.answer import Answer, Line
 from artefacts.findings import Finding, Leaf, Removed
 from artefacts.reconstruct import reconstruct
@@ -22,7 +31,12 @@ __all__ = [
     "Line",
     "Removed",
     "Sanitised",
+    "inverse",
+    "parts",
+    "readers",
     "reconstruct",
     "register",
+    "resampled",
     "sanitise",
+    "strip",
 ]

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from artefacts.findings import PRECISION, Finding, narrow, unit
+from artefacts.findings import PRECISION, Finding, narrow, nothing, unit
 from artefacts.glm.closed_form import GlmReconstruction
 
+# Digits after the point that are tried: tables of measurements have few, and with more
+# of them an interval would hold a decimal number by chance.
 _DECIMALS = 6
 
 
@@ -17,12 +19,14 @@ class Line:
     """One finding, at its place.
 
     Attributes:
-      path: where the estimator lies in the whole; empty: it is the whole.
-      estimator: its class.
-      finding: in the units of its own input.
-      lower, upper: (features,), in the units of the whole's input; None: nothing.
-      label: the label as the whole names it, or None.
-      before_model: whether it belongs to a step before the model.
+      path: where the estimator lies in the whole, as `sanitise` names it; empty: it is
+        the whole.
+      estimator: the name of the class of the estimator that holds the field.
+      finding: what the field tells, in the units of that estimator's own input.
+      lower, upper: (features,), bounds of the missing row in the units of the whole's
+        input; None: nothing is told of any feature.
+      label: the missing row's label, as the whole names it; None: not told.
+      before_model: whether the estimator is a step before the model of a pipeline.
     """
 
     path: str
@@ -47,26 +51,30 @@ class Answer:
     artefact itself confirms that.
 
     Attributes:
-      names: (features,) of the columns.
+      names: (features,), names of the columns; numbers where they have none.
       value: (features,), float64, or object where columns are no numbers: the value
         where it is determined, else the best guess there is; NaN or None: none.
       lower, upper: (features,) float64, closed interval; infinite: nothing is told.
       determined: (features,) bool, whether the value is certain.
-      sources: (features,) the field with the narrowest interval; "": none.
-      y: the label or output; None: not told.
-      words: those known to be in the missing text; None: rows are no texts.
+      sources: (features,), the path of the field whose interval is the narrowest; "":
+        no field tells anything.
+      y: the missing row's label or output; None: not told.
+      words: the words that are known to be in the missing text; None: rows are no
+        texts.
       certified: whether what is stored comes out again with the row put back, and
         would not with other known rows; False where nothing tells.
       refuted: fields that no row explains: the known rows are not all others, or they
         are other ones. Then only what another field certifies is told.
       contradictions: features about which fields disagree, one sentence each.
-      lines: every field that tells something.
-      notes: what could not be read, and what else there is to say.
-      stored: arrays that hold known rows as they are, as some part got them.
-      unread: parts of which nothing could be read, with their class.
+      lines: every field that tells something, each at its place in the artefact.
+      notes: what could not be read and why, and what limits the answer, one sentence
+        each.
+      stored: paths of arrays that hold known rows as they are, as some part got them.
+      unread: paths of parts of which nothing could be read, with their class.
       closed_form: what `artefacts.glm` gives for a generalised linear model.
-      candidates: where exactly two rows are possible (Theorem 8).
-      seconds: what it took.
+      candidates: the two rows that are possible where there is no intercept (Theorem
+        8); empty elsewhere.
+      seconds: the wall-clock time of `reconstruct`, in seconds.
     """
 
     names: tuple[str, ...]
@@ -130,93 +138,111 @@ class Answer:
         return True
 
 
+class _Merged:
+    """All lines' bounds as one, narrowed line after line; contradictions named."""
+
+    def __init__(self, known: np.ndarray | None, features: int) -> None:
+        self.known, self.features = known, features
+        self.lower, self.upper = nothing(features)
+        self.sources = [""] * features
+        self.contradictions: list[str] = []
+        self.bad = np.zeros(features, bool)
+        self.sure = np.zeros(features, bool)
+        self.values = np.full(features, None, dtype=object)
+
+    def add(self, line: Line) -> None:
+        """What one line says of every feature."""
+        values, sure = line.finding.values, line.finding.determined
+        if values is not None and len(values) == self.features:
+            self._add_values(line, values)
+        if line.lower is None or line.upper is None:
+            return
+        self._add_bounds(line, line.lower, line.upper)
+        if sure is not None and len(sure) == self.features:
+            self.sure |= sure
+
+    def _add_values(self, line: Line, values: np.ndarray) -> None:
+        """Exact values of features that are no numbers."""
+        for j, told in enumerate(values):
+            if told is None:
+                continue
+            before = self.values[j]
+            if before is not None and before != told:
+                self._clash(j, line, repr(before), repr(told))
+            self.values[j], self.sources[j] = told, line.field
+
+    def _add_bounds(self, line: Line, lower: np.ndarray, upper: np.ndarray) -> None:
+        """What intervals have in common; those too far apart contradict each other."""
+        apart = PRECISION * unit(lower, upper, self.known)
+        for j, (low, high) in enumerate(zip(lower, upper, strict=True)):
+            if low == -np.inf and high == np.inf:
+                continue
+            gap = max(low - self.upper[j], self.lower[j] - high)
+            if gap > apart[j]:
+                before = _interval(self.lower[j], self.upper[j])
+                self._clash(j, line, before, _interval(low, high))
+                continue
+            narrower = high - low < self.upper[j] - self.lower[j]
+            if narrower:
+                self.sources[j] = line.field
+            if gap > 0:
+                # They miss each other by no more than rounding: the narrower one stays.
+                if narrower:
+                    self.lower[j], self.upper[j] = low, high
+                continue
+            self.lower[j] = max(self.lower[j], low)
+            self.upper[j] = min(self.upper[j], high)
+
+    def _clash(self, j: int, line: Line, before: str, told: str) -> None:
+        self.bad[j] = True
+        self.contradictions.append(
+            f"feature {j}: {self.sources[j]} says {before}, {line.field} says {told}"
+        )
+
+
 def merge(
     lines: tuple[Line, ...], known: np.ndarray | None, features: int
 ) -> dict[str, Any]:
     """All lines' bounds as one, contradictions named.
 
     Args:
-      lines: of one artefact.
-      known: (known, features) float64, columns that are no numbers NaN; None where
-        rows are texts.
-      features: of the input.
+      lines: all lines of one artefact.
+      known: (known, features) float64, the known rows, NaN in columns that are no
+        numbers; None where rows are texts.
+      features: how many features the whole's input has.
     Returns: the fields of an `Answer` that concern features.
     """
-    lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-    sources = [""] * features
-    contradictions: list[str] = []
-    bad = np.zeros(features, bool)
-    sure = np.zeros(features, bool)
-    guess = np.full(features, np.nan)
-    values = np.full(features, None, dtype=object)
+    told = _Merged(known, features)
     for line in lines:
-        if line.finding.certified is False:
-            continue
-        if line.finding.values is not None and len(line.finding.values) == features:
-            for j, told in enumerate(line.finding.values):
-                if told is None:
-                    continue
-                if values[j] is not None and values[j] != told:
-                    bad[j] = True
-                    contradictions.append(
-                        f"feature {j}: {sources[j]} says {values[j]!r}, {line.field}"
-                        f" says {told!r}"
-                    )
-                values[j], sources[j] = told, line.field
-        if line.lower is None or line.upper is None:
-            continue
-        apart = PRECISION * unit(line.lower, line.upper, known)
-        for j in range(features):
-            low, high = line.lower[j], line.upper[j]
-            if low == -np.inf and high == np.inf:
-                continue
-            gap = max(low - upper[j], lower[j] - high)
-            if gap > apart[j]:
-                bad[j] = True
-                contradictions.append(
-                    f"feature {j}: {sources[j]} says {_interval(lower[j], upper[j])},"
-                    f" {line.field} says {_interval(low, high)}"
-                )
-                continue
-            if high - low < upper[j] - lower[j]:
-                sources[j] = line.field
-            if gap > 0:  # rounding: keep the narrower one
-                if high - low < upper[j] - lower[j]:
-                    lower[j], upper[j] = low, high
-                continue
-            lower[j], upper[j] = max(lower[j], low), min(upper[j], high)
-        if (
-            line.finding.determined is not None
-            and len(line.finding.determined) == features
-        ):
-            sure |= line.finding.determined
+        if line.finding.certified is not False:
+            told.add(line)
+    lower, upper, values, bad = told.lower, told.upper, told.values, told.bad
     lower[bad], upper[bad] = -np.inf, np.inf
     close = narrow(lower, upper, known)
-    determined = (close | sure | (values != None)) & ~bad  # noqa: E711 (elementwise)
+    named = np.array([each is not None for each in values], bool)
+    determined = (close | told.sure | named) & ~bad
+    # The middle of an interval that is rounding, or the one decimal number in it.
+    finite = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid="ignore"):
-        middle = np.where(
-            np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, np.nan
-        )
-    value: np.ndarray = np.where(determined, middle, guess)
+        middle = np.where(finite, (lower + upper) / 2, np.nan)
+    value: np.ndarray = np.where(determined, middle, np.nan)
     if known is not None:
         value = np.where(close, _decimal(value, lower, upper, known), value)
     words = known is None or not np.isfinite(known).any(axis=0).all()
     if words or any(each is not None and not _number(each) for each in values):
-        mixed = value.astype(object)
-        for j, each in enumerate(values):
-            mixed[j] = (
-                each
-                if each is not None
-                else (value[j] if np.isfinite(value[j]) else None)
-            )
-        value = mixed
+        numbers = [each if np.isfinite(each) else None for each in value]
+        value = value.astype(object)
+        value[:] = [
+            number if each is None else each
+            for each, number in zip(values, numbers, strict=True)
+        ]
     return {
         "value": value,
         "lower": lower,
         "upper": upper,
         "determined": np.asarray(determined, bool),
-        "sources": tuple(sources),
-        "contradictions": tuple(contradictions),
+        "sources": tuple(told.sources),
+        "contradictions": tuple(told.contradictions),
     }
 
 

@@ -17,10 +17,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
 
 from artefacts.findings import spread
+from artefacts.readers.rows import unmatched
 
-_MOST = 50_000_000  # entries of an array that is made dense, and is compared
-_SAME = 1e-9  # of a column's spread
-_DEEP = 40  # objects in objects
+# Entries of the largest array that is made dense and compared: 400 MB in float64. Of
+# larger ones only the length is looked at.
+_MOST = 50_000_000
+# Of a column's spread: what the rounding of a step before may change of a value.
+_SAME = 1e-9
+# Objects in objects: deeper ones aren't walked, so that no chain of links runs on for
+# ever. Estimators of scikit-learn nest a few deep.
+_DEEP = 40
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic)
 _CODE = (
     type,
@@ -40,10 +46,10 @@ class Held:
     """An array that holds something of the training set.
 
     Attributes:
-      path: where it lies in the artefact.
-      rows: how many of its rows are known ones, as some step got them.
-      values: how many of its entries are values of known rows.
-      count: whether it has an entry a training row.
+      path: where the array lies in the artefact, as attributes and indices.
+      rows: how many rows of the array are known rows, as some step got them.
+      values: how many entries of the array are values of known rows.
+      count: whether the array has an entry for every training row.
     """
 
     path: str
@@ -67,8 +73,8 @@ def arrays(
     """Every array in an object, with its path, as a pickle of it would hold them.
 
     Args:
-      value: anything.
-      path: its own.
+      value: any object, an estimator or what it holds.
+      path: the object's own path, before which those of its arrays are put.
       inside: whether estimators in attributes are walked too.
     """
     yield from _walk(value, path, {}, inside, 0)
@@ -81,13 +87,15 @@ def _walk(
         return
     if id(value) in seen:
         return
-    seen[id(value)] = value  # kept, so that no other object gets its number
+    # The object is kept, so that no later one gets its number.
+    seen[id(value)] = value
     if isinstance(value, np.ndarray):
         yield from _of_array(value, path, seen, inside, depth)
     elif sparse.issparse(value):
         made = value.data if np.prod(value.shape) > _MOST else value.toarray()
         yield path, np.asarray(made)
-    elif hasattr(value, "to_numpy"):  # a table or a column of pandas or polars
+    elif hasattr(value, "to_numpy"):
+        # A table or a column of pandas or polars.
         yield path, np.asarray(value.to_numpy())
     else:
         for name, part in _contents(value):
@@ -163,10 +171,12 @@ def _state(value: Any) -> Iterator[tuple[str, Any]]:
     """What a pickle would hold of an object in C: trees, and trees of neighbours."""
     try:
         made = value.__reduce_ex__(2)
-    except Exception:  # whatever an object raises that can't be pickled
+    except Exception:
+        # Objects that can't be pickled raise errors of many kinds.
         return
     if isinstance(made, tuple):
-        for part in made[1:3]:  # what it is made from, and its state
+        # `__reduce_ex__` gives a function, what the object is made from, and its state.
+        for part in made[1:3]:
             if isinstance(part, dict):
                 yield from ((str(name), each) for name, each in part.items())
             elif isinstance(part, tuple):
@@ -177,7 +187,7 @@ def as_given(estimator: Any, rows: Any) -> list[np.ndarray]:
     """The known rows as every part of an estimator got them.
 
     Args:
-      estimator: fitted.
+      estimator: a fitted estimator, with or without parts.
       rows: (known, features), as they were given to its `fit`.
     Returns: (known, features) each, float64, without repetitions; parts that can't
       transform them are left out.
@@ -218,7 +228,8 @@ def _through(steps: list, rows: Any, found: dict, depth: int) -> None:
         _given(step, rows, found, depth + 1)
         try:
             rows = step.transform(rows)
-        except Exception:  # the last step, or one that takes other rows
+        except Exception:
+            # The last step has no `transform`; others may take other rows.
             return
 
 
@@ -277,9 +288,10 @@ class Training:
     """The known rows, as parts got them, to compare arrays with.
 
     Args:
-      tables: from `as_given`.
+      tables: (known, features) each, the known rows as every part got them, from
+        `as_given`.
       counts: numbers of rows that the training set may have.
-      texts: words or categories in the known rows.
+      texts: words and categories that occur in the known rows.
     """
 
     def __init__(
@@ -319,7 +331,8 @@ class Training:
         if array.ndim != 2 or array.shape[1] < 2:
             return 0
         stored = np.asarray(array, np.float64)
-        telling = stored.max(axis=1) > stored.min(axis=1)  # rows of zeros are common
+        # Rows of one number, zeros above all, are equal by chance.
+        telling = stored.max(axis=1) > stored.min(axis=1)
         some = stored[telling | np.isnan(stored).any(axis=1)]
         best = 0
         for table in self.tables:
@@ -352,11 +365,9 @@ def matches(stored: np.ndarray, known: np.ndarray) -> int:
     """How many stored rows are known rows, up to the rounding of a step before.
 
     Args:
-      stored: (rows, features).
-      known: (known, features).
+      stored: (rows, features), an array of the artefact.
+      known: (known, features), the known rows as one part got them.
     """
-    from artefacts.rows import unmatched
-
     if len(stored) and np.isfinite(spread(known)).all():
         return len(stored) - len(unmatched(stored, known, tolerance=_SAME))
     return 0
@@ -366,10 +377,11 @@ def training(estimator: Any, rows: Any, *, counts: set[int] | None = None) -> Tr
     """What arrays of an estimator are compared with.
 
     Args:
-      estimator: fitted.
+      estimator: a fitted estimator, with or without parts.
       rows: known rows as they were given to `fit`: all, or all but one; None: none are
         at hand, and only numbers of rows are looked for.
-      counts: numbers of rows, where no known rows are given.
+      counts: numbers of rows that the training set may have; looked at only where no
+        known rows are given.
     """
     if rows is None:
         return Training([], set() if counts is None else counts)
@@ -392,7 +404,7 @@ def holdings(estimator: Any, rows: Any) -> list[Held]:
     """All arrays of an estimator that hold known rows as they are, equal ones once.
 
     Args:
-      estimator: fitted, or any object.
+      estimator: a fitted estimator, or any other object.
       rows: (known, features), as they were given to `fit`.
     """
     compared = training(estimator, rows)

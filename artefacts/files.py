@@ -58,7 +58,8 @@ def load_estimator(path: str | Path) -> Any:
         return io.load(path, trusted=unknown)
     except checks.FieldError:
         raise
-    except Exception as error:  # skops raises what zipfile, json and numpy raise
+    except Exception as error:
+        # skops passes on what zipfile, json and numpy raise.
         raise checks.FieldError(
             "model",
             f"Expected {{}} to be a skops file, {path.name} can't be read as one:"
@@ -86,8 +87,8 @@ def load_table(
     """Known rows and labels from a CSV file with a header.
 
     Args:
-      path: of the file; an empty cell is a missing value.
-      label: the label's column; None: the last one; "": there is none.
+      path: the CSV file; an empty cell is a missing value.
+      label: the name of the column of labels; None: the last column; "": there is none.
     Returns: (known, features), float64, or object where cells are no numbers; labels or
       None; the features' names.
     Raises: FieldError: no such file, no such column, lines of different lengths.

@@ -1,7 +1,7 @@
 """What a stored field tells of the missing row: the words that readers speak.
 
 A *leaf* is a fitted estimator without parts. A *reader* looks at one kind of leaf and
-answers with *findings*, in the units of what that leaf's `fit` received. Bounds are
+answers with *findings*, in the units of what that leaf's `fit` received. Box are
 closed intervals; where both ends agree to rounding the feature is determined.
 """
 
@@ -12,14 +12,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from artefacts.glm.closed_form import ReconstructionImpossibleError
+Box = tuple[np.ndarray, np.ndarray]
+
+
+class ReconstructionImpossibleError(ValueError):
+    """The release doesn't determine the target; the message says why."""
 
 
 class OtherRowsError(ReconstructionImpossibleError):
     """A stored count says that the known rows are not all others."""
 
 
-PRECISION = 1e-6  # of a column's spread: narrower than this is determined
+# Of a column's grain: a value whose interval is narrower is called determined. If this
+# were finer, the rounding of means would leave values open that are told; if it were
+# coarser, neighbours of the value would be called it.
+PRECISION = 1e-6
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
 # Grains from the middle of a column: a value farther out is no value of the column's
@@ -32,18 +39,21 @@ class Leaf:
     """A fitted estimator without parts, and what is known of its training set.
 
     Attributes:
-      estimator: as it was released.
+      estimator: the fitted estimator, as it was released.
       known: (known, features), the known rows as its own `fit` received them: float64,
         or object for raw categories; a list of texts for a vectoriser.
-      labels: (known,), as its own `fit` received them, or None.
-      path: where it lies in the whole, as "pipeline.scaler".
-      weights: (known,), sample weights; None: all 1.
-      target_weight: the missing row's.
-      position: of the missing row among all, where told.
-      label: the missing row's, where told.
+      labels: (known,), the known rows' labels as its own `fit` received them; None:
+        there are none.
+      path: where the estimator lies in the whole, as "pipeline.scaler"; empty: it is
+        the whole.
+      weights: (known,), the known rows' sample weights; None: all are 1.
+      target_weight: the missing row's sample weight.
+      position: the missing row's index among all rows, 0 .. known; None: not told.
+      label: the missing row's label, where the adversary is told; None: not told.
       attainable: values that columns can take, where that is known; see
         `trees.replay`.
-      retrain: whether training may be run again, some hundred times.
+      retrain: whether training may be run again some hundred times, which takes
+        minutes.
       candidate: (features,), the missing row, where the steps before this one have
         already determined it.
     """
@@ -78,22 +88,24 @@ class Finding:
     """What stored fields tell of the missing row, in the units of their leaf's input.
 
     Attributes:
-      field: the stored field or fields.
-      tells: one sentence.
+      field: the name of the stored field, or of several, with commas between them.
+      tells: what the field tells of the missing row, for the page, one sentence.
       lower, upper: (features,) float64, closed interval; infinite where nothing is
         told; None: nothing is told of any feature.
       estimate: (features,), a best guess that is not certain; NaN: none.
       values: (features,) object, the exact value of features that are no numbers; None
         where not told.
-      determined: (features,) bool; None: those narrower than `PRECISION` of the grain.
-      words: what is known to be in the missing text, where rows are texts.
-      label: the missing row's label, where told.
+      determined: (features,) bool, which values are certain; None: those whose interval
+        is narrower than `PRECISION` of the column's grain.
+      words: the words that are known to be in the missing text; None: rows are no
+        texts.
+      label: the missing row's label, as the leaf's `fit` received it; None: not told.
       certified: True: the stored fields come out again with the row put back, which
         they would not with another one; False: with no row, so that the known rows are
         not the right ones; None: nothing here to tell by.
-      needed: whether predictions need the field.
-      seconds: what reading took.
-      notes: what else there is to say.
+      needed: whether predictions need the field, so that stripping leaves it.
+      seconds: the wall-clock time that reading the field took, in seconds.
+      notes: what limits the finding, or what more would need, one sentence each.
     """
 
     field: str
@@ -117,10 +129,10 @@ class Removed:
 
     Attributes:
       field: the stored field, with its path.
-      action: "removed", "zeroed", "folded" or "kept: ...".
+      action: what was done: "removed", "zeroed", "folded", or "kept: " and the reason.
       helps: whether an adversary who knows all other rows loses anything by it; None:
         untested.
-      why: one sentence.
+      why: why that is safe, or what the field tells, one sentence.
     """
 
     field: str
@@ -129,16 +141,11 @@ class Removed:
     why: str
 
 
-def kept(field: str, why: str) -> Removed:
-    """A field that predictions need, named for what it tells."""
-    return Removed(field=field, action="kept: predictions need it", helps=None, why=why)
-
-
 def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
     """The scale of every column: standard deviation, or size where it is constant.
 
     Args:
-      known: (known, features), NaN: missing.
+      known: (known, features), the known rows; NaN: a missing value.
     """
     columns = np.asarray(known, np.float64)
     present = np.isfinite(columns)
@@ -159,7 +166,7 @@ def grain(known: np.ndarray) -> Float[np.ndarray, " features"]:
     distance from the median (1.48 of it) of rows that are away from it.
 
     Args:
-      known: (known, features), NaN: missing.
+      known: (known, features), the known rows; NaN: a missing value.
     """
     columns = np.array(known, np.float64)
     scale = spread(columns)
@@ -184,8 +191,9 @@ def narrow(
     nobody knowing it could tell.
 
     Args:
-      lower, upper: (features,).
-      known: (known, features), NaN: missing; None: rows are texts, and the unit is 1.
+      lower, upper: (features,), ends of the intervals.
+      known: (known, features), the known rows, NaN where a value is missing; None: rows
+        are texts, and the unit is 1.
     Returns: (features,) bool.
     """
     with np.errstate(invalid="ignore"):
@@ -200,7 +208,8 @@ def unit(lower: np.ndarray, upper: np.ndarray, known: np.ndarray | None) -> np.n
     columns = np.asarray(known, np.float64)
     scale = grain(columns)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns without any number
+        # numpy warns of columns without any number; their middle is 0.
+        warnings.simplefilter("ignore")
         middle = np.nan_to_num(np.nanmedian(columns, axis=0))
     with np.errstate(invalid="ignore"):
         away = np.minimum(np.abs(lower - middle), np.abs(upper - middle))
@@ -223,12 +232,12 @@ def single_precision(known: np.ndarray) -> bool:
 
 
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds that tell nothing."""
+    """Box that tell nothing."""
     return np.full(features, -np.inf), np.full(features, np.inf)
 
 
 def around(value: np.ndarray, error: np.ndarray | float) -> dict[str, Any]:
-    """Bounds `value` +- `error`; nothing where `value` isn't finite."""
+    """Box `value` +- `error`; nothing where `value` isn't finite."""
     value = np.asarray(value, np.float64)
     error = np.broadcast_to(np.abs(error), value.shape)
     good = np.isfinite(value) & np.isfinite(error)

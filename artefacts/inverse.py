@@ -1,34 +1,33 @@
-"""Bounds of a transformer's output, as bounds of its input.
+"""Box of a transformer's output, as bounds of its input.
 
 Everything that a fitted transformer was fitted to lies in the artefact, so that what
 the model behind it tells in its own units can be carried back. A transformer that mixes
 or forgets carries back nothing.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from artefacts.findings import EPS, nothing
+from artefacts import registry
+from artefacts.findings import EPS, Box, nothing
+from artefacts.registry import register
 
-Bounds = tuple[np.ndarray, np.ndarray]
 
-
-def pull(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
-    """Bounds of the input from bounds of the output; None: nothing comes back.
+def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
+    """Box of the input from bounds of the output; None: nothing comes back.
 
     Args:
-      transformer: fitted; "passthrough" and None are the identity.
-      bounds: (outputs,) lower and upper.
-      features: of the input.
+      transformer: a fitted transformer; "passthrough" and None are the identity.
+      bounds: (outputs,) each, the lower and the upper bounds of the output.
+      features: how many features the transformer's input has.
     """
     if transformer is None or transformer == "passthrough":
         return bounds
-    name = type(transformer).__name__
-    if name in _INVERSES:
-        found = _INVERSES[name](transformer, bounds, features)
+    inverse = registry.kind_of(type(transformer).__name__).inverse
+    if inverse is not None:
+        found = inverse(transformer, bounds, features)
     elif hasattr(transformer, "get_support"):
         found = _selected(transformer, bounds, features)
     else:
@@ -36,7 +35,13 @@ def pull(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
     return _widened(found)
 
 
-def _widened(bounds: Bounds | None) -> Bounds | None:
+def carries(transformer: Any) -> bool:
+    """Whether anything comes back through a transformer at all."""
+    known = registry.kind_of(type(transformer).__name__).inverse is not None
+    return known or hasattr(transformer, "get_support")
+
+
+def _widened(bounds: Box | None) -> Box | None:
     """Room for the rounding of the way back."""
     if bounds is None:
         return None
@@ -44,9 +49,7 @@ def _widened(bounds: Bounds | None) -> Bounds | None:
     return lower - 8 * EPS * np.abs(lower), upper + 8 * EPS * np.abs(upper)
 
 
-def _affine(
-    bounds: Bounds, scale: np.ndarray | float, offset: np.ndarray | float
-) -> Bounds:
+def _affine(bounds: Box, scale: np.ndarray | float, offset: np.ndarray | float) -> Box:
     """x = z scale + offset, scale > 0; rounding of both terms."""
     lower, upper = bounds
     low, high = lower * scale + offset, upper * scale + offset
@@ -54,13 +57,13 @@ def _affine(
     return low - room, high + room
 
 
-def _standard(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+def _standard(scaler: Any, bounds: Box, features: int) -> Box:
     scale = 1.0 if scaler.scale_ is None else scaler.scale_
     mean = scaler.mean_ if scaler.with_mean else 0.0
     return _affine(bounds, scale, mean)
 
 
-def _min_max(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+def _min_max(scaler: Any, bounds: Box, features: int) -> Box:
     lower, upper = bounds
     if scaler.clip:
         a, b = scaler.feature_range
@@ -69,17 +72,17 @@ def _min_max(scaler: Any, bounds: Bounds, features: int) -> Bounds:
     return _affine((lower, upper), 1 / scaler.scale_, -scaler.min_ / scaler.scale_)
 
 
-def _max_abs(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+def _max_abs(scaler: Any, bounds: Box, features: int) -> Box:
     return _affine(bounds, scaler.scale_, 0.0)
 
 
-def _robust(scaler: Any, bounds: Bounds, features: int) -> Bounds:
+def _robust(scaler: Any, bounds: Box, features: int) -> Box:
     scale = 1.0 if scaler.scale_ is None else scaler.scale_
     centre = 0.0 if scaler.center_ is None else scaler.center_
     return _affine(bounds, scale, centre)
 
 
-def _power(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+def _power(transformer: Any, bounds: Box, features: int) -> Box:
     """Monotone, one feature at a time; ends that leave its range stay open."""
     ends = []
     slack = _power_rounding(transformer, bounds)
@@ -88,12 +91,13 @@ def _power(transformer: Any, bounds: Bounds, features: int) -> Bounds:
         with np.errstate(all="ignore"):
             back = transformer.inverse_transform(np.where(finite, end, 0.0)[None])[0]
         ends.append(np.where(finite & np.isfinite(back), back, np.nan))
-    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))  # powers lose some digits
+    # Powers lose some of the sixteen digits.
+    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))
     lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
     return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
 
 
-def _power_rounding(transformer: Any, bounds: Bounds) -> np.ndarray:
+def _power_rounding(transformer: Any, bounds: Box) -> np.ndarray:
     """What the rounding of powers changes of the output.
 
     (x^lambda - 1) / lambda has an error of 1 / lambda roundings, however large it is:
@@ -112,7 +116,7 @@ def _power_rounding(transformer: Any, bounds: Bounds) -> np.ndarray:
     return 16 * EPS * (error + largest + np.abs(mean)) / scale
 
 
-def _imputer(imputer: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _imputer(imputer: Any, bounds: Box, features: int) -> Box | None:
     """Identity, but what equals the statistic may have been missing."""
     statistics = np.asarray(imputer.statistics_)
     if statistics.dtype.kind not in "fiu":
@@ -129,7 +133,7 @@ def _imputer(imputer: Any, bounds: Bounds, features: int) -> Bounds | None:
     return np.where(inside, -np.inf, lower), np.where(inside, np.inf, upper)
 
 
-def _components(pca: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _components(pca: Any, bounds: Box, features: int) -> Box | None:
     """All components are a rotation; fewer forget."""
     v = np.asarray(pca.components_, np.float64)
     if len(v) != features:
@@ -146,14 +150,14 @@ def _components(pca: Any, bounds: Bounds, features: int) -> Bounds | None:
     return centre - wide, centre + wide
 
 
-def _selected(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+def _selected(transformer: Any, bounds: Box, features: int) -> Box:
     lower, upper = nothing(features)
     kept = transformer.get_support()
     lower[kept], upper[kept] = bounds
     return lower, upper
 
 
-def _polynomial(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+def _polynomial(transformer: Any, bounds: Box, features: int) -> Box:
     """Terms of degree one are the features."""
     lower, upper = nothing(features)
     for at, powers in enumerate(transformer.powers_):
@@ -163,7 +167,7 @@ def _polynomial(transformer: Any, bounds: Bounds, features: int) -> Bounds:
     return lower, upper
 
 
-def _bins(model: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _bins(model: Any, bounds: Box, features: int) -> Box | None:
     """A bin that is told bounds the value."""
     if model.encode != "ordinal":
         return None
@@ -182,7 +186,7 @@ def _bins(model: Any, bounds: Bounds, features: int) -> Bounds | None:
     return lower, upper
 
 
-def _one_hot(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A column that is surely one names the category, if categories are numbers."""
     if getattr(encoder, "_infrequent_enabled", False):
         return None
@@ -205,7 +209,7 @@ def _one_hot(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
     return lower, upper
 
 
-def _ordinal(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _ordinal(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A code names the category, if categories are numbers."""
     if getattr(encoder, "_infrequent_enabled", False):
         return None
@@ -222,7 +226,7 @@ def _ordinal(encoder: Any, bounds: Bounds, features: int) -> Bounds | None:
     return lower, upper
 
 
-def _columns(transformer: Any, bounds: Bounds, features: int) -> Bounds:
+def _columns(transformer: Any, bounds: Box, features: int) -> Box:
     """Every part has its slice of the output and its columns of the input."""
     lower, upper = nothing(features)
     for name, part, _ in transformer.transformers_:
@@ -243,7 +247,7 @@ def columns_of(transformer: Any, name: str) -> np.ndarray:
     return np.asarray(transformer._transformer_to_input_indices[name], dtype=int)
 
 
-def _union(union: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _union(union: Any, bounds: Box, features: int) -> Box | None:
     """Parts whose output width is known from their features."""
     lower, upper = nothing(features)
     at = 0
@@ -273,7 +277,7 @@ def _width(part: Any, features: int) -> int | None:
     return int(made.shape[1]) if np.ndim(made) == 2 or sparse.issparse(made) else None
 
 
-def _chain(pipeline: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _chain(pipeline: Any, bounds: Box, features: int) -> Box | None:
     """Backwards through the steps."""
     steps = [step for _, step in pipeline.steps]
     widths = [features]
@@ -282,7 +286,7 @@ def _chain(pipeline: Any, bounds: Bounds, features: int) -> Bounds | None:
         if width is None:
             return None
         widths.append(width)
-    found: Bounds | None = bounds
+    found: Box | None = bounds
     for step, width in zip(reversed(steps), reversed(widths), strict=True):
         if found is None:
             return None
@@ -290,25 +294,22 @@ def _chain(pipeline: Any, bounds: Bounds, features: int) -> Bounds | None:
     return found
 
 
-def _function(transformer: Any, bounds: Bounds, features: int) -> Bounds | None:
+def _function(transformer: Any, bounds: Box, features: int) -> Box | None:
     return bounds if transformer.func is None else None
 
 
-_INVERSES: dict[str, Callable[[Any, Bounds, int], Bounds | None]] = {
-    "StandardScaler": _standard,
-    "MinMaxScaler": _min_max,
-    "MaxAbsScaler": _max_abs,
-    "RobustScaler": _robust,
-    "PowerTransformer": _power,
-    "SimpleImputer": _imputer,
-    "PCA": _components,
-    "IncrementalPCA": _components,
-    "PolynomialFeatures": _polynomial,
-    "KBinsDiscretizer": _bins,
-    "OneHotEncoder": _one_hot,
-    "OrdinalEncoder": _ordinal,
-    "ColumnTransformer": _columns,
-    "FeatureUnion": _union,
-    "Pipeline": _chain,
-    "FunctionTransformer": _function,
-}
+register("StandardScaler", inverse=_standard)
+register("MinMaxScaler", inverse=_min_max)
+register("MaxAbsScaler", inverse=_max_abs)
+register("RobustScaler", inverse=_robust)
+register("PowerTransformer", inverse=_power)
+register("SimpleImputer", inverse=_imputer)
+register(("PCA", "IncrementalPCA"), inverse=_components)
+register("PolynomialFeatures", inverse=_polynomial)
+register("KBinsDiscretizer", inverse=_bins)
+register("OneHotEncoder", inverse=_one_hot)
+register("OrdinalEncoder", inverse=_ordinal)
+register("ColumnTransformer", inverse=_columns)
+register("FeatureUnion", inverse=_union)
+register("Pipeline", inverse=_chain)
+register("FunctionTransformer", inverse=_function)

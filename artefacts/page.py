@@ -43,11 +43,11 @@ def page(
     """The page.
 
     Args:
-      title: the artefact's name.
-      answer: what it tells.
-      removed: what `sanitise` did.
-      after: what the stripped copy tells; None: nothing, or not tried.
-      after_error: why the attack on the copy gives nothing.
+      title: the artefact's name, for the heading.
+      answer: what the artefact tells of the missing row.
+      removed: what `sanitise` did with each field; empty: nothing was stripped.
+      after: what the stripped copy tells; None: it tells nothing, or wasn't attacked.
+      after_error: why the attack on the stripped copy gives nothing, one sentence.
     Returns: a whole HTML document.
     """
     mood = f"verdict {_mood(answer)}".strip()

@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import contents, registry, rows, stored, vocabularies, walk
+from artefacts import contents, registry, stored, walk
 from artefacts.answer import Line, merge
-from artefacts.findings import PRECISION, Finding, Leaf, OtherRowsError, narrow, spread
-from artefacts.glm.closed_form import ReconstructionImpossibleError
-from artefacts.walk import Place
+from artefacts.findings import (
+    PRECISION,
+    Finding,
+    Leaf,
+    OtherRowsError,
+    ReconstructionImpossibleError,
+    narrow,
+    spread,
+)
+from artefacts.readers import rows, vocabularies
+from artefacts.walk import Site
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -22,11 +30,13 @@ class Read:
     """What reading came to.
 
     Attributes:
-      lines: of every leaf.
-      notes: what could not be read, and what else there is to say.
-      failures: what was refused.
-      unread: parts that no reader told anything of, with their class.
-      others: a stored count that says that more or fewer rows are missing.
+      lines: what every leaf's fields tell, in the units of the whole.
+      notes: what could not be read and why, and what limits the findings, one sentence
+        each.
+      failures: the errors of readers that refused a leaf, in the order of the walk.
+      unread: paths of parts that no reader told anything of, with their class.
+      others: the error of a stored count that says that more or fewer rows are missing;
+        None: no count says so.
     """
 
     lines: list[Line] = dataclasses.field(default_factory=list)
@@ -38,51 +48,50 @@ class Read:
     others: OtherRowsError | None = None
 
 
-def everything(whole: Place, numeric: np.ndarray | None) -> Read:
+def everything(whole: Site, numeric: np.ndarray | None) -> Read:
     """Every leaf's lines; what could not be read; what was refused."""
     read = Read()
-    groups: dict[str, dict[int, list[Place]]] = {}
-    for place in walk.leaves(whole):
-        if not isinstance(place, Place):
-            read.notes.append(f"{place.path or 'it'}: {place.why}.")
-            read.unread.append(place.path or type(whole.leaf.estimator).__name__)
-        elif place.group:
-            groups.setdefault(place.group, {}).setdefault(place.hypothesis, []).append(
-                place
+    groups: dict[str, dict[int, list[Site]]] = {}
+    for site in walk.leaves(whole):
+        if not isinstance(site, Site):
+            read.notes.append(f"{site.path or 'it'}: {site.why}.")
+            read.unread.append(site.path or type(whole.leaf.estimator).__name__)
+        elif site.group:
+            groups.setdefault(site.group, {}).setdefault(site.hypothesis, []).append(
+                site
             )
         else:
-            read_leaf(_with_candidate(place, read.lines, numeric), read)
+            read_leaf(_with_candidate(site, read.lines, numeric), read)
     for group, hypotheses in groups.items():
         _best(group, hypotheses, read, numeric)
     return read
 
 
-def _with_candidate(
-    place: Place, lines: list[Line], numeric: np.ndarray | None
-) -> Place:
+def _with_candidate(site: Site, lines: list[Line], numeric: np.ndarray | None) -> Site:
     """With the row that steps before the model have determined, if they have."""
     early = tuple(line for line in lines if line.before_model)
-    if not early or place.before_model or not place.features:
-        return place
-    told = merge(early, numeric, place.features)
+    if not early or site.before_model or not site.features:
+        return site
+    told = merge(early, numeric, site.features)
     row, lower, upper = told["value"], told["lower"], told["upper"]
     if told["contradictions"] or not np.all(told["determined"]):
-        return place
+        return site
     numbers = all(isinstance(each, (int, float, np.number)) for each in row)
     if numbers and np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
-        return place
+        return site
     try:
-        made = np.asarray(place.forward(row[None]), np.float64)[0]
-    except (ValueError, TypeError, KeyError):  # what a step takes isn't all told
-        return place
+        made = np.asarray(site.forward(row[None]), np.float64)[0]
+    except (ValueError, TypeError, KeyError):
+        # A step takes columns that are no numbers, or aren't told.
+        return site
     return dataclasses.replace(
-        place, leaf=dataclasses.replace(place.leaf, candidate=made)
+        site, leaf=dataclasses.replace(site.leaf, candidate=made)
     )
 
 
 def _best(
     group: str,
-    hypotheses: dict[int, list[Place]],
+    hypotheses: dict[int, list[Site]],
     read: Read,
     numeric: np.ndarray | None,
 ) -> None:
@@ -95,11 +104,11 @@ def _best(
     kept: list[Read] = []
     sure: list[Read] = []
     repeated = False
-    for places in hypotheses.values():
+    for sites in hypotheses.values():
         own = Read()
-        for place in places:
+        for site in sites:
             before = len(own.lines)
-            read_leaf(place, own)
+            read_leaf(site, own)
             if any(line.finding.certified is False for line in own.lines[before:]):
                 break
         else:
@@ -107,7 +116,7 @@ def _best(
                 repeated = True
                 continue
             kept.append(own)
-            if _all_sure(own.lines, places, numeric):
+            if _all_sure(own.lines, sites, numeric):
                 sure.append(own)
             read.failures += own.failures
     # Moments that fit to the last digit fit one row; that a path does says little.
@@ -134,11 +143,9 @@ def _unsure(line: Line) -> Line:
     return dataclasses.replace(line, finding=finding)
 
 
-def _all_sure(
-    lines: list[Line], places: list[Place], numeric: np.ndarray | None
-) -> bool:
+def _all_sure(lines: list[Line], sites: list[Site], numeric: np.ndarray | None) -> bool:
     """Whether every member certifies the whole row, and all of them the same one."""
-    paths = {place.leaf.path for place in places}
+    paths = {site.leaf.path for site in sites}
     told = [line for line in lines if line.finding.certified and _point(line, numeric)]
     if {line.path for line in told} != paths:
         return False
@@ -205,11 +212,11 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
     ]
 
 
-def read_leaf(place: Place, read: Read) -> None:
+def read_leaf(site: Site, read: Read) -> None:
     """One leaf's lines, in the units of the whole."""
-    leaf = place.leaf
+    leaf = site.leaf
     name = type(leaf.estimator).__name__
-    reader = registry.reader_of(name)
+    reader = registry.kind_of(name).read
     findings: list[Finding] = []
     refused = False
     if reader is not None:
@@ -217,7 +224,7 @@ def read_leaf(place: Place, read: Read) -> None:
             findings = reader(_as_numbers(leaf))
         except OtherRowsError as error:
             # It is raised at the end, unless another leaf confirms the row.
-            read.others = read.others or (None if place.group else error)
+            read.others = read.others or (None if site.group else error)
             findings = [Finding(field="counts", tells=str(error), certified=False)]
         except ReconstructionImpossibleError as error:
             refused = True
@@ -244,14 +251,14 @@ def read_leaf(place: Place, read: Read) -> None:
             *findings,
             *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
         ]
-    if not place.repeats:
+    if not site.repeats:
         findings = [_unrepeated(each) for each in findings]
-    if place.through:
+    if site.through:
         read.notes.append(
             f"{leaf.path}: what it tells cannot be carried back through"
-            f" {' and '.join(place.through)}."
+            f" {' and '.join(site.through)}."
         )
-    read.lines += [_line(place, finding) for finding in findings]
+    read.lines += [_line(site, finding) for finding in findings]
 
 
 def _tells_all(finding: Finding, known: np.ndarray) -> bool:
@@ -294,34 +301,34 @@ def _as_numbers(leaf: Leaf) -> Leaf:
     return dataclasses.replace(leaf, known=known)
 
 
-def _line(place: Place, finding: Finding) -> Line:
+def _line(site: Site, finding: Finding) -> Line:
     """A finding carried back."""
     lower, upper = finding.lower, finding.upper
     if lower is not None and upper is not None:
-        lower, upper = _back(place, lower, upper)
+        lower, upper = _back(site, lower, upper)
     guess = finding.estimate
     if guess is not None:
         # A point whose ends come back apart wasn't carried.
-        low, high = _back(place, guess, guess)
+        low, high = _back(site, guess, guess)
         guess = None if low is None or high is None else _middle(low, high)
-    columns, values = place.columns, finding.values
+    columns, values = site.columns, finding.values
     sure = finding.determined
     if columns is None:
         values = sure = None
     elif values is not None or sure is not None:
-        total = place.features
+        total = site.features
         values = None if values is None else _spread_out(values, columns, total, None)
         sure = None if sure is None else _spread_out(sure, columns, total, False)
     return Line(
-        path=place.leaf.path,
-        estimator=type(place.leaf.estimator).__name__,
+        path=site.leaf.path,
+        estimator=type(site.leaf.estimator).__name__,
         finding=dataclasses.replace(
             finding, values=values, determined=sure, estimate=guess
         ),
         lower=lower,
         upper=upper,
-        label=None if finding.label is None else place.label_back(finding.label),
-        before_model=place.before_model,
+        label=None if finding.label is None else site.label_back(finding.label),
+        before_model=site.before_model,
     )
 
 
@@ -332,10 +339,10 @@ def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
 
 
 def _back(
-    place: Place, lower: np.ndarray, upper: np.ndarray
+    site: Site, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Bounds in the units of the whole; None: nothing comes back."""
-    found = None if place.through else place.back((lower, upper))
+    found = None if site.through else site.back((lower, upper))
     return (None, None) if found is None else found
 
 

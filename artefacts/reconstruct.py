@@ -20,9 +20,9 @@ from sklearn.utils import validation
 
 from artefacts import contents, reading, registry, walk
 from artefacts.answer import Answer, Line, merge
-from artefacts.findings import Leaf
+from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import estimators
-from artefacts.glm.closed_form import GlmReconstruction, ReconstructionImpossibleError
+from artefacts.glm.closed_form import GlmReconstruction
 from shadow import checks
 
 
@@ -41,14 +41,16 @@ def reconstruct(
     """Reconstruct the one training row that is not among the known ones.
 
     Args:
-      estimator: fitted; a leaf, a pipeline, a meta-estimator.
+      estimator: a fitted estimator: a leaf, a pipeline or a meta-estimator.
       X_known: (known, features), array or data frame, or a list of texts: all training
         rows but one, as they were given to `fit`.
       y_known: (known,) or (known, outputs), their labels; None where `fit` had none.
-      target_label: the missing row's label, where told.
-      position: where the missing row stood among all, 0 .. len(X_known), where told.
-      sample_weight: (known,), as given to `fit`.
-      target_weight: the missing row's.
+      target_label: the missing row's label; None: the adversary isn't told.
+      position: the missing row's index among all rows, 0 .. len(X_known); None: the
+        adversary isn't told.
+      sample_weight: (known,), the known rows' weights as `fit` got them; None: it got
+        none.
+      target_weight: the missing row's sample weight.
       attainable: for trees: "known" where every column takes only values that known
         rows have, as binary columns do; or an array of values, or None, a column.
       retrain: for networks: run training again until the row is found, which takes
@@ -347,8 +349,9 @@ def _nothing_told(
     if failures:
         return failures[0]
     name = type(estimator).__name__
-    if registry.reader_of(name) is None and name not in walk.known_parts():
-        near = checks.nearest(name, registry.names())
+    row = registry.kind_of(name)
+    if row.read is None and row.parts is None:
+        near = checks.nearest(name, registry.readable())
         return ReconstructionImpossibleError(
             f"There is no reader for {name}.{near} `artefacts.register` adds one."
         )

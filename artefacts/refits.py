@@ -21,19 +21,32 @@ from sklearn import base
 
 from artefacts.findings import Leaf, single_precision, spread
 
-AGREES = 1e-5  # of what another row would change
+# Of what another row would change: a refit that differs by less confirms the row.
+# Rounding is 1e-7 of it or less, and a wrong row is near 1.
+AGREES = 1e-5
 # Of what another row would change: below it a difference refutes nothing. A known row
 # that is another one changes a moment as much as the missing row does, so about 1.
 _REFUTES = 0.02
 # A difference that is less than this many times the rounding that was measured may be
 # rounding: two orders of summation are few samples of it.
 _ROUNDING = 100.0
-_NEAR = 0.5  # spreads: from farther away, slopes lead nowhere
-_CHAOS = 100.0  # times that the closed form of a refit moves more than the row
-_MOVE = 1e-6  # of the spread, for slopes
+# In spreads: how near `refine` has to come to the row before slopes are tried; from
+# farther away they lead nowhere, and each costs a refit.
+_NEAR = 0.5
+# How many times more than the row the closed form of a refit may move; where it moves
+# more, the solver's path is chaotic and has no slopes.
+_CHAOS = 100.0
+# In spreads: the step of the differences for slopes, far above rounding and so small
+# that second differences don't count.
+_MOVE = 1e-6
+# Steps by slopes at most; each takes a refit for every unknown, and the error squares
+# from step to step.
 _NEWTON_STEPS = 4
+# Unknowns at most for which slopes are taken: above it a step takes too many refits.
 _MOST_SLOPES = 40
-_FLOOR = 1e-9  # of the spread: a row at another place rounds otherwise
+# In spreads: the least error that is told, because the missing row at another place
+# among the others is summed in another order.
+_FLOOR = 1e-9
 
 
 def refit(
@@ -48,7 +61,8 @@ def refit(
     rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0).astype(dtype)
     arguments: dict[str, Any] = {}
     if leaf.labels is not None:
-        own = leaf.labels[0] if label is None else label  # a fit that ignores it
+        # A fit that ignores labels gets any of them.
+        own = leaf.labels[0] if label is None else label
         arguments["y"] = np.insert(_real(leaf.labels, own), at, own, axis=0)
     if leaf.weights is not None:
         arguments["sample_weight"] = np.insert(
@@ -65,10 +79,11 @@ def difference(
     """How far the refit with this row is from what is stored, over what a row changes.
 
     Args:
-      leaf: what is stored, and the known rows.
-      fields: of the estimator; those that aren't stored any more are left out.
-      row: (features,), the candidate.
-      label: its label, where the leaf has labels.
+      leaf: the estimator as it is stored, and the known rows.
+      fields: names of the estimator's fields to compare; those that aren't stored any
+        more are left out.
+      row: (features,), the candidate for the missing row.
+      label: the candidate's label, where the leaf has labels.
     Returns: the worst entry's; None where no field is left. Rounding is 1e-7 or less;
       a wrong row is near 1.
     """
@@ -120,12 +135,13 @@ def certificate(
     """Whether what is stored comes out again with a row put back.
 
     Args:
-      leaf: what is stored, and the known rows.
-      fields: of the estimator.
-      row: (features,), the candidate.
-      label: its label, where the leaf has labels.
+      leaf: the estimator as it is stored, and the known rows.
+      fields: names of the estimator's fields to compare.
+      row: (features,), the candidate for the missing row.
+      label: the candidate's label, where the leaf has labels.
       error: (features,), how far the candidate may be off by rounding.
-      closed: whether training is a closed form; else it may have stopped early.
+      closed: whether training is a closed form; if not, the solver may have stopped
+        early.
     Returns: True: it does. False: it doesn't, and neither convergence nor rounding
       explains the difference. None: nothing to compare, or it can't be told.
     """
@@ -215,16 +231,18 @@ def refine(
     by the difference of what the closed form makes of both.
 
     Args:
-      invert: model -> (unknowns,), the closed form; NaN where it has none.
-      train: (unknowns,) -> model; a refit.
+      invert: model -> (unknowns,), the closed form's row and output; NaN where it has
+        none.
+      train: (unknowns,) -> model, the refit with this row and output.
       stored: the released model.
-      scale: (unknowns,), their spreads.
-      most: refits.
+      scale: (unknowns,), the spread of each unknown among the known rows.
+      most: how many refits are made at most.
     Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
       longer shrink, infinite where they don't get small.
     """
     goal = invert(stored)
     z = goal.copy()
+    # Fixed-point iteration: z moves by what the closed form misses after a refit.
     steps: list[np.ndarray] = []
     sizes: list[float] = []
     for _ in range(most):
@@ -236,6 +254,7 @@ def refine(
         sizes.append(size)
         if size <= 1e-12:
             return z, 100 * steps[-1] + _FLOOR * scale
+        # Steps no longer shrink: rounding if they are small, else no convergence.
         if len(sizes) > 3 and size > 0.5 * min(sizes[:-2]):
             if min(sizes) > 1e-3:
                 break
@@ -265,6 +284,7 @@ def _newton(
     wanted = goal / scale
     z = goal.copy()
     here = images(z)
+    # One probe tells whether the path is chaotic.
     probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
     if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
         goal.size
@@ -272,6 +292,7 @@ def _newton(
         return nowhere
     steps: list[np.ndarray] = []
     for _ in range(_NEWTON_STEPS):
+        # The Jacobian of the closed form after a refit, column by column.
         slopes = np.empty((goal.size, goal.size))
         for j in range(goal.size):
             moved = z.copy()
@@ -283,6 +304,7 @@ def _newton(
             step = np.linalg.solve(slopes, wanted - here)
         except np.linalg.LinAlgError:
             return nowhere
+        # Newton's step, shortened until it comes nearer.
         before = np.linalg.norm(wanted - here)
         for shorter in (1.0, 0.5, 0.25, 0.1):
             there = images(z + shorter * step * scale)
@@ -307,10 +329,11 @@ def search(
     For solvers that are smooth in their rows and have no closed form to invert.
 
     Args:
-      leaf: what is stored, and the known rows.
-      fields: of the estimator, more numbers than features.
-      start: (features,).
-      label: the row's.
+      leaf: the estimator as it is stored, and the known rows.
+      fields: names of the estimator's fields to compare, together more numbers than
+        there are features.
+      start: (features,), the row at which the search begins.
+      label: the missing row's label, where the leaf has labels.
     Returns: the row and its error, (features,) each, if the refit gives what is stored
       to rounding; else None.
     """

@@ -1,72 +1,95 @@
-"""Who reads what: class names of scikit-learn -> readers, found when asked for.
+"""What is known of each class of estimators: one table, one row a class.
 
-A family is a module with `READERS`, class name -> reader, and perhaps `STRIPPERS`,
-class name -> function that takes fields off an estimator in place. A reader is
-`read(leaf) -> list[Finding]`. `register` adds one's own.
+A row has six columns. Each file of this package fills the column that it is about:
+
+    read      readers/         what the fields of a leaf tell of the missing row
+    strip     strip.py         what a copy that predicts the same can do without
+    parts     parts.py         the estimators inside, and what each was fitted to
+    inverse   inverse.py       bounds of a transformer's output as bounds of its input
+    repeats   parts.py         whether `fit_transform` gave what `transform` gives
+    retrain   (from above)     what a reader finds by running training again
+
+An estimator of one's own is one `register` with the columns that it has. Readers that
+have to run training again need more than this package: `informed` registers them.
 """
 
-import functools
-import importlib
-import importlib.util
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from artefacts.findings import Finding, Leaf, Removed
+from artefacts.findings import Box, Finding, Leaf, Removed
 
-Reader = Callable[[Leaf], list[Finding]]
+ReadLeaf = Callable[[Leaf], list[Finding]]
 Stripper = Callable[[Any], list[Removed]]
-
-FAMILIES = (
-    "moments",
-    "centres",
-    "class_means",
-    "order",
-    "counts",
-    "rows",
-    "vocabularies",
-    "linear",
-    "sparse_linear",
-    "networks",
-    "forests",
-)
-_OWN: dict[str, Reader] = {}
+# Of an `artefacts.walk.Place` the places, or unread parts, inside it.
+Parts = Callable[[Any], Iterator[Any]]
+Inverse = Callable[[Any, Box, int], Box | None]
 
 
-def register(name: str, reader: Reader) -> None:
-    """Read estimators whose class is called `name` with `reader`.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What is known of one class of estimators; None: nothing.
+
+    Attributes:
+      read: `read(leaf) -> list[Finding]`, in the units of the leaf's input; may raise
+        `ReconstructionImpossibleError`.
+      strip: `strip(estimator) -> list[Removed]` takes off, in place, what predictions
+        don't need, and names what has to stay.
+      parts: `parts(site)` gives the sites inside; a class without parts is a leaf.
+      inverse: `inverse(transformer, (lower, upper), features)` carries bounds of the
+        output back to bounds of the input, which has this number of features.
+      repeats: `repeats(estimator)` says whether fitting gave the known rows that
+        `transform` gives now.
+      retrain: `retrain(leaf) -> list[Finding]` by running training again.
+    """
+
+    read: ReadLeaf | None = None
+    strip: Stripper | None = None
+    parts: Parts | None = None
+    inverse: Inverse | None = None
+    repeats: Callable[[Any], bool] | None = None
+    retrain: ReadLeaf | None = None
+
+
+KINDS: dict[str, Kind] = {}
+_EMPTY = Kind()
+
+
+def register(
+    names: str | tuple[str, ...],
+    read: ReadLeaf | None = None,
+    *,
+    strip: Stripper | None = None,
+    parts: Parts | None = None,
+    inverse: Inverse | None = None,
+    repeats: Callable[[Any], bool] | None = None,
+    retrain: ReadLeaf | None = None,
+) -> None:
+    """Say how estimators of some classes are taken.
 
     Args:
-      name: the class's name, as type(estimator).__name__.
-      reader: `read(leaf) -> list[Finding]`; replaces one that exists.
+      names: names of classes, as type(estimator).__name__.
+      read, strip, parts, inverse, repeats, retrain: the columns of a `Kind`; those that
+        are None stay as they are, the others replace what is there.
     """
-    _OWN[name] = reader
+    given: dict[str, Any] = {
+        "read": read,
+        "strip": strip,
+        "parts": parts,
+        "inverse": inverse,
+        "repeats": repeats,
+        "retrain": retrain,
+    }
+    columns = {column: each for column, each in given.items() if each is not None}
+    for name in (names,) if isinstance(names, str) else names:
+        KINDS[name] = dataclasses.replace(kind_of(name), **columns)
 
 
-def reader_of(name: str) -> Reader | None:
-    """The reader of a class of this name, or None."""
-    return _OWN.get(name) or _tables()[0].get(name)
+def kind_of(name: str) -> Kind:
+    """The row of a class of this name; one without entries where there is none."""
+    return KINDS.get(name, _EMPTY)
 
 
-def stripper_of(name: str) -> Stripper | None:
-    """What takes fields off an estimator of this class, or None."""
-    return _tables()[1].get(name)
-
-
-def names() -> list[str]:
-    """Classes that can be read, in alphabetical order."""
-    return sorted(_tables()[0].keys() | _OWN.keys())
-
-
-@functools.cache
-def _tables() -> tuple[dict[str, Reader], dict[str, Stripper]]:
-    """All families' readers and strippers."""
-    readers: dict[str, Reader] = {}
-    strippers: dict[str, Stripper] = {}
-    for family in FAMILIES:
-        where = f"artefacts.{family}"
-        if importlib.util.find_spec(where) is None:
-            continue
-        module = importlib.import_module(where)
-        readers |= module.READERS
-        strippers |= getattr(module, "STRIPPERS", {})
-    return readers, strippers
+def readable() -> list[str]:
+    """Names of the classes that have a reader, in alphabetical order."""
+    return sorted(name for name, row in KINDS.items() if row.read is not None)

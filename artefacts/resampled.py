@@ -5,39 +5,40 @@ case that differs for the known rows is a hypothesis; the members' own certifica
 decide between them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
 from artefacts import walk
-from artefacts.walk import Place, Unread
+from artefacts.registry import register
+from artefacts.walk import Site, Unread
 
 
-def calibrated(place: Place) -> Iterator[Place | Unread]:
+def calibrated(site: Site) -> Iterator[Site | Unread]:
     """CalibratedClassifierCV: each member is fitted to all folds but one."""
-    model = place.leaf.estimator
+    model = site.leaf.estimator
     members = model.calibrated_classifiers_
     if len(members) == 1:
         yield from walk.leaves(
-            walk.inside(place, members[0].estimator, "calibrated_classifiers_[0]")
+            walk.inside(site, members[0].estimator, "calibrated_classifiers_[0]")
         )
         return
-    if place.leaf.labels is None or place.leaf.weights is not None:
-        yield Unread(path=place.leaf.path, why="needs y_known, and no sample weights")
+    if site.leaf.labels is None or site.leaf.weights is not None:
+        yield Unread(path=site.leaf.path, why="needs y_known, and no sample weights")
         return
-    splitter = check_cv(model.cv, place.leaf.labels, classifier=True)
+    splitter = check_cv(model.cv, site.leaf.labels, classifier=True)
     if getattr(splitter, "shuffle", False) and not isinstance(
         splitter.random_state, int
     ):
-        yield Unread(path=place.leaf.path, why="its folds were shuffled without a seed")
+        yield Unread(path=site.leaf.path, why="its folds were shuffled without a seed")
         return
-    known = np.asarray(place.leaf.known)
+    known = np.asarray(site.leaf.known)
     seen: dict[bytes, tuple[Any, list[np.ndarray], list[bool]]] = {}
     by_class = type(splitter).__name__ == "StratifiedKFold" and not splitter.shuffle
-    for position, label in _cases(place, list(model.classes_), by_class):
-        labels = np.insert(place.leaf.labels, position, label)
+    for position, label in _cases(site, list(model.classes_), by_class):
+        labels = np.insert(site.leaf.labels, position, label)
         rows = np.insert(known, position, known[0], axis=0)
         own, inside = [], []
         for train, _ in splitter.split(rows, labels):
@@ -46,7 +47,7 @@ def calibrated(place: Place) -> Iterator[Place | Unread]:
             own.append(np.delete(mask, position))
         seen.setdefault(np.array(own).tobytes(), (label, own, inside))
         if len(seen) > walk.MOST_HYPOTHESES:
-            yield Unread(path=place.leaf.path, why="too many cases: tell position")
+            yield Unread(path=site.leaf.path, why="too many cases: tell position")
             return
     for number, (label, own, inside) in enumerate(seen.values()):
         for at, member in enumerate(members):
@@ -54,36 +55,33 @@ def calibrated(place: Place) -> Iterator[Place | Unread]:
                 continue
             yield from walk.leaves(
                 walk.inside(
-                    place,
+                    site,
                     member.estimator,
                     f"calibrated_classifiers_[{at}].estimator",
                     known=known[own[at]],
-                    labels=place.leaf.labels[own[at]],
+                    labels=site.leaf.labels[own[at]],
                     position=None,
                     label=label,
                     hypothesis=number,
-                    group=place.leaf.path or type(model).__name__,
+                    group=site.leaf.path or type(model).__name__,
                 )
             )
 
 
-def _cases(
-    place: Place, classes: list[Any], by_class: bool
-) -> Iterator[tuple[int, Any]]:
+def _cases(site: Site, classes: list[Any], by_class: bool) -> Iterator[tuple[int, Any]]:
     """Positions and labels that are possible."""
-    told = place.leaf.position
-    for label in classes if place.leaf.label is None else [place.leaf.label]:
+    told = site.leaf.position
+    for label in classes if site.leaf.label is None else [site.leaf.label]:
         if told is not None:
             yield told, label
             continue
-        if by_class:  # only its rank in its class counts
-            assert place.leaf.labels is not None
-            after = np.flatnonzero(place.leaf.labels == label) + 1
+        if by_class:
+            # Folds are dealt out class by class: only the rank in its class counts.
+            assert site.leaf.labels is not None
+            after = np.flatnonzero(site.leaf.labels == label) + 1
             yield from ((int(position), label) for position in (0, *after))
             continue
-        yield from ((position, label) for position in range(len(place.leaf.known) + 1))
+        yield from ((position, label) for position in range(len(site.leaf.known) + 1))
 
 
-PARTS: dict[str, Callable[[Place], Iterator[Place | Unread]]] = {
-    "CalibratedClassifierCV": calibrated
-}
+register("CalibratedClassifierCV", parts=calibrated)

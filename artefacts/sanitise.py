@@ -25,25 +25,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from artefacts import contents, registry
+from artefacts import contents, folding, strip
 from artefacts.findings import Removed
 from shadow import checks
 
-_GENERIC = {
-    "cv_results_": "scores of a search, one a candidate and fold",
-    "best_score_": "a score of a search",
-    "refit_time_": "a time",
-    "scorer_": "only the search uses it",
-    "n_splits_": "only the search uses it",
-    "oob_score_": "a score",
-    "oob_prediction_": "predictions for every training row",
-    "oob_decision_function_": "predictions for every training row",
-    "scores_": "statistics of the training rows",
-    "pvalues_": "statistics of the training rows",
-    "variances_": "variances of the training rows",
-    "n_iter_": "a count of the solver",
-    "_seeds": "seeds of the bootstrap",
-}
 _PROBES = (
     "predict_proba",
     "decision_function",
@@ -54,22 +39,6 @@ _PROBES = (
 )
 _RESULT = "kept: it is the result, and nothing else of it can be used"
 _NEEDED = "kept: predictions need it"
-_FOLDED = (
-    "LogisticRegression",
-    "LinearRegression",
-    "Ridge",
-    "RidgeClassifier",
-    "LinearSVC",
-    "LinearSVR",
-    "Lasso",
-    "ElasticNet",
-    "SGDClassifier",
-    "SGDRegressor",
-    "PoissonRegressor",
-    "GammaRegressor",
-    "TweedieRegressor",
-    "HuberRegressor",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,10 +46,11 @@ class Sanitised:
     """A stripped copy.
 
     Attributes:
-      estimator: the copy; the original is as it was.
+      estimator: the stripped copy; the original is as it was.
       removed: what was removed, zeroed or folded, and what had to stay.
       equal: whether predictions on the probe are equal bit for bit.
-      largest_change: of them, absolute; 0 where equal.
+      largest_change: the largest absolute change of a prediction on the probe; 0 where
+        all are equal.
       compared: whether known rows were there to compare what is left with; if not,
         arrays were only looked through for numbers of rows.
     """
@@ -108,7 +78,7 @@ def sanitise(
     """Copy an estimator without what its predictions don't need.
 
     Args:
-      estimator: fitted.
+      estimator: a fitted estimator; it stays as it is.
       probe: rows on which predictions have to stay equal; None: drawn at random, as
         normal numbers of the estimator's width (give real rows for categories, counts
         and texts).
@@ -117,7 +87,7 @@ def sanitise(
         for arrays with as many entries as there were rows.
       fold: make one linear model of a scaler and a linear model; predictions then
         change by rounding.
-      seed: of the drawn probe.
+      seed: of the random numbers that a drawn probe consists of.
     Returns: the copy, and what was done.
     Raises: FieldError: not a fitted estimator, or a probe is needed.
     """
@@ -132,10 +102,11 @@ def sanitise(
     made = copy.deepcopy(estimator)
     removed: list[Removed] = []
     if fold:
-        made, removed = _fold(made)
+        made, removed = folding.fold(made)
     # One by one: what is put back into a part is a copy, with other parts in it.
     for path, part in _parts(made, ""):
-        if _is_fitted(part):  # templates of ensembles aren't
+        # Templates that ensembles clone their members from aren't fitted.
+        if _is_fitted(part):
             removed += _stripped(made, part, path, rows)
     removed += leftovers(made, rows, removed, estimator, known)
     after = _predictions(made, rows)
@@ -157,11 +128,11 @@ def leftovers(
     """What is left of the training set after stripping: removed, or named as kept.
 
     Args:
-      made: the stripped copy; changed in place.
-      rows: the probe.
-      done: what was named already.
-      original: the estimator before, with its counts of rows.
-      known: as `sanitise`.
+      made: the stripped copy, which is changed in place.
+      rows: the probe, on which predictions have to stay equal.
+      done: what stripping has removed or named already.
+      original: the estimator before it was stripped, with its counts of rows.
+      known: training rows as they were given to `fit`; None: none are at hand.
     """
     compared = contents.training(original, known, counts=_row_counts(original))
     named = {
@@ -182,7 +153,9 @@ def leftovers(
             told = _told(vars(part)[name], name, compared, own, name in settings)
             already = f"{prefix}{name}" in named or (not path and name in named)
             if told is not None and not already:
-                empty = name in settings  # a setting stays, with nothing in it
+                # A setting stays as an attribute, with nothing in it, so that `clone`
+                # works.
+                empty = name in settings
                 found.append(_left(made, part, name, prefix, told, rows, empty))
     return found
 
@@ -272,23 +245,15 @@ def _unexplained(array: np.ndarray, part: Any) -> bool:
 
 def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     """Take fields off one part; all of them back if predictions change."""
-    saved = copy.deepcopy(vars(part))  # strippers change arrays and trees in place
+    # A deep copy, because strippers change arrays and trees in place.
+    saved = copy.deepcopy(vars(part))
     reference = _predictions(whole, rows)
-    stripper = registry.stripper_of(type(part).__name__)
-    removed: list[Removed] = []
-    if stripper is not None:
-        try:
-            removed = stripper(part)
-        except AttributeError:  # it has been stripped before
-            vars(part).clear()
-            vars(part).update(copy.deepcopy(saved))
+    removed = strip.strip(part)
     done = {each.field for each in removed}
-    for field, why in _GENERIC.items():
+    for field, why in strip.ANYWHERE.items():
         if field in vars(part) and field not in done:
             delattr(part, field)
-            removed.append(
-                Removed(field=field, action="removed", helps=None, why=f"{why}")
-            )
+            removed.append(Removed(field=field, action="removed", helps=None, why=why))
     if isinstance(getattr(part, "random_state", None), (int, np.integer)):
         part.random_state = None
         removed.append(
@@ -318,7 +283,8 @@ def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
     """Whether predictions are what they were, bit for bit."""
     try:
         after = _predictions(whole, rows)
-    except Exception:  # a step lost what its transform needs; it says so in many ways
+    except Exception:
+        # A step that lost what its transform needs raises errors of many kinds.
         return False
     return _largest_change(reference, after) == 0.0
 
@@ -420,7 +386,8 @@ def _predictions(estimator: Any, rows: Any) -> dict[str, np.ndarray]:
         if (name == "transform" and "predict" in made) or (
             name == "kneighbors" and made
         ):
-            continue  # a model; where it is a step, the whole's predictions tell
+            # It is a model; where it is a step as well, the whole's predictions tell.
+            continue
         try:
             with warnings.catch_warnings(), _fixed_draws():
                 warnings.simplefilter("ignore")
@@ -453,47 +420,3 @@ def _largest_change(
         elif not np.array_equal(old, new):
             return None
     return largest
-
-
-def _fold(estimator: Any) -> tuple[Any, list[Removed]]:
-    """A linear model that does the scaler's work, where that is possible."""
-    steps = getattr(estimator, "steps", None)
-    if type(estimator).__name__ != "Pipeline" or steps is None or len(steps) != 2:
-        return estimator, []
-    (name, scaler), (_, model) = steps
-    kinds = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler", "RobustScaler")
-    if (
-        type(scaler).__name__ not in kinds
-        or type(model).__name__ not in _FOLDED
-        or getattr(scaler, "clip", False)
-    ):
-        return estimator, []
-    width = scaler.n_features_in_
-    offset = scaler.transform(np.zeros((1, width)))[0]
-    scale = _scales(scaler)
-    coef = np.asarray(model.coef_, np.float64)
-    model.intercept_ = np.asarray(model.intercept_) + coef @ offset
-    model.coef_ = coef * scale
-    model.n_features_in_ = width
-    for each in ("feature_names_in_",):
-        if hasattr(scaler, each):
-            setattr(model, each, getattr(scaler, each))
-    return model, [
-        Removed(
-            field=name,
-            action="folded",
-            helps=None,
-            why="its mean and scale are inside the coefficients, which change by"
-            " rounding; the coefficients alone still tell what the model's optimum"
-            " tells, if the scaling is guessed",
-        )
-    ]
-
-
-def _scales(scaler: Any) -> np.ndarray:
-    """What a scaler multiplies every feature with."""
-    width = scaler.n_features_in_
-    if type(scaler).__name__ == "MinMaxScaler":
-        return np.asarray(scaler.scale_)
-    scale = scaler.scale_
-    return np.ones(width) if scale is None else 1 / np.asarray(scale)

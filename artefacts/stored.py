@@ -10,7 +10,8 @@ from scipy.spatial import cKDTree
 from artefacts import contents
 from artefacts.findings import EPS, Finding, Leaf, around, spread
 
-_SAME = 1e-9  # of a column's spread: transformed in another order
+# Of a column's spread: what the rounding of a step before may change of a value.
+_SAME = 1e-9
 _TELLS = "a stored row that is not among the known ones, as it is"
 
 
@@ -45,7 +46,8 @@ def read(leaf: Leaf) -> list[Finding]:
         for row in rows[~found]:
             if not any(_equal(row, other, scale) for other in new.values()):
                 new[f"{path} ({len(new)})" if path in new else path] = row
-        if len(new) > 1:  # several are missing, or the known rows are other ones
+        if len(new) > 1:
+            # Several rows are missing, or the known rows are other ones.
             return []
     if len(new) != 1:
         return []

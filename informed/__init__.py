@@ -17,9 +17,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artefacts import reconstruct as reconstruct_sklearn
     from artefacts import sanitise
     from artefacts.glm import ReconstructionImpossibleError
+    from informed.attacks.artefact_networks import reconstruct_sklearn
     from informed.attacks.inversion import InversionConfig, TrainingInversion
     from informed.attacks.membership import (
         ReconstructionMembership,
@@ -58,19 +58,18 @@ _NAMES = {
     "membership_game": "informed.threat",
     "mse": "informed.metrics",
     "nearest_neighbours": "informed.metrics",
-    "reconstruct_sklearn": "artefacts",
+    "reconstruct_sklearn": "informed.attacks.artefact_networks",
     "reconstruction_game": "informed.threat",
     "sanitise": "artefacts",
     "success_rate": "informed.metrics",
 }
-_ELSEWHERE = {"reconstruct_sklearn": "reconstruct"}  # names that are others there
 
 
 def __getattr__(name: str) -> Any:
     """A public name, or a subpackage such as `informed.audit`."""
     if name in _NAMES:
         module = importlib.import_module(_NAMES[name])
-        return getattr(module, _ELSEWHERE.get(name, name))
+        return getattr(module, name)
     if name == "audit":  # a package that is called like a function
         return importlib.import_module("informed.audit")
     raise AttributeError(f"module 'informed' has no attribute {name!r}")

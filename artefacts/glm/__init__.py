@@ -1,11 +1,13 @@
 """Exact reconstruction from generalised linear models.
 
 closed_form  from parameters, link and penalty
+losses       slopes of losses, and the label that a slope tells
+objectives   what a linear estimator of scikit-learn minimised, solved for a row
 estimators   from fitted scikit-learn estimators, as they are
 """
 
+from artefacts.findings import ReconstructionImpossibleError
 from artefacts.glm.closed_form import (
-    ReconstructionImpossibleError,
     gradient_norm,
     reconstruct_glm,
     reconstruct_softmax,

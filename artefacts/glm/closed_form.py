@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special
 
+from artefacts.findings import ReconstructionImpossibleError
 from shadow import checks
 
 MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -38,16 +39,12 @@ Features = Float[np.ndarray, "known columns"]
 Vector = Float[np.ndarray, " features"]
 
 
-class ReconstructionImpossibleError(ValueError):
-    """The release doesn't determine the target; the message says why."""
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GlmReconstruction:
     """A reconstructed training point, and how far it can be trusted.
 
     Attributes:
-      x: (features,), float64.
+      x: (features,) float64, the reconstructed features.
       y: the label: a class (0 .. classes - 1, or as the estimator names it), a count,
         or a real number.
       residual: the target's |mean - y| (its norm over classes); the smaller, the
@@ -84,12 +81,16 @@ def reconstruct_glm(
     """Theorem 1: one linear predictor with an intercept.
 
     Args:
-      theta, intercept: the released parameters.
-      known: features of the fixed set.
-      labels: their labels: real (identity), 0 or 1 (logit), counts (log).
+      theta: (features,), the released coefficients.
+      intercept: the released intercept.
+      known: (known, features), the features of the fixed set.
+      labels: (known,), the fixed set's labels: real (identity), 0 or 1 (logit), counts
+        (log).
       link: "identity" (linear, ridge), "logit" (logistic) or "log" (Poisson).
-      penalty, intercept_penalty: of the objective in the module's docstring.
-      weights, target_weight: sample weights of the known points and of the target.
+      penalty, intercept_penalty: the two factors in the objective above, in units of
+        the loss of one point with weight 1.
+      weights: (known,), the known points' sample weights; None: all are 1.
+      target_weight: the target's sample weight.
     Raises:
       ReconstructionImpossibleError: the target's residual is lost in rounding, as in a
         model that interpolates its data.
@@ -97,15 +98,17 @@ def reconstruct_glm(
     """
     mean = MEANS[checks.choice("link", link, MEANS)]
     theta, known, labels = _as_float64(theta, known, labels)
-    _check_shapes(theta[None], known, labels)
+    check_shapes(theta[None], known, labels)
     errors = mean(known @ theta + intercept) - labels
     if weights is not None:
         errors = errors * np.asarray(weights, np.float64)
+    # The known points' share of the gradient; the target's is minus that.
     share = known.T @ errors + penalty * theta
     share_0 = errors.sum() + intercept_penalty * intercept
     rounding = _EPS * float(np.abs(errors).sum() + intercept_penalty * abs(intercept))
     _check_residual(abs(share_0), rounding, len(known))
     x = share / share_0
+    # Theorem 1's label: the mean at x, less the target's own error.
     raw = float(mean(x @ theta + intercept) + share_0 / target_weight)
     residual = abs(share_0) / target_weight
     if link == "identity":
@@ -137,7 +140,7 @@ def reconstruct_softmax(
     Raises: as `reconstruct_glm`.
     """
     theta, intercepts, known = _as_float64(theta, intercepts, known)
-    _check_shapes(theta, known, labels)
+    check_shapes(theta, known, labels)
     scores = known @ theta.T + intercepts
     errors = special.softmax(scores, axis=1) - np.eye(len(theta))[labels]
     if weights is not None:
@@ -176,7 +179,7 @@ def reconstruct_without_intercept(
       ValueError: shapes that don't belong together.
     """
     theta, known, labels = _as_float64(theta, known, labels)
-    _check_shapes(theta[None], known, labels)
+    check_shapes(theta[None], known, labels)
     errors = known @ theta - labels
     share = known.T @ errors + penalty * theta
     size = float(np.linalg.norm(share))
@@ -233,7 +236,7 @@ def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(array, np.float64) for array in arrays)
 
 
-def _check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
+def check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
     """Parameters, features and labels have to belong together."""
     if known.ndim != 2 or known.shape[1] != theta.shape[-1]:
         raise ValueError(

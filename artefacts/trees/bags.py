@@ -15,9 +15,10 @@ from jaxtyping import Int
 from sklearn.ensemble import _forest
 
 _INT32_MAX = np.iinfo(np.int32).max
+# Since scikit-learn 1.8 weights act when rows are drawn, not in the trees.
 WEIGHTED = (
     "sample_weight" in inspect.signature(_forest._generate_sample_indices).parameters
-)  # since scikit-learn 1.8 weights act when rows are drawn
+)
 
 
 def drawn(
@@ -27,13 +28,14 @@ def drawn(
 
     Args:
       estimator: a fitted tree, forest, or gradient boosting (not by histograms).
-      rows: of the training set, the missing one included.
-      weights: (rows,), sample weights, where the fit got any; only versions of
+      rows: how many rows the training set has, the missing one included.
+      weights: (rows,), sample weights, where `fit` got any; only versions of
         scikit-learn that draw by weights use them.
     """
     if hasattr(estimator, "tree_"):
         return np.ones((1, rows), np.int64)
-    if not hasattr(estimator, "bootstrap"):  # boosting
+    if not hasattr(estimator, "bootstrap"):
+        # Gradient boosting draws a subsample a stage.
         return _subsampled(estimator, rows)
     trees = len(estimator.estimators_)
     if not estimator.bootstrap:
@@ -100,5 +102,6 @@ def _subsampled(boosting: Any, rows: int) -> Int[np.ndarray, "trees rows"] | Non
             mask = _random_sample_mask(rows, kept, generator)
             for output in range(outputs):
                 counts[stage * outputs + output] = mask
-                generator.randint(0, 0x7FFFFFFF)  # each tree's splitter draws once
+                # Each tree's splitter draws once from the same generator.
+                generator.randint(0, 0x7FFFFFFF)
     return counts

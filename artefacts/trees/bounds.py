@@ -20,8 +20,9 @@ class ContradictionError(Exception):
     """No row can fulfil this: the hypothesis (a position, a label) is wrong.
 
     Attributes:
-      feature: the one that has no value left; None: it isn't about a value. A missing
-        value can explain the first, never the second.
+      feature: the index of the feature that has no value left, which a missing value
+        can explain; None: the contradiction isn't about a value, and nothing explains
+        it.
     """
 
     def __init__(self, why: str, feature: int | None = None) -> None:
@@ -34,10 +35,10 @@ class Bounds:
     """Closed bounds of one row; narrowed in place, tree after tree.
 
     Attributes:
-      lower: (features,) float64.
-      upper: (features,) float64.
-      dtype: of the numbers that are compared.
-      absent: features without a value, by hypothesis: they stay open.
+      lower: (features,) float64, the row's values are at least these.
+      upper: (features,) float64, the row's values are at most these.
+      dtype: the type of the numbers that the trees compare.
+      absent: indices of features that have no value, by hypothesis; they stay open.
     """
 
     lower: Float[np.ndarray, " features"]
@@ -118,7 +119,7 @@ def attainable_values(
     Args:
       attainable: None: nothing is said; "known": every column takes only values that
         known rows have; or one array of values, or None, for each column.
-      known: the known rows.
+      known: (known, features), the known rows.
     Raises: FieldError: another word, or not one entry a column.
     """
     features = known.shape[1]
@@ -152,8 +153,8 @@ def confine(
     """Narrow bounds to attainable values, and groups of columns to exactly one 1.
 
     Args:
-      bounds: narrowed in place.
-      values: of each column, or None.
+      bounds: the missing row's bounds, narrowed in place.
+      values: for each column, the values that it can take; None: any number.
       one_hot: groups of columns, of which exactly one is 1 and the others are 0.
     Raises: ContradictionError: no attainable value is left.
     """

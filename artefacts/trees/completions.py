@@ -26,7 +26,7 @@ class Tried:
     """Rows put back and fitted again.
 
     Attributes:
-      rows: (survivors, features), those that gave the stored trees.
+      rows: (survivors, features), the rows that gave the stored trees again.
       exhaustive: whether all rows within the bounds were tried.
     """
 
@@ -46,13 +46,13 @@ def attempt(
     """Put rows back, and keep those that `check` accepts.
 
     Args:
-      bounds: of the missing row.
-      known: rows, as the trees compare them.
-      values: that each column can take, or None.
-      one_hot: groups of columns of which exactly one is 1.
+      bounds: the missing row's bounds.
+      known: (known, features), the known rows as the trees compare them.
+      values: for each column, the values that it can take; None: any number.
+      one_hot: groups of columns of which exactly one is 1 in every row.
       check: whether the trees, fitted with this row, are the stored ones.
-      most: how many rows may be tried where all can be.
-      points: how many are tried where more are left.
+      most: how many rows may be tried, where all that are left can be.
+      points: how many rows are tried, where more are left than that.
     """
     options = [
         _options(bounds, feature, allowed) for feature, allowed in enumerate(values)
@@ -82,12 +82,13 @@ def forest_check(
     """Whether trees fitted with a row are the stored ones; None: can't be told.
 
     Args:
-      fitted: the estimator.
-      known: what the adversary has.
+      fitted: the estimator whose trees are stored.
+      known: the known rows, and what else the adversary has.
       drawn: how often each row was drawn for each tree.
-      hypothesis: where the missing rows are, and their labels.
-      row: which missing row is tried.
-      others: all missing rows, if there are several; the tried one's is replaced.
+      hypothesis: where the missing rows stand, and their labels.
+      row: the index of the missing row that is tried.
+      others: (missing, features), all missing rows, if there are several; the one that
+        is tried is replaced.
     """
     labels = hypothesis.labels
     if any(label is None for label in labels):

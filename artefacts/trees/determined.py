@@ -14,8 +14,10 @@ class Determined:
     Every statement is certain under the assumptions of `replay`, or isn't made.
 
     Attributes:
-      lower: (features,), the row's value is at least this; -inf where nothing is told.
-      upper: (features,), the row's value is at most this; +inf where nothing is told.
+      lower: (features,), the row's values are at least these; -inf where nothing is
+        told.
+      upper: (features,), the row's values are at most these; +inf where nothing is
+        told.
       determined: (features,), whether only one value is left. Trees work on float32:
         there it is the number whose rounding to float32 is certain, and [lower, upper]
         holds all float64 numbers that round to it. Histogram boosting works on float64.

@@ -31,10 +31,11 @@ class Fitted:
     """A fitted tree, forest or gradient boosting.
 
     Attributes:
-      estimator: as it was handed in.
-      parts: its own trees, in order.
-      trees: the same as arrays.
-      classes: of a classifier, in the order of its outputs; None: a regressor.
+      estimator: the fitted estimator, as it was handed in.
+      parts: the estimator's own trees, in the order of the fit.
+      trees: the same trees as arrays of nodes, in the same order.
+      classes: (classes,), a classifier's classes in the order of its outputs; None: a
+        regressor.
       boosting: whether trees were fitted to gradients, not to labels.
     """
 
@@ -53,9 +54,10 @@ class Fitted:
         """What each row weighs in each tree.
 
         Args:
-          drawn: how often each row was drawn.
-          encoded: every row's class, the missing ones' included; None: a regressor.
-          given: sample weights as `fit` got them.
+          drawn: (trees, rows), how often each row was drawn for each tree.
+          encoded: (rows,), the index of every row's class, the missing ones' included;
+            None: a regressor.
+          given: (rows,), sample weights as `fit` got them; None: it got none.
         """
         whole = drawn.astype(np.float64)
         kind = getattr(self.estimator, "class_weight", None)
@@ -67,10 +69,13 @@ class Fitted:
                 indices = np.repeat(np.arange(len(counts)), counts)
                 row *= compute_sample_weight("balanced", encoded, indices=indices)
             kind = None
-        if bagged and bags.WEIGHTED:  # they acted when rows were drawn
+        if bagged and bags.WEIGHTED:
+            # Weights acted when rows were drawn.
             return whole
         if given is None and not self.by_class and stored is not None:
-            return whole * stored  # in the order of the training set
+            return whole * stored
+            # They are stored in the order of the training set, the missing row's
+            # too.
         if given is not None:
             whole *= given
         if kind is not None:

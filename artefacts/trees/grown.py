@@ -13,18 +13,20 @@ class Grown:
     """One tree.
 
     Attributes:
-      feature: (nodes,), that a node splits; -1 at leaves.
-      threshold: (nodes,), rows with x <= threshold go left.
-      missing_left: (nodes,), where rows without this value go.
-      left: (nodes,), child; -1 at leaves.
-      right: (nodes,), likewise.
-      count: (nodes,), training rows with positive weight; None: stripped.
-      weight: (nodes,), sum of their weights; None: not stored.
+      feature: (nodes,), the feature that a node splits; -1 at leaves.
+      threshold: (nodes,), the value up to which rows go left.
+      missing_left: (nodes,) bool, whether rows without this value go left.
+      left: (nodes,), the index of the left child; -1 at leaves.
+      right: (nodes,), the index of the right child; -1 at leaves.
+      count: (nodes,), how many training rows with positive weight reach the node; None:
+        stripped.
+      weight: (nodes,), the sum of the weights of these rows; None: not stored.
       value: (nodes, outputs), what the node predicts.
-      impurity: (nodes,), None: not stored.
-      midpoints: whether thresholds are midpoints of the node's rows (best splitter).
-      dtype: that the rows had when they were compared.
-      seed: of this tree; None where it isn't stored as an integer.
+      impurity: (nodes,), the impurity of the node's rows; None: not stored.
+      midpoints: whether thresholds are midpoints of two of the node's rows, as the best
+        splitter makes them.
+      dtype: the type that rows have when they are compared with thresholds.
+      seed: the seed of this tree; None: it isn't stored as an integer.
     """
 
     feature: Int[np.ndarray, " nodes"]
@@ -112,8 +114,8 @@ def of_predictor(nodes: np.ndarray, features: np.ndarray) -> Grown:
     """The nodes of a predictor of histogram gradient boosting.
 
     Args:
-      nodes: its structured array.
-      features: (columns,), the input's column for each of the predictor's.
+      nodes: the predictor's structured array of nodes.
+      features: (columns,), the column of the input for each column of the predictor.
     Raises: ValueError: a categorical split.
     """
     if nodes["is_categorical"].any():

@@ -57,7 +57,8 @@ def read(
             feature = error.feature
             if feature is None or feature in absent or values[feature] is not None:
                 return None
-            absent |= {feature}  # without a value there, perhaps
+            # Perhaps the missing row has no value there: tried again without it.
+            absent |= {feature}
     values = left
     certified = None
     if certify and whole and label is not None:
@@ -95,7 +96,7 @@ def _bounds(
     """(bounds, values left, values that are new) by edges and by sides.
 
     Args:
-      absent: features without a value in the missing row.
+      absent: indices of features that have no value in the missing row.
     Raises: ContradictionError: no row gives these edges and counts.
     """
     if _has_edges(estimator):

@@ -15,20 +15,22 @@ from jaxtyping import Float
 
 from artefacts.trees.bounds import ContradictionError
 
-SUBSAMPLE = 200_000  # from more rows scikit-learn draws some, and takes edges of these
-_ULPS = 8  # how far from a solution its rounding can lead
+# scikit-learn's own limit: of more rows it draws this many, and takes edges of these.
+SUBSAMPLE = 200_000
+# In units of the last place: how far from a solution its rounding can lead.
+_ULPS = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Column:
+class BinnedColumn:
     """What the edges of one column tell.
 
     Attributes:
-      lower: at least this.
-      upper: at most this.
-      among: the values that are left, sorted; None: all between the bounds.
-      value: where one is left up to the rounding of float64: the one with the fewest
-        decimal digits; None: more than that is open.
+      lower: the missing value is at least this.
+      upper: the missing value is at most this.
+      among: the values that are left, sorted; None: all numbers between the bounds.
+      value: of the numbers that are left, where rounding of float64 alone tells them
+        apart, the one with the fewest decimal digits; None: more than that is open.
     """
 
     lower: float
@@ -41,23 +43,24 @@ def column(
     edges: Float[np.ndarray, " edges"],
     known: Float[np.ndarray, " known"],
     max_bins: int,
-) -> Column:
+) -> BinnedColumn:
     """What the edges of a column tell of the one missing value.
 
     Args:
-      edges: `bin_thresholds_` of the column.
-      known: its known values; missing ones are left out.
-      max_bins: as the estimator was given it.
+      edges: (edges,), the column's `bin_thresholds_`.
+      known: (known,), the column's known values; missing ones are left out.
+      max_bins: the largest number of bins, as the estimator was given it.
     Raises: ContradictionError: no value gives these edges.
     """
     known = np.sort(known[~np.isnan(known)])
     distinct = np.unique(known)
-    if len(distinct) == max_bins:  # a new value would turn midpoints into percentiles
-        return Column(-np.inf, np.inf)
+    # One more distinct value would turn midpoints into percentiles.
+    if len(distinct) == max_bins:
+        return BinnedColumn(-np.inf, np.inf)
     if len(distinct) > max_bins:
         return _percentiles(edges, known, max_bins)
     if np.array_equal(midpoints(distinct), edges):
-        return Column(float(distinct[0]), float(distinct[-1]), distinct)
+        return BinnedColumn(float(distinct[0]), float(distinct[-1]), distinct)
     if len(edges) != len(distinct):
         raise ContradictionError("edges of other rows")
     return _new(edges, distinct)
@@ -70,13 +73,14 @@ def midpoints(distinct: Float[np.ndarray, " values"]) -> Float[np.ndarray, " edg
     return np.lib.stride_tricks.sliding_window_view(distinct, 2).mean(axis=1)
 
 
-def _new(edges: np.ndarray, distinct: np.ndarray) -> Column:
+def _new(edges: np.ndarray, distinct: np.ndarray) -> BinnedColumn:
     """The missing value is none of the known ones: solve for it."""
     if not len(distinct):
         raise ContradictionError("a column without known values")
     old = np.append(midpoints(distinct), np.nan)
     first = int(np.argmax(old != edges))
-    for place in (first + 1, 0):  # place 0: below all known ones
+    # Place 0 is below all known values.
+    for place in (first + 1, 0):
         beside = max(place - 1, 0)
         value = 2.0 * edges[beside] - distinct[beside]
         doubt = _ULPS * np.spacing(max(abs(edges[beside]), abs(distinct[beside])))
@@ -89,7 +93,7 @@ def _new(edges: np.ndarray, distinct: np.ndarray) -> Column:
         fits = [x for x in near if _gives(edges, distinct, place, x)]
         if fits:
             shortest = min(fits, key=lambda x: len(repr(x)))
-            return Column(max(low, left), min(high, right), None, shortest)
+            return BinnedColumn(max(low, left), min(high, right), None, shortest)
     raise ContradictionError("edges of other rows")
 
 
@@ -97,7 +101,7 @@ def from_some(
     edges: Float[np.ndarray, " edges"],
     known: Float[np.ndarray, " known"],
     max_bins: int,
-) -> Column:
+) -> BinnedColumn:
     """What some edges of a column tell; the others are gone.
 
     Args: as `column`.
@@ -107,7 +111,7 @@ def from_some(
     old = midpoints(distinct)
     new = edges[~np.isin(edges, old)]
     if not len(new) or len(distinct) >= max_bins:
-        return Column(-np.inf, np.inf)
+        return BinnedColumn(-np.inf, np.inf)
     guesses = []
     for edge in new:
         place = int(np.searchsorted(distinct, edge))
@@ -122,7 +126,7 @@ def from_some(
         raise ContradictionError("edges of two new values")
     rounded = [x for x in _near(guesses[0], doubt) if abs(x - guesses[0]) <= doubt]
     value = min(rounded, key=lambda x: len(repr(x)))
-    return Column(guesses[0] - doubt, guesses[0] + doubt, None, value)
+    return BinnedColumn(guesses[0] - doubt, guesses[0] + doubt, None, value)
 
 
 def _near(value: float, doubt: float) -> list[float]:
@@ -141,7 +145,7 @@ def _gives(edges: np.ndarray, distinct: np.ndarray, place: int, value: float) ->
     return np.array_equal(midpoints(np.insert(distinct, place, value)), edges)
 
 
-def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
+def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedColumn:
     """Between which sorted known values the missing one lies, by the percentiles."""
     rows = len(known) + 1
     wanted = np.linspace(0, 100, num=max_bins + 1)[1:-1]
@@ -155,7 +159,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
     for place in range(rows):
         before, after = padded[place], padded[place + 1]
         if before == after:
-            continue  # the same hypothesis as beside the run of equal values
+            continue
+            # It is the same hypothesis as beside the run of equal values.
         row = np.insert(known, place, np.nan)
         made = row[low] / 2 + row[high] / 2
         told = made[~np.isnan(made)]
@@ -163,7 +168,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
             continue
         free = edges[_distances(edges, told) > scale]
         hidden = np.isnan(made)
-        own = (low == place) & (high == place)  # such an edge is the value itself
+        # Where both ends are the missing row, the edge is its value itself.
+        own = (low == place) & (high == place)
         value = None
         if len(free) > hidden.sum():
             continue
@@ -177,8 +183,8 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> Column:
     if len(fits) == 1 and fits[0][2] is not None:
         value = fits[0][2]
         doubt = float(np.spacing(value))
-        return Column(value - doubt, value + doubt, None, value)
-    return Column(float(min(f[0] for f in fits)), float(max(f[1] for f in fits)))
+        return BinnedColumn(value - doubt, value + doubt, None, value)
+    return BinnedColumn(float(min(f[0] for f in fits)), float(max(f[1] for f in fits)))
 
 
 def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:

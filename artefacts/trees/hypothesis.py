@@ -18,14 +18,14 @@ class Known:
     """What the adversary has.
 
     Attributes:
-      rows: (known, features), as the trees compare them, as float64.
-      labels: (known,), as given.
-      encoded: (known,), indices of classes; None: a regression.
-      weights: (known,), sample weights; None: equal.
-      own_weight: of a missing row.
-      values: for each column those that it can take, or None.
-      one_hot: groups of columns of which exactly one is 1.
-      label: of the missing row, where told.
+      rows: (known, features), the known rows as the trees compare them, as float64.
+      labels: (known,), the known rows' labels, as they are given.
+      encoded: (known,), the indices of the known rows' classes; None: a regression.
+      weights: (known,), the known rows' sample weights; None: all are equal.
+      own_weight: the sample weight of a missing row.
+      values: for each column, the values that it can take; None: any number.
+      one_hot: groups of columns of which exactly one is 1 in every row.
+      label: the missing row's label; None: the adversary isn't told.
     """
 
     rows: Float[np.ndarray, "known features"]
@@ -52,10 +52,10 @@ class Hypothesis:
     """Missing rows at positions where every tree can be explained.
 
     Attributes:
-      positions: (missing,).
-      bounds: of each missing row.
-      labels: of each, as given; None: not told.
-      met: trees that saw at least one of them.
+      positions: (missing,), the missing rows' indices among all rows.
+      bounds: for each missing row, the bounds of its values.
+      labels: for each missing row, its label as `fit` received it; None: not told.
+      met: how many trees saw at least one missing row.
     """
 
     positions: Int[np.ndarray, " missing"]
@@ -75,12 +75,13 @@ def explain(
     """What all trees say of rows at these positions.
 
     Args:
-      fitted: the estimator.
-      known: what the adversary has.
-      drawn: how often each row of the training set was drawn for each tree.
-      leaves: of the known rows, for each tree.
-      positions: of the missing rows.
-      absent: features that have no value in the missing rows.
+      fitted: the estimator whose trees are stored.
+      known: the known rows, and what else the adversary has.
+      drawn: (trees, rows), how often each row of the training set was drawn for each
+        tree.
+      leaves: for each tree, (known,), the leaf that each known row falls into.
+      positions: (missing,), the missing rows' indices among all rows.
+      absent: indices of features that have no value in the missing rows.
     Raises: ContradictionError: they aren't there.
     """
     others = np.setdiff1d(np.arange(drawn.shape[1]), positions)
@@ -126,7 +127,8 @@ def _label(
     if fitted.boosting:
         return known.label if len(positions) > 1 else prior_label(fitted, known)
     if getattr(fitted.estimator, "monotonic_cst", None) is not None:
-        return known.label  # values of nodes are clipped there
+        return known.label
+        # Constraints clip the values of nodes, which then tell no label.
     others = np.setdiff1d(np.arange(drawn.shape[1]), positions)
     given = known.given(positions)
     sole = [_sole(each, row) for each in placed]

@@ -30,20 +30,21 @@ def classes_left(
     """Classes that the missing row can have, by the leaf that it fell into.
 
     Args:
-      tree: of a classifier.
-      leaf: that holds the row.
-      leaves: of the known rows.
-      weights: of the known rows in this tree (0: not drawn).
-      encoded: their classes, as indices.
-      own: weight of the missing row in this tree.
-      among: classes to be tried.
+      tree: a tree of a classifier.
+      leaf: the index of the leaf that holds the missing row.
+      leaves: (known,), the leaf that each known row falls into.
+      weights: (known,), what each known row weighs in this tree; 0: it wasn't drawn.
+      encoded: (known,), the indices of the known rows' classes.
+      own: what the missing row weighs in this tree.
+      among: the indices of the classes to be tried.
     """
     assert tree.weight is not None
     inside = leaves == leaf
     outputs = tree.value.shape[1]
     known = np.bincount(encoded[inside], weights=weights[inside], minlength=outputs)
     total = tree.value[leaf]
-    if abs(total.sum() - 1.0) < 1e-6:  # fractions since scikit-learn 1.3
+    if abs(total.sum() - 1.0) < 1e-6:
+        # Since scikit-learn 1.3 nodes store fractions in place of weights.
         total = total * tree.weight[leaf]
     rest = total - known
     scale = 1e-9 * max(1.0, float(np.abs(total).sum()))
@@ -67,13 +68,14 @@ def mean_label(
     """The missing label of a regression, from the leaf where it weighs most.
 
     Args:
-      trees: of a regressor.
-      placed: for each tree, the leaf that holds the row; -1: it wasn't drawn.
-      leaves: of the known rows, for each tree.
-      weights: of the known rows, for each tree.
-      labels: of the known rows.
-      own: weight of the missing row, for each tree.
-      means: whether a leaf's value is a mean; else only leaves without others count.
+      trees: the trees of a regressor.
+      placed: for each tree, the leaf that holds the missing row; -1: it wasn't drawn.
+      leaves: for each tree, (known,), the leaf that each known row falls into.
+      weights: (trees, known), what each known row weighs in each tree.
+      labels: (known,), the known rows' outputs.
+      own: (trees,), what the missing row weighs in each tree.
+      means: whether a leaf's value is the mean of its rows; if not, only leaves that
+        hold no known row tell.
     Returns: None where no leaf tells.
     """
     best, share = None, 0.0

@@ -28,12 +28,14 @@ def narrow(
     """Narrow the bounds of the only unknown row of a node by the node's threshold.
 
     Args:
-      bounds: of the row, narrowed in place.
-      feature: that the node splits.
-      threshold: of the node; finite.
-      on_left: where the row went.
-      largest_left: L, of known rows in the node's bag; -inf where there is none.
-      smallest_right: R, likewise; +inf where there is none.
+      bounds: the missing row's bounds, narrowed in place.
+      feature: the index of the feature that the node splits.
+      threshold: the node's threshold, finite.
+      on_left: whether the missing row went left.
+      largest_left: L, the largest value of the known rows that went left; -inf: none
+        did.
+      smallest_right: R, the smallest value of the known rows that went right; +inf:
+        none did.
     Raises: ContradictionError: no value of the row gives this threshold.
     """
     other = smallest_right if on_left else largest_left
@@ -50,7 +52,8 @@ def narrow(
         value = partner(threshold, other)
     except ContradictionError as error:
         raise ContradictionError(str(error), feature) from None
-    if value is None:  # rounded: the side is all that is certain
+    if value is None:
+        # Rounding hides the partner: the side is all that is certain.
         bounds.side(feature, threshold, on_left)
         return
     outside = value > threshold if on_left else value <= threshold

@@ -17,7 +17,8 @@ from artefacts.trees.bounds import Bounds, ContradictionError
 from artefacts.trees.grown import Grown
 from artefacts.trees.neighbours import narrow
 
-_AT_ONCE = 1 << 22  # entries of a table of positions and known rows
+# Entries of the table of positions and known rows that is made at once; bounds memory.
+_AT_ONCE = 1 << 22
 
 
 def surviving(
@@ -30,11 +31,12 @@ def surviving(
     """Which positions of the one missing row explain a tree's counts.
 
     Args:
-      tree: with counts.
-      leaves: of the known rows.
-      bag: how often each row of the training set was drawn (0: not in the tree).
-      positions: to be tried, of the missing row in the training set.
-      live: which known rows have a weight above zero.
+      tree: a tree whose counts are stored.
+      leaves: (known,), the leaf that each known row falls into.
+      bag: (rows,), how often each row of the training set was drawn; 0: it isn't in the
+        tree.
+      positions: the indices in the training set at which the missing row is tried.
+      live: (known,), which known rows have a weight above zero.
     """
     known = len(leaves)
     nodes = np.flatnonzero(tree.leaf)
@@ -47,7 +49,8 @@ def surviving(
         some = positions[start : start + step]
         index = np.arange(known) + (np.arange(known) >= some[:, None])
         inside = ((bag > 0)[index] & live).astype(np.float32)
-        more = tree.count[nodes] - inside @ place  # exact: small integers
+        # Sums of small integers are exact in floating point.
+        more = tree.count[nodes] - inside @ place
         drawn = bag[some] > 0
         kept[start : start + step] = (
             (more >= 0).all(1) & (more <= 1).all(1) & (more.sum(1) == drawn)
@@ -66,11 +69,11 @@ def places(
     """The leaves that each missing row can be in.
 
     Args:
-      tree: with counts.
-      leaves: of the known rows.
-      bag: how often each known row was drawn.
-      own: how often each missing row was drawn.
-      multiplicities: whether the tree's weights are these numbers.
+      tree: a tree whose counts are stored.
+      leaves: (known,), the leaf that each known row falls into.
+      bag: (known,), how often each known row was drawn.
+      own: (missing,), how often each missing row was drawn.
+      multiplicities: whether the tree's weights are the numbers of draws.
     Returns: for each missing row, leaves; none if it wasn't drawn.
     Raises: ContradictionError: no assignment gives the tree's counts.
     """
@@ -114,11 +117,11 @@ def follow(
     """Narrow each missing row's bounds by its path through a tree.
 
     Args:
-      tree: any.
-      known: rows of the tree's dtype, as float64.
-      bag: how often each was drawn.
-      placed: from `places`.
-      bounds: one of each missing row, narrowed in place.
+      tree: a tree, with or without counts.
+      known: (known, features), the known rows as the tree compares them, as float64.
+      bag: (known,), how often each known row was drawn.
+      placed: for each missing row, the leaves that it can be in, from `places`.
+      bounds: for each missing row its bounds, narrowed in place.
     Raises: ContradictionError: no value of a row gives this tree.
     """
     through = [{node for leaf in each for node in tree.path(leaf)} for each in placed]
@@ -138,7 +141,8 @@ def follow(
             if feature in bounds[row].absent:
                 if on_left != bool(tree.missing_left[node]):
                     raise ContradictionError("rows without a value go elsewhere")
-            elif np.isinf(threshold):  # splits off rows without a value
+            elif np.isinf(threshold):
+                # Such a node splits off the rows without a value.
                 if not on_left:
                     raise ContradictionError("no missing value is assumed", feature)
             elif tree.midpoints and alone:

@@ -55,14 +55,15 @@ def forest_tree(
     """One tree of a forest, or a single one, fitted on all rows.
 
     Args:
-      stored: the fitted tree.
-      seed: its seed.
-      rows: the whole training set.
-      labels: of all rows; classes as a forest encodes them.
-      weights: of all rows in this tree.
-      holes: whether some values are missing.
+      stored: the fitted tree, as the forest stores it.
+      seed: the seed that the tree was fitted with.
+      rows: (rows, features), the whole training set.
+      labels: (rows,), the labels of all rows; classes as a forest encodes them.
+      weights: (rows,), what each row weighs in this tree.
+      holes: whether some values of the training set are missing.
     """
-    tree = copy.copy(stored)  # fit replaces what it learns, and changes nothing else
+    # A shallow copy is enough: `fit` replaces what it learns, and changes nothing else.
+    tree = copy.copy(stored)
     tree.random_state = seed
     with sklearn.config_context(skip_parameter_validation=True):
         tree.fit(rows, labels, sample_weight=weights, check_input=holes)

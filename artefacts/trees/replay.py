@@ -24,7 +24,9 @@ from artefacts.trees.labels import as_given
 from shadow.checks import FieldError
 
 SUPPORTED = (*SINGLE, *FORESTS, *BOOSTING, *histogram_boosting.SUPPORTED)
-_CERTIFIED = 4  # positions for which trees are fitted again
+# Positions up to which trees are fitted again for each; more would take a forest's
+# training each.
+_CERTIFIED = 4
 _NOWHERE = (
     "No missing row explains these trees: the known rows aren't those that the"
     " estimator was fitted on, or aren't in the order of the training set."
@@ -64,19 +66,19 @@ def replay(
     `Determined`.
 
     Args:
-      estimator: fitted, of one of the `SUPPORTED` types.
+      estimator: a fitted estimator of one of the `SUPPORTED` types.
       X_known: (known, features), array or sparse array, all rows but one.
-      y_known: (known,), their labels as `fit` got them.
-      position: of the missing row in the training set, 0 to len(X_known); None: all are
-        tried, and those kept that replay.
-      label: the missing row's, where it is known.
-      weights: (known,), sample weights, if `fit` got any.
-      target_weight: of the missing row.
+      y_known: (known,), the known rows' labels as `fit` got them.
+      position: the missing row's index in the training set, 0 to len(X_known); None:
+        all are tried, and those kept that replay.
+      label: the missing row's label; None: the adversary isn't told.
+      weights: (known,), the known rows' sample weights; None: `fit` got none.
+      target_weight: the missing row's sample weight.
       attainable: which values columns can take, where that is known: "known": those of
         the known rows, in every column (say so for one-hot and other binary tables); or
         one array of values, or None, for each column. None: any number.
       one_hot: groups of columns of which exactly one is 1 and the others are 0.
-      certify: fit the trees again with the row put back.
+      certify: whether the trees are fitted again with the row put back.
       tries: how many rows may be put back where few are left.
     Raises: FieldError: another type, not fitted, shapes that don't belong together, a
       position out of range, labels that aren't classes of the estimator.
@@ -138,12 +140,14 @@ def _trees(
         same_everywhere &= bool((stored == stored[0]).all())
     places = tried[-1:] if same_everywhere else tried
     live = np.ones(len(rows), bool) if known.weights is None else known.weights > 0
+    # Counts of nodes rule out positions, tree after tree.
     if len(places) > 1:
         for tree, at, bag in zip(fitted.trees, leaves, drawn, strict=True):
             places = places[paths.surviving(tree, at, bag, places, live)]
     few = len(places) <= _CERTIFIED
     outcomes: list[tuple[Hypothesis, bool | None]] = []
-    for search in (explain, _with_holes):  # with all its values; without some
+    # The row has all its values; if none explains the trees, it lacks some.
+    for search in (explain, _with_holes):
         for place in places:
             try:
                 guess = search(fitted, known, drawn, leaves, np.array([place]))
@@ -156,7 +160,8 @@ def _trees(
     if not outcomes:
         return nothing(rows.shape[1], _NOWHERE)
     refuted = [guess for guess, sure in outcomes if sure is False]
-    if len(refuted) < len(outcomes):  # fitted again, rows elsewhere give these trees
+    # Fitted again, rows at other places give these trees: the refuted ones can go.
+    if len(refuted) < len(outcomes):
         outcomes = [each for each in outcomes if each[1] is not False]
     found = [guess for guess, _ in outcomes]
     bounds = hull([guess.bounds[0] for guess in found])
@@ -196,7 +201,8 @@ def _with_holes(
             feature = error.feature
             if feature is None or feature in absent:
                 raise
-            if known.values[feature] is not None:  # the caller says what it can be
+            if known.values[feature] is not None:
+                # The caller says which values the column can take.
                 raise
             absent |= {feature}
 
@@ -298,7 +304,7 @@ def replay_rows(
     """What trees or a forest tell of several missing rows at known positions.
 
     Args: as `replay`.
-      positions: of the missing rows in the training set, ascending.
+      positions: the missing rows' indices in the training set, ascending.
     Returns: one answer for each, never certified. In trees where two of them can't be
       told apart only what is true of both is used.
     Raises: FieldError: as `replay`; boosting; seeds or counts are gone.

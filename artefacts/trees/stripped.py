@@ -28,10 +28,11 @@ class Remains:
     """What is left of several trees.
 
     Attributes:
-      bounds: of the missing row.
-      options: for each feature, the values left by unexplained thresholds; None: all.
+      bounds: the missing row's bounds.
+      options: for each feature, the values that unexplained thresholds leave; None:
+        all.
       classes: indices of classes that leaves prove the missing row to have.
-      met: trees in which the missing row was seen.
+      met: how many trees show that they saw the missing row.
     """
 
     bounds: Bounds
@@ -50,9 +51,10 @@ def collect(
     """All that is certain of the one missing row without knowing the bags.
 
     Args:
-      trees: of one estimator.
-      known: rows of the trees' dtype, as float64.
-      encoded: classes of the known rows as indices; None: `value` isn't of classes.
+      trees: all trees of one estimator.
+      known: (known, features), the known rows as the trees compare them, as float64.
+      encoded: (known,), the indices of the known rows' classes; None: a node's `value`
+        isn't of classes.
       everything: whether every row is in every tree (no bootstrap), so that known rows
         next to a threshold are known to be there.
     Raises: ContradictionError: no row explains these trees.

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 import artefacts
+from informed.attacks.artefact_networks import reconstruct_sklearn
 from informed.attacks.row import Material
 from informed.threat import Knowledge, Reconstruction
 from shadow.tables import Table
@@ -81,7 +82,7 @@ class ArtefactAttack:
         mean = known.mean(axis=0)
         value, label, certified = np.full(len(mean), np.nan), -1, False
         try:
-            answer = artefacts.reconstruct(estimator, known, labels)
+            answer = reconstruct_sklearn(estimator, known, labels)
         except ValueError as error:
             self.stumbles.append(str(error).splitlines()[0].rstrip("."))
             image = as_image(self.table, np.nan_to_num(mean), shape)

@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 from jaxtyping import Array
 
-from artefacts.glm.closed_form import ReconstructionImpossibleError, reconstruct_softmax
+from artefacts.glm import ReconstructionImpossibleError, reconstruct_softmax
 from informed.threat import Knowledge, Reconstruction
 from shadow import checks
 from shadow.release import Release

@@ -1,6 +1,7 @@
 """`informed artefact model.skops --known known.csv --out page.html`."""
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import files, page
-from artefacts.answer import Answer
-from artefacts.glm.closed_form import ReconstructionImpossibleError
-from artefacts.reconstruct import reconstruct
-from artefacts.sanitise import Sanitised, sanitise
+from artefacts import Answer, Sanitised, files, page, sanitise
+from artefacts.findings import ReconstructionImpossibleError
+from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruct
 from informed.cli.commands import refuse_unknown
 from shadow import checks
 
@@ -117,8 +116,6 @@ def _framed(estimator: Any, rows: np.ndarray, names: tuple[str, ...]) -> Any:
 
 def _named(answer: Answer, names: tuple[str, ...]) -> Answer:
     """With the table's names of features."""
-    import dataclasses
-
     if len(names) != len(answer.names):
         return answer
     return dataclasses.replace(answer, names=names)

@@ -8,8 +8,9 @@ import pytest
 from sklearn import datasets, ensemble, tree
 
 findings = pytest.importorskip("artefacts.findings")
-from artefacts import forests  # noqa: E402
+from artefacts import strip  # noqa: E402
 from artefacts.glm import ReconstructionImpossibleError  # noqa: E402
+from artefacts.readers import forests  # noqa: E402
 
 ESTIMATORS = [
     ensemble.RandomForestClassifier(8),
@@ -29,11 +30,11 @@ def test_bounds_hold_before_and_after_stripping(estimator: Any) -> None:
     X, y = datasets.load_wine(return_X_y=True)
     fitted = copy.deepcopy(estimator).fit(X, y)
     bare = copy.deepcopy(fitted)
-    removed = forests.strip(bare)
+    removed = strip.strip(bare)
     assert {each.action for each in removed} <= {
         "removed",
         "zeroed",
-        "kept: prediction needs it",
+        "kept: predictions need it",
     }
     unseen = X + np.random.default_rng(0).normal(size=X.shape) * X.std(axis=0)
     np.testing.assert_array_equal(fitted.predict(unseen), bare.predict(unseen))

@@ -25,8 +25,9 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
-from artefacts import order, reconstruct, rows
+from artefacts import reconstruct
 from artefacts.glm import ReconstructionImpossibleError
+from artefacts.readers import order, rows
 from tests.artefacts.planted import answer, check, fitted, table
 
 NEWTON = {"solver": "newton-cholesky", "tol": 1e-12, "max_iter": 1000}

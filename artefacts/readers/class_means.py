@@ -4,8 +4,6 @@ Which class that is follows from stored counts or priors; without them every cla
 tried, and the others' means, which must be the known rows' own, decide.
 """
 
-from typing import Any
-
 import numpy as np
 
 from artefacts import refits
@@ -14,13 +12,13 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
+    ReconstructionImpossibleError,
     around,
     single_precision,
     spread,
 )
-from artefacts.glm.closed_form import ReconstructionImpossibleError
-from artefacts.moments import from_mean, settled
+from artefacts.readers.moments import from_mean, settled
+from artefacts.registry import register
 
 
 def read(leaf: Leaf) -> list[Finding]:
@@ -64,7 +62,8 @@ def read(leaf: Leaf) -> list[Finding]:
                 tells="nothing: rounding of the means hides which class's mean moved",
             )
         ]
-    if off[k] <= 1e-12:  # x may be its class's mean, of any class
+    # No class's mean moved: x is its own class's mean, and the counts tell which class.
+    if off[k] <= 1e-12:
         k = _class_by_count(leaf, k)
     inside = leaf.labels == model.classes_[k]
     row, error = from_mean(leaf, means[k], known[inside], w[inside], leaf.target_weight)
@@ -133,52 +132,12 @@ def _class_by_count(leaf: Leaf, fallback: int) -> int:
     return int(np.argmax(counts - known))
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """Counts, and the covariance that only the curious look at."""
-    removed = []
-    for field in _UNUSED[type(estimator).__name__]:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; the means are enough without it",
-                )
-            )
-    name = type(estimator).__name__
-    if name == "LinearDiscriminantAnalysis":
-        return removed
-    removed.append(
-        Removed(
-            field=_FIELDS[name][0],
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row follows from it alone",
-        )
-    )
-    return removed
-
-
 _FIELDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "GaussianNB": ("theta_", ("var_",)),
     "LinearDiscriminantAnalysis": ("means_", ("coef_", "intercept_", "covariance_")),
     "QuadraticDiscriminantAnalysis": ("means_", ("scalings_",)),
     "NearestCentroid": ("centroids_", ("within_class_std_dev_",)),
 }
-_UNUSED = {
-    "GaussianNB": ("class_count_", "epsilon_"),
-    "LinearDiscriminantAnalysis": (
-        "means_",
-        "covariance_",
-        "priors_",
-        "xbar_",
-        "scalings_",
-        "explained_variance_ratio_",
-    ),
-    "QuadraticDiscriminantAnalysis": ("covariance_",),
-    "NearestCentroid": ("deviations_",),
-}
-READERS = dict.fromkeys(_FIELDS, read)
-STRIPPERS = dict.fromkeys(_FIELDS, strip)
+
+
+register(tuple(_FIELDS), read)

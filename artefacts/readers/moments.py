@@ -19,11 +19,11 @@ from artefacts.findings import (
     Finding,
     Leaf,
     OtherRowsError,
-    Removed,
     around,
     single_precision,
     spread,
 )
+from artefacts.registry import register
 
 _ROW = "its mean times the number of rows, less the known rows, is the missing row"
 
@@ -38,10 +38,12 @@ def from_mean(
     """The row that a (weighted) mean and the known rows leave, and its rounding.
 
     Args:
-      leaf: for its messages.
-      mean: (features,).
-      known: (known, features), the rows that went into the mean; NaN: left out.
-      weights, target_weight: sample weights.
+      leaf: the estimator whose mean it is.
+      mean: (features,), the stored mean.
+      known: (known, features), the known rows that went into the mean; NaN: a value
+        that was left out.
+      weights: (known,), the known rows' sample weights; None: all are 1.
+      target_weight: the missing row's sample weight.
     Returns: (features,) row and (features,) error, which no order of summation exceeds.
       A mean that is stored in single precision was computed in it.
     """
@@ -138,7 +140,8 @@ def _certified(
     closed: bool,
 ) -> Finding:
     """A finding of a whole row, checked by the second moments."""
-    label = None if leaf.labels is None else leaf.labels[0]  # moments don't look at it
+    # A refit takes a label; moments don't depend on which.
+    label = None if leaf.labels is None else leaf.labels[0]
     # A mean agrees with the row that was computed from it, whatever the known rows.
     stored = [
         field for field in second if getattr(leaf.estimator, field, None) is not None
@@ -232,9 +235,11 @@ def _transformed_variance(
     bounded, and where it hides what a wrong row would change nothing is said.
 
     Args:
-      plain: (known, features), transformed, not scaled; NaN: missing.
-      row: (features,), the missing row likewise; NaN: it is, or may be, missing there.
-      error: (features,), of it.
+      plain: (known, features), the known rows, transformed but not scaled; NaN: a
+        missing value.
+      row: (features,), the missing row, transformed but not scaled; NaN: its value is,
+        or may be, missing.
+      error: (features,), how far rounding may have moved `row`.
     """
     scaler = leaf.estimator._scaler
     there = np.isfinite(row)
@@ -277,7 +282,8 @@ def _second_moment(leaf: Leaf) -> list[Finding]:
     values, vectors = np.linalg.eigh(outer)
     size = max(values[-1], 0.0)
     rounding = 100 * EPS * leaf.count * float(np.abs(known).max()) ** 2
-    if size <= 100 * rounding:  # of a row near zero nothing is left
+    # Of a row near zero rounding leaves nothing.
+    if size <= 100 * rounding:
         return []
     rest = np.abs(values[:-1]).max(initial=0.0)
     if rest > 1e-6 * size:
@@ -379,7 +385,8 @@ def variance_threshold(leaf: Leaf) -> list[Finding]:
     """`variances_`: one square a feature, so two candidates each."""
     known = np.asarray(leaf.known, np.float64)
     variances = np.asarray(leaf.estimator.variances_, np.float64)
-    if leaf.estimator.threshold == 0:  # then they may be ranges
+    if leaf.estimator.threshold == 0:
+        # Then scikit-learn stores a range in place of a variance, where it is smaller.
         return []
     m, n = known.mean(axis=0), leaf.count
     around_mean = ((known - m) ** 2).sum(axis=0)
@@ -396,60 +403,6 @@ def variance_threshold(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def strip_counts(estimator: Any) -> list[Removed]:
-    """Counts and second moments that transform doesn't use."""
-    removed = []
-    unused = {
-        "StandardScaler": ("n_samples_seen_", "var_"),
-        "PCA": ("n_samples_",),
-        "IncrementalPCA": ("n_samples_seen_", "var_", "singular_values_"),
-        "TruncatedSVD": ("singular_values_", "explained_variance_ratio_"),
-    }
-    for field in unused[type(estimator).__name__]:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; who knows the other rows can count"
-                    " them",
-                )
-            )
-    if type(estimator).__name__ == "StandardScaler" and not estimator.with_mean:
-        estimator.mean_ = None
-        removed.append(
-            Removed(
-                field="mean_",
-                action="removed",
-                helps=True,
-                why="not used without centring; the missing row follows from it alone",
-            )
-        )
-        return removed
-    if type(estimator).__name__ == "TruncatedSVD":
-        del estimator.explained_variance_
-        removed.append(
-            Removed(
-                field="explained_variance_",
-                action="removed",
-                helps=True,
-                why="not used by predictions; with the singular values it gave the row",
-            )
-        )
-    kept = {"TruncatedSVD": "components_"}
-    removed.append(
-        Removed(
-            field=kept.get(type(estimator).__name__, "mean_"),
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row follows from it alone",
-        )
-    )
-    return removed
-
-
 def _by_svd(pca: Any) -> bool:
     """Whether all directions were computed; other solvers draw, and stop early."""
     solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
@@ -457,30 +410,31 @@ def _by_svd(pca: Any) -> bool:
 
 
 _LOCATION = ("location_", "covariance_")
-READERS = {
-    "StandardScaler": standard_scaler,
-    "PowerTransformer": power_transformer,
-    "PCA": _mean_reader(
+
+
+register("StandardScaler", standard_scaler)
+register("PowerTransformer", power_transformer)
+register(
+    "PCA",
+    _mean_reader(
         "mean_",
         count="n_samples_",
         second=("mean_", "explained_variance_"),
         closed=_by_svd,
     ),
-    "IncrementalPCA": _mean_reader(
-        "mean_", count="n_samples_seen_", second=("mean_", "var_")
-    ),
-    "FactorAnalysis": _mean_reader("mean_", count=None, second=()),
-    "FastICA": _mean_reader("mean_", count=None, second=()),
-    "SparsePCA": _mean_reader("mean_", count=None, second=()),
-    "TruncatedSVD": truncated_svd,
-    "VarianceThreshold": variance_threshold,
-    **dict.fromkeys(
-        ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance
-    ),
-    "GraphicalLasso": _mean_reader(
-        "location_", count=None, second=_LOCATION, closed=_never
-    ),
-}
-STRIPPERS = dict.fromkeys(
-    ("StandardScaler", "PCA", "IncrementalPCA", "TruncatedSVD"), strip_counts
+)
+register(
+    "IncrementalPCA",
+    _mean_reader("mean_", count="n_samples_seen_", second=("mean_", "var_")),
+)
+register(
+    ("FactorAnalysis", "FastICA", "SparsePCA"),
+    _mean_reader("mean_", count=None, second=()),
+)
+register("TruncatedSVD", truncated_svd)
+register("VarianceThreshold", variance_threshold)
+register(("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance)
+register(
+    "GraphicalLasso",
+    _mean_reader("location_", count=None, second=_LOCATION, closed=_never),
 )

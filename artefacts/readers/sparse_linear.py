@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import linear, refits
-from artefacts.findings import Finding, Leaf, Removed, spread
-from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts import refits
+from artefacts.findings import Finding, Leaf, ReconstructionImpossibleError, spread
+from artefacts.registry import register
 
-_ROUNDING = 1e-9  # of the spread
-_GAP = 1e-7  # of the largest coefficient: below it the gap may be rounding
+# In spreads: the rounding that is added to every interval.
+_ROUNDING = 1e-9
+# Of the largest coefficient: a duality gap below it may be rounding, and tells nothing
+# of how the solver stopped.
+_GAP = 1e-7
 
 
 def read(leaf: Leaf) -> list[Finding]:
@@ -194,22 +197,4 @@ def _slack(
     return np.where(left > 0, n * (a + b * away) / max(left, 1e-300), np.inf)
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """What describes the path and the solver."""
-    removed = linear.strip(estimator)
-    for field in ("mse_path_", "alphas_"):
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=None,
-                    why="only model selection",
-                )
-            )
-    return removed
-
-
-READERS = dict.fromkeys(("Lasso", "ElasticNet", "LassoCV", "ElasticNetCV"), read)
-STRIPPERS = dict.fromkeys(READERS, strip)
+register(("Lasso", "ElasticNet", "LassoCV", "ElasticNetCV"), read)

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from artefacts.findings import Finding, Leaf, Removed, kept, nothing
+from artefacts.findings import Finding, Leaf, nothing
+from artefacts.registry import register
 
 
 def encoder(leaf: Leaf) -> list[Finding]:
     """`categories_` of OneHotEncoder and OrdinalEncoder."""
     model = leaf.estimator
     if getattr(model, "categories", "auto") != "auto":
-        return []  # given beforehand, not learned
+        return []
+        # They were given beforehand, not learned from rows.
     known = np.asarray(leaf.known)
     features = known.shape[1]
     lower, upper = nothing(features)
@@ -150,7 +152,8 @@ def _presence(
     df = n / np.exp(np.asarray(idf, np.float64) - 1) - smooth
     extra = df - counts
     told = np.round(extra)
-    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4  # single precision
+    # Single precision leaves fewer digits of a document's share.
+    room = 1e-6 if np.asarray(idf).dtype == np.float64 else 1e-4
     if np.any(np.abs(extra - told) > room * n) or np.any((told != 0) & (told != 1)):
         return None
     return told == 1
@@ -180,26 +183,7 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """Nothing can go: what occurred in training is what transform looks up."""
-    field, why = _LEARNED[type(estimator).__name__]
-    return [kept(field, why)]
-
-
-_CATEGORIES = ("categories_", "values that occur in training rows, also what one has")
-_WORDS = ("vocabulary_, idf_", "words of training texts, and in how many they are")
-_LEARNED = {
-    **dict.fromkeys(("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"), _CATEGORIES),
-    **dict.fromkeys(("CountVectorizer", "TfidfVectorizer"), _WORDS),
-    "TfidfTransformer": ("idf_", "in how many training texts each word is"),
-}
-STRIPPERS = dict.fromkeys(_LEARNED, strip)
-READERS = {
-    "OneHotEncoder": encoder,
-    "OrdinalEncoder": encoder,
-    "LabelEncoder": labels,
-    "LabelBinarizer": labels,
-    "CountVectorizer": vectoriser,
-    "TfidfVectorizer": vectoriser,
-    "TfidfTransformer": tfidf_transformer,
-}
+register(("OneHotEncoder", "OrdinalEncoder"), encoder)
+register(("LabelEncoder", "LabelBinarizer"), labels)
+register(("CountVectorizer", "TfidfVectorizer"), vectoriser)
+register("TfidfTransformer", tfidf_transformer)

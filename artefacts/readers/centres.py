@@ -8,7 +8,6 @@ missing row is from its centre, and that it is the centre where it is alone.
 """
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -17,15 +16,17 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
     around,
     single_precision,
     spread,
 )
-from artefacts.moments import check_count, from_mean
+from artefacts.readers.moments import check_count, from_mean
+from artefacts.registry import register
 
 _FIELD = "cluster_centers_"
-_TIE = 1e-9  # of a squared distance: between two centres, rounding decides
+# Of a squared distance: if two centres are as far from a row but for this, rounding
+# decided which cluster the row is in.
+_TIE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,14 +34,16 @@ class _Clusters:
     """What is stored, beside what the known rows make of it.
 
     Attributes:
-      known: (known, features).
-      centres: (clusters, features).
-      groups: (known,) the nearest centre of each.
-      tied: whether a known row is as near to another centre, to rounding.
-      extra: (clusters,) rows of a cluster that aren't known; None: no counts.
-      slack: (features,) what rounding changes of a centre.
-      squares: of the missing row's distance, by `inertia_`; None: it isn't stored.
-      room: what rounding changes of `squares`.
+      known: (known, features), the known rows.
+      centres: (clusters, features), the stored centres.
+      groups: (known,), the index of the centre that each known row is nearest to.
+      tied: whether some known row is as near to a second centre, up to rounding.
+      extra: (clusters,), how many rows of each cluster aren't known, by `labels_`;
+        None: they aren't stored.
+      slack: (features,), how much rounding may change a centre.
+      squares: the squared distance of the missing row from its centre, by `inertia_`;
+        None: it isn't stored.
+      room: how much rounding may change `squares`.
     """
 
     known: np.ndarray
@@ -218,30 +221,4 @@ def _from_centre(leaf: Leaf, told: _Clusters, k: int) -> Finding:
     )
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """What predict doesn't look at; the centres stay."""
-    removed = []
-    for field in ("labels_", "inertia_", "n_iter_"):
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; it confirms the row",
-                )
-            )
-    removed.append(
-        Removed(
-            field=_FIELD,
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row follows from it alone",
-        )
-    )
-    return removed
-
-
-READERS = {"KMeans": read}
-STRIPPERS = {"KMeans": strip}
+register("KMeans", read)

@@ -16,14 +16,15 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
-    kept,
     single_precision,
     spread,
 )
-from artefacts.moments import check_count, from_mean
+from artefacts.readers.moments import check_count, from_mean
+from artefacts.registry import register
 
-_LOOSE = 1e-6  # of the size of a column
+# Of the size of a column: only what misses by more than this is refuted, since training
+# may have been in single precision.
+_LOOSE = 1e-6
 Interval = tuple[float, float]
 Statistic = Callable[[float], float]
 
@@ -34,10 +35,11 @@ def preimage(
     """Where a piecewise linear f takes the stored value, up to `slack`.
 
     Args:
-      f: of one real number; linear between neighbouring bends, and beyond them.
-      bends: at least one.
-      stored: the value.
-      slack: of it; rounding.
+      f: a function of one real number, linear between neighbouring bends and beyond
+        them.
+      bends: where the slope of f may change, at least one number.
+      stored: the value that f takes.
+      slack: how far rounding may have moved the stored value.
     Returns: disjoint closed intervals, in order, which contain every solution.
     """
     points = sorted(set(bends))
@@ -48,7 +50,8 @@ def preimage(
     for i in range(len(ends) - 1):
         a, b, fa, fb = ends[i], ends[i + 1], values[i], values[i + 1]
         first, last = i == 0, i == len(ends) - 2
-        if abs(fb - fa) <= 4 * EPS * max(abs(fa), abs(fb)):  # flat
+        # f is flat here: all of the piece, or nothing.
+        if abs(fb - fa) <= 4 * EPS * max(abs(fa), abs(fb)):
             if abs(fa - stored) <= slack or abs(fb - stored) <= slack:
                 found.append((-np.inf if first else a, np.inf if last else b))
             continue
@@ -89,8 +92,8 @@ def percentile(known: np.ndarray, q: float) -> tuple[Statistic, list[float]]:
     """numpy's linear percentile of the known values and x, as a function of x.
 
     Args:
-      known: sorted.
-      q: in [0, 1].
+      known: (known,), the known values of one column, sorted.
+      q: the share of values below the percentile, in [0, 1].
     Returns: the function, and where it bends.
     """
     place = q * len(known)
@@ -138,21 +141,20 @@ class Told:
     ) -> None:
         """Feature j takes this value of f; `alone`: f of the known values alone."""
         size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
-        slack = (
-            (16 + len(self.columns[j])) * self.eps * size
-        )  # places of quantiles round
+        # The place of a quantile between two values is rounded too.
+        slack = (16 + len(self.columns[j])) * self.eps * size
         self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
         loose = preimage(f, bends, stored, max(slack, _LOOSE * size))
-        if alone is not None and abs(alone - stored) <= slack:  # x may be missing
+        # The statistic is that of the known values: x may be missing.
+        if alone is not None and abs(alone - stored) <= slack:
             loose = [(-np.inf, np.inf)]
         self.loose[j] = both(self.loose[j], loose)
 
     def finding(self, field: str, tells: str, *, needed: bool = True) -> Finding:
         """All of it; features whose x may be missing are left open."""
         for j, parts in enumerate(self.left):
-            if (
-                not parts and self.loose[j]
-            ):  # rounding, or x is missing: nothing is told
+            # Rounding explains it, or x is missing: nothing is told.
+            if not parts and self.loose[j]:
                 self.left[j] = [(-np.inf, np.inf)]
         empty = [j for j, parts in enumerate(self.left) if not parts]
         if empty:
@@ -209,7 +211,8 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
             told.loose[j] = both(
                 wide, preimage(*_largest(column), high[j], _LOOSE * size)
             )
-            if column[0] == column[-1]:  # scale_ may be that of a constant
+            # A constant column is scaled by 1, whatever its range.
+            if column[0] == column[-1]:
                 told.left[j] = [(-np.inf, np.inf)]
         return [told.finding("scale_, min_", _EXTREMES)]
     for j, column in enumerate(told.columns):
@@ -249,7 +252,8 @@ def robust_scaler(leaf: Leaf) -> list[Finding]:
             return high[0](x) - low[0](x)
 
         stored = float(scaler.scale_[j])
-        if stored != 1.0:  # 1 stands for a constant column as well
+        # A scale of 1 stands for a constant column as well.
+        if stored != 1.0:
             ends = np.quantile(column, np.asarray(scaler.quantile_range) / 100)
             alone = float(ends[1] - ends[0])
             told.add(j, width, [*low[1], *high[1]], stored, alone)
@@ -336,68 +340,14 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
             told.left[j] = [(row[j] - error[j], row[j] + error[j])]
         else:
             told.add(j, *percentile(column, 0.5), float(stored[j]))
-    told.holes = np.zeros(
-        len(told.columns), bool
-    )  # a statistic that moved shows that x is there
+    # A statistic that moved shows that x is there, whatever is missing of known rows.
+    told.holes = np.zeros(len(told.columns), bool)
     return [told.finding("statistics_", tells)]
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """What transform doesn't look at."""
-    removed = []
-    unused = {
-        "MinMaxScaler": ("data_min_", "data_max_", "data_range_", "n_samples_seen_"),
-        "MaxAbsScaler": ("max_abs_", "n_samples_seen_"),
-    }
-    for field in unused[type(estimator).__name__]:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=False,
-                    why="not used by predictions; scale_ says the same",
-                )
-            )
-    removed.append(
-        Removed(
-            field="scale_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the extremes follow from it",
-        )
-    )
-    return removed
-
-
-def strip_quantiles(estimator: Any) -> list[Removed]:
-    """Nothing can go: transform looks between the stored values."""
-    field, why = _VALUES[type(estimator).__name__]
-    return [kept(field, why)]
-
-
-_VALUES = {
-    "QuantileTransformer": (
-        "quantiles_",
-        "values of training rows, or between two of them: all, if there are as many",
-    ),
-    "KBinsDiscretizer": ("bin_edges_", "the outer ones are the extreme values"),
-    "RobustScaler": ("center_, scale_", "values of training rows, or between two"),
-    "SimpleImputer": (
-        "statistics_",
-        "a mean gives the missing row, a median bounds it",
-    ),
-}
-READERS = {
-    "MinMaxScaler": min_max_scaler,
-    "MaxAbsScaler": max_abs_scaler,
-    "RobustScaler": robust_scaler,
-    "QuantileTransformer": quantile_transformer,
-    "KBinsDiscretizer": bins,
-    "SimpleImputer": simple_imputer,
-}
-STRIPPERS = {
-    **dict.fromkeys(("MinMaxScaler", "MaxAbsScaler"), strip),
-    **dict.fromkeys(_VALUES, strip_quantiles),
-}
+register("MinMaxScaler", min_max_scaler)
+register("MaxAbsScaler", max_abs_scaler)
+register("RobustScaler", robust_scaler)
+register("QuantileTransformer", quantile_transformer)
+register("KBinsDiscretizer", bins)
+register("SimpleImputer", simple_imputer)

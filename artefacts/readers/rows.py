@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from artefacts.findings import Finding, Leaf, Removed, around, spread
-from artefacts.moments import check_count
+from artefacts.findings import Finding, Leaf, around, spread
+from artefacts.readers.moments import check_count
+from artefacts.registry import register
 
-_SAME = 1e-9  # of a column's spread: transformed in another order
-_ROUNDED = 1e-6  # likewise, where a step before it loses digits
+# Of a column's spread: what the rounding of a step before may change of a value.
+_SAME = 1e-9
+# Of a column's spread: the same of a step that loses digits, such as a power.
+_ROUNDED = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,10 +27,10 @@ class _Store:
     """How an estimator keeps rows.
 
     Attributes:
-      rows: estimator -> (rows, features), or None.
-      labels: estimator -> (rows,) of them, or None.
-      all: whether every training row is kept.
-      field: their names.
+      rows: estimator -> (rows, features), the stored rows; None: they aren't stored.
+      labels: estimator -> (rows,), the stored rows' labels; None: they aren't stored.
+      all: whether the estimator keeps every training row.
+      field: the names of the fields that hold rows and labels.
     """
 
     rows: Callable[[Any], Any]
@@ -112,7 +115,8 @@ def _in_place(leaf: Leaf, rows: np.ndarray, known: np.ndarray, at: int) -> bool:
     """
     support = np.asarray(getattr(leaf.estimator, "support_", np.zeros(0)), np.int64)
     if len(support) != len(rows) or len(np.unique(support)) != len(support):
-        return True  # stripped, or another kind of store
+        return True
+        # Places were stripped, or it is another kind of store.
     place = int(support[at])
     if leaf.position is not None and place != leaf.position:
         return False
@@ -152,9 +156,9 @@ def unmatched(
     """Indices of rows that have no known row of their own.
 
     Args:
-      rows: (rows, features), stored.
-      known: (known, features).
-      tolerance: of a column's spread: what counts as equal.
+      rows: (rows, features), the stored rows.
+      known: (known, features), the known rows.
+      tolerance: by how much of its column's spread an equal value may differ.
     Returns: indices; of equal stored rows the last are those too many.
     """
     if not len(known):
@@ -166,7 +170,8 @@ def unmatched(
         filled[0], distance_upper_bound=tolerance * np.sqrt(rows.shape[1])
     )[1]
     # Equal known rows share a name, and are used up one by one.
-    first = tree.query(filled[1])[1]  # at distance 0: of equal ones always the same
+    # At distance 0 the tree names the same one of all equal rows.
+    first = tree.query(filled[1])[1]
     left = np.bincount(first, minlength=len(known))
     extra = []
     for index, match in enumerate(near):
@@ -225,57 +230,6 @@ def _kernel_ridge_targets(model: Any) -> Any:
     if np.ndim(dual) > 1 or np.ndim(model.alpha) > 0:
         return None
     return model._get_kernel(rows) @ dual + model.alpha * dual
-
-
-def strip_process(estimator: Any) -> list[Removed]:
-    """A Gaussian process: the targets; the rows must stay."""
-    del estimator.y_train_
-    return [
-        Removed(
-            field="y_train_",
-            action="removed",
-            helps=False,
-            why="not used by predictions; alpha_ is the same up to the kernel",
-        ),
-        Removed(
-            field="X_train_, alpha_, L_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row lies there as it is",
-        ),
-    ]
-
-
-def strip_support(estimator: Any) -> list[Removed]:
-    """Which rows were support vectors: predictions don't ask."""
-    estimator.support_ = np.zeros_like(estimator.support_)
-    estimator.shape_fit_ = (0, estimator.shape_fit_[1])
-    return [
-        Removed(
-            field="support_, shape_fit_",
-            action="zeroed",
-            helps=False,
-            why="positions and count of rows; predictions use the rows themselves",
-        ),
-        Removed(
-            field="support_vectors_, dual_coef_",
-            action="kept: predictions need it",
-            helps=None,
-            why="the missing row lies there as it is, if it is a support vector",
-        ),
-    ]
-
-
-def strip_neighbours(estimator: Any) -> list[Removed]:
-    """Nothing can go: the rows are the model."""
-    return [
-        Removed(
-            field=_STORES[type(estimator).__name__].field,
-            action="kept: predictions need it",
-            helps=None,
-            why="the rows are the model; ship another one",
-        )
-    ]
 
 
 def _attribute(name: str) -> Callable[[Any], Any]:
@@ -338,21 +292,6 @@ _STORES = {
         rows=_attribute("cluster_centers_"), all=False, field="cluster_centers_"
     ),
 }
-READERS = dict.fromkeys(_STORES, read)
-STRIPPERS = {
-    "GaussianProcessRegressor": strip_process,
-    **dict.fromkeys(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip_support),
-    **dict.fromkeys(
-        (
-            "KNeighborsClassifier",
-            "KNeighborsRegressor",
-            "RadiusNeighborsClassifier",
-            "RadiusNeighborsRegressor",
-            "LocalOutlierFactor",
-            "KernelRidge",
-            "KernelPCA",
-            "KNNImputer",
-        ),
-        strip_neighbours,
-    ),
-}
+
+
+register(tuple(_STORES), read)

@@ -17,12 +17,12 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
-    Removed,
+    ReconstructionImpossibleError,
     around,
     nothing,
     single_precision,
 )
-from artefacts.glm.closed_form import ReconstructionImpossibleError
+from artefacts.registry import register
 
 
 def _classes(leaf: Leaf) -> np.ndarray:
@@ -65,7 +65,8 @@ def discrete(leaf: Leaf) -> list[Finding]:
         return [] if name == "ComplementNB" else _from_logarithms(leaf, own, shares)
     sizes = getattr(model, "class_count_", None)
     found = None
-    if sizes is not None:  # exact also for a row of zeros
+    # The counts of classes tell the class of a row of zeros too.
+    if sizes is not None:
         room = 1e-9 * max(1.0, float(np.max(sizes)))
         found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], room)
     tells = "the counts of one class, less its known rows', are the missing row"
@@ -244,33 +245,6 @@ def dummy(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def strip(estimator: Any) -> list[Removed]:
-    """Counts: predictions use their logarithms."""
-    name = type(estimator).__name__
-    removed = []
-    fields = ["feature_count_", "category_count_", "feature_all_"]
-    fields += [] if name == "CategoricalNB" else ["class_count_"]  # its predict looks
-    for field in fields:
-        if hasattr(estimator, field):
-            delattr(estimator, field)
-            removed.append(
-                Removed(
-                    field=field,
-                    action="removed",
-                    helps=None if name == "ComplementNB" else False,
-                    why="not used by predictions; but feature_log_prob_ is the"
-                    " logarithm of the same counts",
-                )
-            )
-    return removed
-
-
-READERS = {
-    **dict.fromkeys(("MultinomialNB", "ComplementNB", "BernoulliNB"), discrete),
-    "CategoricalNB": categorical,
-    "DummyClassifier": dummy,
-    "DummyRegressor": dummy,
-}
-STRIPPERS = dict.fromkeys(
-    ("MultinomialNB", "ComplementNB", "BernoulliNB", "CategoricalNB"), strip
-)
+register(("MultinomialNB", "ComplementNB", "BernoulliNB"), discrete)
+register("CategoricalNB", categorical)
+register(("DummyClassifier", "DummyRegressor"), dummy)

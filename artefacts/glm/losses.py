@@ -24,9 +24,11 @@ class Loss:
     """A loss of scores and targets.
 
     Attributes:
-      slope: (scores, targets), both (points, outputs) -> (points, outputs).
-      target: (slope, score), both (outputs,) -> (outputs,) targets, violation >= 0.
-      classes: whether targets are classes.
+      slope: (scores, targets), both (points, outputs) -> (points, outputs), the
+        derivative of the loss with respect to the scores.
+      target: (slope, score), both (outputs,) -> the (outputs,) targets that have this
+        slope, and the violation >= 0 in units of the label.
+      classes: whether targets are classes, 0 and 1 or -1 and 1.
       flat: whether whole regions of scores have slope zero, as behind a margin.
     """
 

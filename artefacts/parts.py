@@ -1,0 +1,355 @@
+"""What a pipeline, a column transformer or a meta-estimator is made of.
+
+Each function takes the site of one such estimator and gives the sites inside it, in
+the order of the fit: what each part was fitted to, and the way back from it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils import _safe_indexing
+
+from artefacts import inverse, registry
+from artefacts.findings import Box
+from artefacts.registry import register
+from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
+
+
+def _pipeline(site: Site) -> Iterator[Site | Unread]:
+    """Steps, each fitted to what the steps before it make of the rows."""
+    here = site
+    steps = site.leaf.estimator.steps
+    for at, (name, step) in enumerate(steps):
+        last = at == len(steps) - 1
+        if step is None or step == "passthrough":
+            continue
+        before = site.before_model or not last
+        # Weights go to the last step: `fit(X, y, step__sample_weight=w)`.
+        inner = here if last else _unweighted(here)
+        inner = inside(inner, step, name, before_model=before)
+        yield from leaves(inner)
+        if last or not hasattr(step, "transform"):
+            return
+        features = width(here.leaf.known)
+        made = dense(step.transform(here.leaf.known))
+
+        def back(bounds: Box, step: Any = step, features: int = features) -> Box | None:
+            return inverse.pull(step, bounds, features)
+
+        path = here.leaf.path
+        lost = not inverse.carries(step)
+        here = inside(
+            here,
+            site.leaf.estimator,
+            "",
+            known=made,
+            back=back,
+            moved=True,
+            step=functools.partial(_made, step),
+        )
+        here = dataclasses.replace(
+            here,
+            leaf=dataclasses.replace(here.leaf, path=path),
+            through=(*here.through, type(step).__name__) if lost else here.through,
+            repeats=here.repeats and repeats(step),
+        )
+
+
+def _unweighted(site: Site) -> Site:
+    """The site, fitted without sample weights."""
+    leaf = dataclasses.replace(site.leaf, weights=None, target_weight=1.0)
+    return dataclasses.replace(site, leaf=leaf)
+
+
+def _made(step: Any, rows: Any) -> Any:
+    """What a fitted step makes of rows."""
+    return dense(step.transform(rows))
+
+
+def _taken(columns: np.ndarray, rows: Any) -> Any:
+    """Some columns."""
+    return _safe_indexing(rows, columns, axis=1)
+
+
+def repeats(step: Any) -> bool:
+    """Whether `fit_transform` gave what `transform` gives of the same rows.
+
+    It does by construction where it is the one that scikit-learn's transformers share.
+    Isomap, NMF, randomised decompositions and target encoders give something else.
+    """
+    told = registry.kind_of(type(step).__name__).repeats
+    if told is not None:
+        return told(step)
+    own = getattr(type(step), "fit_transform", None)
+    return own is TransformerMixin.fit_transform
+
+
+def _always(step: Any) -> bool:
+    return True
+
+
+def _pca_repeats(pca: Any) -> bool:
+    """A randomised solver's output differs from the projection in its last digits."""
+    solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
+    return solver in ("full", "covariance_eigh")
+
+
+def _all_repeat(steps: Iterable[Any]) -> bool:
+    return all(repeats(each) for each in steps if hasattr(each, "fit"))
+
+
+def _columns(site: Site) -> Iterator[Site | Unread]:
+    """Parts of a ColumnTransformer, each with its columns."""
+    transformer = site.leaf.estimator
+    features = width(site.leaf.known)
+    for name, part, _ in transformer.transformers_:
+        if (
+            isinstance(part, str)
+            or name not in transformer._transformer_to_input_indices
+        ):
+            continue
+        columns = inverse.columns_of(transformer, name)
+        if not len(columns):
+            continue
+
+        def back(bounds: Box, columns: np.ndarray = columns) -> Box:
+            lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
+            lower[columns], upper[columns] = bounds
+            return lower, upper
+
+        known = _safe_indexing(site.leaf.known, columns, axis=1)
+        scalar = next(c for n, _, c in transformer.transformers_ if n == name)
+        if isinstance(scalar, (str, int)):
+            # A vectoriser is given one column, without its second axis.
+            known = np.ravel(np.asarray(known)).tolist()
+        here = None if site.columns is None else site.columns[columns]
+        yield from leaves(
+            inside(
+                site,
+                part,
+                name,
+                known=known,
+                back=back,
+                columns=here,
+                moved=here is None,
+                step=functools.partial(_taken, columns),
+                before_model=True,
+            )
+        )
+
+
+def _union(site: Site) -> Iterator[Site | Unread]:
+    for name, part in site.leaf.estimator.transformer_list:
+        if not isinstance(part, str):
+            yield from leaves(inside(site, part, name, before_model=True))
+
+
+def _attribute(name: str) -> Callable[[Site], Iterator[Site | Unread]]:
+    """A meta-estimator that fitted one estimator to everything."""
+
+    def parts(site: Site) -> Iterator[Site | Unread]:
+        inner = getattr(site.leaf.estimator, name, None)
+        if inner is None:
+            yield Unread(path=site.leaf.path, why=f"no {name} is stored")
+        else:
+            yield from leaves(inside(site, inner, name))
+
+    return parts
+
+
+def _selector(site: Site) -> Iterator[Site | Unread]:
+    """RFE fits its estimator to the features it keeps."""
+    model = site.leaf.estimator
+    kept = np.flatnonzero(model.support_)
+    features = width(site.leaf.known)
+
+    def back(bounds: Box) -> Box:
+        lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
+        lower[kept], upper[kept] = bounds
+        return lower, upper
+
+    known = np.asarray(site.leaf.known)[:, kept]
+    columns = None if site.columns is None else site.columns[kept]
+    yield from leaves(
+        inside(
+            site,
+            model.estimator_,
+            "estimator_",
+            known=known,
+            back=back,
+            columns=columns,
+            moved=columns is None,
+            step=lambda rows: np.asarray(rows)[:, kept],
+        )
+    )
+
+
+def _several(site: Site) -> Iterator[Site | Unread]:
+    """Voting and stacking fit every estimator to everything; classes as numbers."""
+    model = site.leaf.estimator
+    labels, label_back = site.leaf.labels, site.label_back
+    label = site.leaf.label
+    if hasattr(model, "classes_") and labels is not None:
+        labels, label_back, label = _as_numbers(site)
+    names = [name for name, part in model.estimators if not isinstance(part, str)]
+    for name, part in zip(names, model.estimators_, strict=False):
+        yield from leaves(
+            inside(site, part, name, labels=labels, label_back=label_back, label=label)
+        )
+    if hasattr(model, "final_estimator_"):
+        yield Unread(
+            path=f"{site.leaf.path}.final_estimator_".lstrip("."),
+            why="it was fitted to predictions of other fits, which aren't stored",
+        )
+
+
+def _as_numbers(site: Site) -> tuple[np.ndarray, LabelBack, Any]:
+    """Labels as indices of classes, the way back, and the told label."""
+    classes = np.asarray(site.leaf.estimator.classes_)
+    outer = site.label_back
+    labels = np.searchsorted(classes, np.asarray(site.leaf.labels))
+    told = site.leaf.label
+    told = None if told is None else int(np.searchsorted(classes, told))
+    return labels, lambda k: None if k is None else outer(classes[int(k)]), told
+
+
+def _one_against_rest(site: Site) -> Iterator[Site | Unread]:
+    """One estimator a class, fitted to 0 and 1."""
+    model = site.leaf.estimator
+    classes = np.asarray(model.classes_)
+    if site.leaf.labels is None or getattr(model, "multilabel_", False):
+        yield Unread(path=site.leaf.path, why="needs y_known, one label a row")
+        return
+    outer = site.label_back
+    pairs = list(zip(model.estimators_, classes, strict=False))
+    if len(model.estimators_) == 1:
+        pairs = [(model.estimators_[0], classes[1])]
+    for at, (part, label) in enumerate(pairs):
+
+        def label_back(hit: Any, label: Any = label) -> Any:
+            if hit == 1:
+                return outer(label)
+            return outer(classes[0]) if len(pairs) == 1 and hit == 0 else None
+
+        told = site.leaf.label
+        yield from leaves(
+            inside(
+                site,
+                part,
+                f"estimators_[{at}]",
+                labels=(site.leaf.labels == label).astype(int),
+                label_back=label_back,
+                label=None if told is None else int(told == label),
+            )
+        )
+
+
+def _many_outputs(site: Site) -> Iterator[Site | Unread]:
+    """One estimator an output; labels come back one by one only in the message."""
+    if site.leaf.labels is None or np.ndim(site.leaf.labels) != 2:
+        yield Unread(path=site.leaf.path, why="needs y_known with a column an output")
+        return
+    for at, part in enumerate(site.leaf.estimator.estimators_):
+        yield from leaves(
+            inside(
+                site,
+                part,
+                f"estimators_[{at}]",
+                labels=site.leaf.labels[:, at],
+                label_back=lambda label: None,
+                label=None,
+            )
+        )
+
+
+def _transformed_target(site: Site) -> Iterator[Site | Unread]:
+    """A regressor fitted to transformed outputs."""
+    model = site.leaf.estimator
+    if site.leaf.labels is None or np.ndim(site.leaf.labels) != 1:
+        yield Unread(path=site.leaf.path, why="needs y_known, one output a row")
+        return
+    outer = site.label_back
+    column = np.asarray(site.leaf.labels, np.float64)[:, None]
+    transformer = model.transformer_
+
+    def label_back(label: Any) -> Any:
+        if label is None:
+            return None
+        made = transformer.inverse_transform(np.reshape(float(label), (1, 1)))
+        return outer(float(np.ravel(made)[0]))
+
+    yield from leaves(
+        inside(
+            site,
+            model.regressor_,
+            "regressor_",
+            labels=np.ravel(transformer.transform(column)),
+            label_back=label_back,
+            label=None,
+        )
+    )
+
+
+register("Pipeline", parts=_pipeline)
+register("ColumnTransformer", parts=_columns)
+register("FeatureUnion", parts=_union)
+register(
+    (
+        "GridSearchCV",
+        "RandomizedSearchCV",
+        "HalvingGridSearchCV",
+        "HalvingRandomSearchCV",
+    ),
+    parts=_attribute("best_estimator_"),
+)
+register(
+    ("TunedThresholdClassifierCV", "FixedThresholdClassifier", "SelectFromModel"),
+    parts=_attribute("estimator_"),
+)
+register(("RFE", "RFECV"), parts=_selector)
+register(
+    (
+        "VotingClassifier",
+        "VotingRegressor",
+        "StackingClassifier",
+        "StackingRegressor",
+    ),
+    parts=_several,
+)
+register("OneVsRestClassifier", parts=_one_against_rest)
+register(("MultiOutputClassifier", "MultiOutputRegressor"), parts=_many_outputs)
+register("TransformedTargetRegressor", parts=_transformed_target)
+register("PCA", repeats=_pca_repeats)
+register("Pipeline", repeats=lambda it: _all_repeat(e for _, e in it.steps))
+register(
+    "ColumnTransformer",
+    repeats=lambda it: _all_repeat(e for _, e, _ in it.transformers_),
+)
+register(
+    "FeatureUnion", repeats=lambda it: _all_repeat(e for _, e in it.transformer_list)
+)
+# Their own `fit_transform` saves work and gives the same.
+register(
+    (
+        "PowerTransformer",
+        "KMeans",
+        "CountVectorizer",
+        "TfidfVectorizer",
+        "HashingVectorizer",
+        "DictVectorizer",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+        "RandomTreesEmbedding",
+        "MissingIndicator",
+        "FactorAnalysis",
+        "PLSRegression",
+        "PLSCanonical",
+        "CCA",
+        "LabelEncoder",
+    ),
+    repeats=_always,
+)
