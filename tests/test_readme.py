@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from informed.cli import main
+
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 
@@ -13,11 +15,28 @@ def programs(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-@pytest.mark.slow
-def test_the_python_program(tmp_path, monkeypatch, capsys):
+def test_the_python_program_prints_what_the_page_says(capsys):
     program, _ = programs(README)
-    monkeypatch.chdir(tmp_path)
+    assert len(program.splitlines()) <= 15
     exec(compile(program, "README.md", "exec"), {})
+    said = re.search(r"It prints `(.*?)`", README.read_text())
+    assert said is not None
+    assert capsys.readouterr().out.split() == said[1].split()
+
+
+def test_the_first_screen_has_both_commands():
+    first = README.read_text().splitlines()[:16]
+    assert [line.split()[1] for line in first if line.startswith("    make")] == [
+        "demo",
+        "test",
+    ]
+
+
+@pytest.mark.slow
+def test_the_program_of_the_page_on_learned_attacks(tmp_path, monkeypatch, capsys):
+    (program,) = programs(ROOT / "docs" / "reconn.md")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "reconn.md", "exec"), {})
     found = re.search(r"RecoNN ([\d.]+), .* oracle ([\d.]+)", capsys.readouterr().out)
     assert found is not None
     error, oracle = map(float, found.groups())
@@ -52,6 +71,24 @@ def test_the_program_of_the_page_on_inversion(capsys):
     assert errors is not None
     assert all(float(error) < 1e-10 for error in errors[1].split())
     assert printed.endswith("[ True  True]\n")
+
+
+@pytest.mark.parametrize("library", ["torch", "sklearn"])
+def test_the_contract_of_an_audit(library, tmp_path, monkeypatch, capsys):
+    """The pre-flight of the lines that the page shows finds nothing to mend."""
+    pytest.importorskip(library)
+    text = (ROOT / "docs" / "audit.md").read_text().split("## The contract")[1]
+    blocks = re.findall(r"```python\n(.*?)```", text.split("\n## ")[0], re.DOTALL)
+    (program,) = (
+        block for block in blocks if re.search(rf"(import|from) {library}", block)
+    )
+    file = tmp_path / f"contract_{library}.py"
+    file.write_text(program)
+    command = ["audit", f"{file}:train", "--data", "digits", "--fixed", "20"]
+    main([*command, "--targets", "2", "--check"])
+    printed = capsys.readouterr().out
+    assert "inversion     applies" in printed
+    assert "black box     applies" in printed
 
 
 @pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))])
