@@ -1,6 +1,7 @@
 """What the theme leaves out of its HTML for those who listen to a page.
 
-`tests/pages` runs axe-core over the site; each replacement below mends one of its rules.
+`tests/pages` runs axe-core over the site; each replacement below serves one of its
+rules.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A headless Chromium, driven over a pipe with the standard library alone.
 
-Chromium reads commands of the DevTools protocol from file descriptor 3 and answers on 4;
-each message is one JSON text that ends in a zero byte.
+Chromium reads commands of the DevTools protocol from file descriptor 3 and answers on
+4; each message is one JSON text that ends in a zero byte.
 """
 
 import base64

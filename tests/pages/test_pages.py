@@ -1,8 +1,8 @@
 """Pages as a browser shows them: the page of an audit, and pages of the site.
 
-At 1,200 and 390 pixels, light and dark: nothing scrolls sideways but boxes of their own,
-code isn't cut in a wide window, texts of a figure don't overlap, and axe-core (the file
-beside this one, version 4.12.1, licence MPL-2.0) finds no violation.
+At 1,200 and 390 pixels, light and dark: nothing scrolls sideways but boxes of their
+own, code isn't cut in a wide window, texts of a figure don't overlap, and axe-core (the
+file beside this one, version 4.12.1, licence MPL-2.0) finds no violation.
 
 DOCS_HTML names the folder of a built site, every page of which is looked at instead of
 the pages that are rendered here without their tutorials (`.ci/run` does so).
@@ -22,7 +22,7 @@ from tests.pages import browser
 
 ROOT = Path(__file__).parents[2]
 AXE = (Path(__file__).parent / "axe.min.js").read_text()
-PAGES = ("index", "audit", "results", "commands")
+PAGES = ("index", "audit", "results", "commands", "pitfalls")
 UNREAD = "_build,_extensions,_static,reference,tutorials,examples.md,configurations.md"
 WIDTHS = (1200, 390)
 pytestmark = pytest.mark.skipif(
