@@ -22,12 +22,15 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
+    "accessible",
     "plain_docstrings",
 ]
-exclude_patterns = ["_build", "_extensions"]
+exclude_patterns = ["_build", "_extensions", "_static"]
 html_theme = "furo"
 html_title = "informed-adversary"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["scrollable.js"]
 html_show_sphinx = False
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]

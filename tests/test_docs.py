@@ -12,10 +12,8 @@ import docutils.utils
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = [
-    file for name in ("dp", "shadow", "reconn", "informed") for file in
-    sorted((ROOT / name).rglob("*.py"))
-]  # fmt: skip
+PACKAGES = ("dp", "shadow", "reconn", "artefacts", "informed", "uninformed")
+FILES = [file for name in PACKAGES for file in sorted((ROOT / name).rglob("*.py"))]
 
 
 @functools.cache
@@ -54,7 +52,7 @@ def shown(text):
     return document.astext()
 
 
-@pytest.mark.parametrize("package", ["dp", "shadow", "reconn", "informed"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_every_docstring_is_shown_whole(package):
     texts = [
         text for file in FILES if file.parts[len(ROOT.parts)] == package

@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from informed.audit import released
+from informed.cli import main
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -13,11 +17,28 @@ def programs(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-@pytest.mark.slow
-def test_the_python_program(tmp_path, monkeypatch, capsys):
+def test_the_python_program_prints_what_the_page_says(capsys):
     program, _ = programs(README)
-    monkeypatch.chdir(tmp_path)
+    assert len(program.splitlines()) <= 15
     exec(compile(program, "README.md", "exec"), {})
+    said = re.search(r"It prints `(.*?)`", README.read_text())
+    assert said is not None
+    assert capsys.readouterr().out.split() == said[1].split()
+
+
+def test_the_first_screen_has_both_commands():
+    first = README.read_text().splitlines()[:16]
+    assert [line.split()[1] for line in first if line.startswith("    make")] == [
+        "demo",
+        "test",
+    ]
+
+
+@pytest.mark.slow
+def test_the_program_of_the_page_on_learned_attacks(tmp_path, monkeypatch, capsys):
+    (program,) = programs(ROOT / "docs" / "reconn.md")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "reconn.md", "exec"), {})
     found = re.search(r"RecoNN ([\d.]+), .* oracle ([\d.]+)", capsys.readouterr().out)
     assert found is not None
     error, oracle = map(float, found.groups())
@@ -52,6 +73,48 @@ def test_the_program_of_the_page_on_inversion(capsys):
     assert errors is not None
     assert all(float(error) < 1e-10 for error in errors[1].split())
     assert printed.endswith("[ True  True]\n")
+
+
+def contract(library: str) -> str:
+    """The lines of the page on audits that use a library; skipped without it."""
+    pytest.importorskip(library)
+    text = (ROOT / "docs" / "audit.md").read_text().split("## The contract")[1]
+    blocks = re.findall(r"```python\n(.*?)```", text.split("\n## ")[0], re.DOTALL)
+    (program,) = (b for b in blocks if re.search(rf"(import|from) {library}", b))
+    return program
+
+
+LIBRARIES = pytest.mark.parametrize("library", ["torch", "sklearn"])
+
+
+@LIBRARIES
+def test_the_contract_trains_by_its_seed_alone(library, digits):
+    names: dict = {}
+    exec(compile(contract(library), "audit.md", "exec"), names)
+    few = digits.take(np.arange(100))
+    images = np.asarray(few.images, np.float32)
+    models = [names["train"](images, few.labels, seed) for seed in (3, 3, 4)]
+    first, again, other = (released.parts(model) for model in models)
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.array, b.array)
+    assert any((a.array != b.array).any() for a, b in zip(first, other, strict=True))
+    if "predict" in names:
+        assert names["predict"](models[0], images).shape == (100, 10)
+
+
+@pytest.mark.slow
+@LIBRARIES
+def test_the_pre_flight_finds_nothing_to_mend_in_the_contract(
+    library, tmp_path, capsys
+):
+    file = tmp_path / f"contract_{library}.py"
+    file.write_text(contract(library))
+    command = ["audit", f"{file}:train", "--data", "digits", "--fixed", "100"]
+    main([*command, "--targets", "2", "--check"])
+    printed = capsys.readouterr().out
+    assert "deterministic   yes" in printed
+    assert "inversion     applies" in printed
+    assert "black box     applies" in printed
 
 
 @pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))])

@@ -37,6 +37,8 @@ _STYLE: Any = {
 }
 _LARGEST = 64  # pixels of a picture's longer side
 _FLOOR = 1e-9  # where an error of zero is drawn
+# Of the width of an axis; four digits of the tick labels take 0.06 of it.
+_LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
 
 
@@ -126,6 +128,18 @@ def defences(rows: Sequence[Values], name: str = "defences") -> str:
     return svg(figure, name, alt)
 
 
+def _labels(places: Sequence[float]) -> list[str]:
+    """Labels of ticks on a logarithmic axis; empty where one would touch the last."""
+    logs = np.log10(places)
+    apart = _LABEL_WIDTH * (logs.max() - logs.min())
+    labels = [""] * len(places)
+    last = -np.inf
+    for i in np.argsort(logs):
+        if logs[i] - last >= apart:
+            labels[i], last = f"{places[i]:g}", logs[i]
+    return labels
+
+
 def bound(values: Values, name: str = "bound") -> str:
     """Attack and bound over the noise multiplier, on one axis."""
     rows = values["rows"]
@@ -146,7 +160,7 @@ def bound(values: Values, name: str = "bound") -> str:
             axes.plot(sigmas, [row["accuracy"] for row in rows], "D--", linewidth=1,
                       color=COLOURS[2], label="accuracy of the model")  # fmt: skip
         axes.set_xscale("log")
-        axes.set_xticks(sigmas, [f"{sigma:g}" for sigma in sigmas])
+        axes.set_xticks(sigmas, _labels(sigmas))
         axes.xaxis.set_minor_locator(ticker.NullLocator())
         axes.set_ylim(-0.02, 1.03)
         axes.set_xlabel("noise multiplier of training")
