@@ -46,6 +46,7 @@ row = registry.Row(
     sees="view",
     knows=("fixed", "algorithm", "public"),
     gives=("images", "labels"),
+    shadows=True,
 )
 registry.register(row)
 

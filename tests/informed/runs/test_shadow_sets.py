@@ -262,6 +262,6 @@ def test_a_launcher_that_makes_no_sense_is_refused(
 
 def test_processes_that_are_not_named_are_refused(tmp_path, capsys):
     said = refused(
-        capsys, "train", *SMALL, f"--workdir={tmp_path}", "--distributed=here"
+        capsys, "attack", *SMALL, f"--workdir={tmp_path}", "--distributed=here"
     )
     assert "--distributed=HOST:PORT,I/N, got 'here'" in said
