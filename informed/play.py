@@ -75,8 +75,8 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
     """The trial of an attack before it is played.
 
     Args:
-      row: the attack.
-      sees: what it is going to be shown, in words.
+      row: the attack's row in the registry.
+      sees: what of the models the attack is going to be shown, in words.
       secret: whether the seed is told to nobody.
       planned: number of targets.
       name: how results call the attack; "": as its row does.
@@ -108,13 +108,13 @@ def play(
     """Make the attack and play it on a release, within a time.
 
     Args:
-      row: the attack.
-      material: what it may be prepared with.
-      release: what it is shown, as `row.sees` says: a `shadow.release.Release`, or
-        fitted estimators.
+      row: the attack's row in the registry.
+      material: what the attack may be prepared with.
+      release: what the attack is shown, as `row.sees` says: a
+        `shadow.release.Release`, or fitted estimators.
       knowledge: what its adversary is told.
       key: the adversary's own randomness.
-      limit: seconds.
+      limit: seconds that the attack may take.
       trial: the attack before it is played, see `blank`; None: of this release.
       candidates: of each release, for membership alone.
     Raises: whatever the attack raises, time limits apart; see its row and `threat`.

@@ -275,7 +275,7 @@ def reconstruction_game(
     """Algorithm 1: train on D_- + z, attack, compare. One game per target.
 
     Args:
-      attack: R.
+      attack: the reconstruction attack R.
       factory: the developer, who holds D_- and A; trains in the role "released",
         whatever the factory's, so that no private randomness is a shadow model's.
       targets: z of each game.

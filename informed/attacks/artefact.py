@@ -36,7 +36,8 @@ class ArtefactAttack:
     """Read the target out of each released estimator.
 
     Attributes:
-      table: whose rows the records are; None: they are features as they are.
+      table: the table whose rows the records are; None: records are features as they
+        are.
       fields: stored fields that gave whole features away, one tuple a target that was
         read; grows while estimators are read, for the advice of `remedy`.
     """
@@ -61,8 +62,8 @@ class ArtefactAttack:
         """One target after the other.
 
         Args:
-          release: fitted estimators.
-          knowledge: needs fixed.
+          release: the fitted estimators, one a target.
+          knowledge: D_- (`fixed`) is needed.
         """
         del key
         assert knowledge.fixed is not None

@@ -33,7 +33,8 @@ class LinearEstimatorAttack:
     Attributes:
       template: an estimator as training returns it, of a type in
         `artefacts.glm.estimators.SUPPORTED`; a copy takes each release's coefficients.
-      table: whose rows the records are; None: they are features as they are.
+      table: the table whose rows the records are; None: records are features as they
+        are.
     """
 
     template: Any
@@ -53,7 +54,7 @@ class LinearEstimatorAttack:
 
         Args:
           release: weights as the template has them.
-          knowledge: needs fixed.
+          knowledge: D_- (`fixed`) is needed.
         """
         del key
         assert knowledge.fixed is not None

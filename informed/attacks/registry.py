@@ -131,7 +131,8 @@ _NOISE = (
     "only noise in training bounds it (DP-SGD, `informed calibrate`); a seed that"
     " nobody is told makes it inexact, and is no guarantee"
 )
-_SHADOWS = ("fixed", "algorithm", "public")  # by way of the shadow models
+# What an attack is told by way of the shadow models that it is trained on.
+_SHADOWS = ("fixed", "algorithm", "public")
 # In the order in which an audit plays them: what is exact and cheap comes first.
 for _row in (
     Row(

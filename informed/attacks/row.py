@@ -60,7 +60,7 @@ class Material:
       view: what will be released of the models.
       workdir: takes what the attack prepares and keeps.
       key: the adversary's own randomness.
-      progress: show bars.
+      progress: whether bars are shown.
       note: called from time to time while the attack prepares itself, so that an
         interrupted run knows how long it took.
       seconds_a_model: how long one training takes, measured; None: not measured. With
@@ -68,7 +68,8 @@ class Material:
       limit: seconds that the attack may take.
       template: what the training function returns, for one target: an estimator whose
         coefficients are replaced by those of a release.
-      table: whose rows the records are; None: pictures, or rows as they are.
+      table: the table whose rows the records are; None: records are pictures, or rows
+        as they are.
       labels: (releases, points), of the unknown records, where several are missing.
     """
 
@@ -122,7 +123,8 @@ class Row:
         play it.
       asked: whether an audit plays it only where it is asked for (`--reconn`).
       shadows: whether the attack is trained on shadow models.
-      revision: see `shadow.records`.
+      revision: number that grows when the attack would give something else; see
+        `shadow.records`.
     """
 
     name: str

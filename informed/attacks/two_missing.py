@@ -21,7 +21,7 @@ class TwoMissing:
 
     Attributes:
       inversion: how it is done.
-      labels: (releases, 2), of the unknown records of each release.
+      labels: (releases, 2), the labels of the unknown records, which are told.
     """
 
     inversion: TrainingInversion

@@ -54,11 +54,11 @@ class AuditConfig:
       targets: records that are attacked, at most.
       fixed: size of the set that the adversary knows; None: half of the data, at most
         1,000.
-      minutes: for everything.
+      minutes: time that the whole audit may take.
       threshold: how often reconstruction may succeed, for the least noise.
       reconn: also train the RecoNN, the reconstructor network of the paper; minutes.
       skip: parts that are left out, of `PARTS`.
-      seed: of the draw of records and of all randomness.
+      seed: root of the draw of records and of all other randomness.
     """
 
     targets: int = 20
@@ -82,7 +82,8 @@ class AuditConfig:
 class AuditStoppedError(ValueError):
     """The pre-flight found what has to be mended first; the message says how."""
 
-    exit_code = 3  # of the command line
+    # The status with which the command line ends.
+    exit_code = 3
 
 
 def audit(
@@ -107,7 +108,7 @@ def audit(
       data: an .npz file, a TFDS name, a folder of images a class, a .csv or .parquet
         table; or arrays (images, labels), `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
-      data_dir: TFDS folder.
+      data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       predict, privacy: where they aren't in the file of `train`.
       version: of `train`, where its source can't be hashed.
       progress: called with what is done next.
@@ -333,8 +334,8 @@ def _attacks(
         hopeless = row.name == "inversion" and not plan.inversion_seconds
         if hopeless and not row.why_not(checked.facts):
             found.append(playing.not_begun(row, models, a_record))
-            continue
-        limit = 0.0  # it isn't played, and says why
+            continue  # An attack that isn't among the parts isn't played, and says why.
+        limit = 0.0
         if row.title in schedule.parts:
             limit = schedule.limit(row.title)
             if row.name == "inversion" and not models.secret:

@@ -27,7 +27,9 @@ def shares() -> dict[str, float]:
     return found | _AFTER
 
 
-RELEASED = 0.1  # at most, of the time, for released models
+# Share of the time that released models may take, at most: every attack needs them,
+# and more of it would leave attacks too little.
+RELEASED = 0.1
 # An inversion that finishes a record in it may have so much of the time.
 _MOST_INVERSION = 0.75
 # Its estimate may be too short by so much.
@@ -36,9 +38,12 @@ _MARGIN = 1.25
 _ROUND = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, 1440)
 _INVERSION = registry.find("inversion").share
 _MOST_SHADOWS, FEWEST_SHADOWS = 5000, 30
-_MEMORY = 1 / 8  # of the machine's, for the weights of shadow models
-_COLUMNS = 3  # Jacobians of all columns an inversion takes, about
-_LABEL_COLUMNS = 61  # of the ranking of labels
+# Share of the machine's memory for the weights of shadow models.
+_MEMORY = 1 / 8
+# Jacobians of all columns that an inversion by runs takes, about.
+_COLUMNS = 3
+# Trainings a label that the ranking of labels takes, where there are no derivatives.
+_LABEL_COLUMNS = 61
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,11 +51,12 @@ class Budget:
     """What an audit will do.
 
     Attributes:
-      seconds: for everything.
+      seconds: time that the whole audit may take.
       targets: records that are attacked.
       shadows: models on public records, of which the time may allow fewer.
       most_shadows: of them, where other attacks leave their time.
-      inversion_seconds: after which the inversion stops; 0: it would finish no record.
+      inversion_seconds: time after which the inversion stops; 0: it would finish no
+        record.
       trainings_an_inversion: about; what all targets share is in the first.
       why: what bounds it, a line each.
     """
@@ -78,11 +84,11 @@ def plan(
     """Divide the time.
 
     Args:
-      minutes: for everything.
+      minutes: time that the whole audit may take.
       seconds_a_model: measured, with as many at once as the machine trains.
       targets: wished for; fewer where training them takes over a tenth of the time.
       public: records that shadow models can be trained on.
-      params, features, num_classes: sizes.
+      params, features, num_classes: length of theta, of a record, number of labels.
       differentiable: whether derivatives cost little more than a training.
     Raises: FieldError: the time isn't enough for one target.
     """
@@ -131,7 +137,7 @@ def of_inversion(seconds: float, a_record: float, records: int) -> float:
     """Seconds that an inversion gets: its share, or more where that finishes records.
 
     Args:
-      seconds: that are left for everything.
+      seconds: time that is left for the whole audit.
       a_record: seconds that it needs, about.
       records: to be inverted.
     Returns: 0 where it would finish none.
@@ -154,8 +160,8 @@ class Schedule:
     A part that wasn't run, or ended early, leaves its time to the parts after it.
 
     Args:
-      clock: of everything.
-      parts: that are going to run, of `shares` and in its order.
+      clock: what is left of the whole audit's time.
+      parts: names of the parts that are going to run, in the order of `shares`.
     """
 
     def __init__(self, clock: limits.Clock, parts: Sequence[str]) -> None:

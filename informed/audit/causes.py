@@ -41,7 +41,7 @@ def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
 
     Args:
       run: () -> theta, for the same arguments each time.
-      contract: whose source is read.
+      contract: the training function whose source is read.
     Returns: (cause, remedy), at least one.
     """
     seed = {"key": "int(jax.random.bits(key)) % 2**31", "seed": "seed"}.get(
@@ -93,7 +93,8 @@ def suspects(source: str, function: str | None = None) -> list[str]:
 
     Args:
       source: of a file, or of a function.
-      function: whose lines count, with those of what it names; None: all lines do.
+      function: the function whose lines count, with those of the functions that it
+        names; None: all lines count.
     """
     found = []
     reached = None if function is None else _reached(source, function)

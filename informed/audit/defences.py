@@ -25,13 +25,17 @@ from shadow.models import ShadowModels
 from shadow.release import Release
 from shadow.views import Layers
 
-Rows = Iterator[dict[str, Any]]  # of a defence, while they are made
+# The rows of a defence, one by one, as they are made.
+Rows = Iterator[dict[str, Any]]
 _PRECISIONS = tuple(rounding.FORMATS)
-_NOISES = (1e-3, 1e-2, 1e-1)  # times each array's root mean square
+# Noise on the weights, in units of each array's root mean square.
+_NOISES = (1e-3, 1e-2, 1e-1)
 # Attacks that defences are held against: those that can be played on what is changed.
 _HELD_AGAINST = ("inversion", "kernel", "closed form", "artefact")
-_INVERTED = 3  # targets
-_JUDGED = 8  # models whose accuracy is measured
+# Targets whose inversion is tried again under each precision: it takes longest.
+_INVERTED = 3
+# Models whose accuracy is measured under each defence.
+_JUDGED = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +46,7 @@ class Bench:
       models: the released and shadow models, undefended.
       checked: what the pre-flight found of their training.
       pool: all that is known to everyone.
-      baselines: see `judging`.
+      baselines: guesses at the targets without a release; see `judging`.
       clock: what is left of the time for all defences.
     """
 
@@ -56,7 +60,7 @@ class Bench:
         """Play an attack within what is left; see `playing.attempt`.
 
         Args:
-          name: of its row.
+          name: the attack's name in the registry.
           models: None: the undefended ones.
         """
         models = self.models if models is None else models

@@ -18,8 +18,8 @@ def plan(
     """How the time is divided.
 
     Args:
-      minutes: of the audit.
-      targets: that are wished for.
+      minutes: time that the audit may take.
+      targets: number of records that should be attacked.
       passed: seconds that are gone.
     Raises: FieldError: the time isn't enough for one target.
     """

@@ -96,7 +96,7 @@ def by_scores(models: Models, *, limit: float = float("inf")) -> dict[str, Any]:
     """Membership by the scores of models that can be asked; see `audited`.
 
     Args:
-      limit: seconds.
+      limit: seconds that it may take.
     """
     try:
         with limits.seconds(limit):
@@ -139,7 +139,7 @@ def audited(
 
     Args:
       of_released: log-probability of each target's label (columns) under each model.
-      of_shadows: the same under shadow models.
+      of_shadows: the same log-probabilities under shadow models, which saw no target.
     Returns: name, about, knows, auc, epsilon (at least so much, with a confidence of 95
       %; relation "replace_one"), or why_not.
     """

@@ -30,7 +30,8 @@ DELTA = 1e-5
 CANDIDATES = 4
 # Times the noise that PRIVACY names.
 _FACTORS = (0.1, 0.25, 1.0, 2.5)
-LEARNT, PLAYED = 24, 20  # models a candidate
+# Models of each candidate that the adversary learns from, and that are then named.
+LEARNT, PLAYED = 24, 20
 _FIELDS = ("noise_multiplier", "steps", "sampling_probability", "clip_norm")
 
 
@@ -97,7 +98,7 @@ def measured(
 
     Args:
       threshold: how often a reconstruction may succeed, for the least noise.
-      limit: seconds.
+      limit: seconds that all noise multipliers may take.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
       bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
       is the threshold; why_not.
@@ -231,7 +232,7 @@ def likeliest(
     """The class of each row of `asked`, by a Gaussian a class of one covariance.
 
     Args:
-      theta, labels: what it learns from.
+      theta, labels: models, and which candidate each was trained on, to learn from.
       quiet: (classes, params), means without noise, for the directions that count;
         None: the means of theta.
     """

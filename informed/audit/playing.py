@@ -40,8 +40,8 @@ def wanted(row: Row, skip: Sequence[str], *, reconn: bool) -> bool:
     """Whether an attack isn't left out, and asked for if it has to be.
 
     Args:
-      skip: `AuditConfig.skip`.
-      reconn: `AuditConfig.reconn`.
+      skip: parts that are left out (`AuditConfig.skip`).
+      reconn: whether the RecoNN is asked for (`AuditConfig.reconn`).
     """
     return row.title not in skip and (reconn or not row.asked)
 
@@ -104,10 +104,10 @@ def attempt(
     """Play an attack on the models of an audit, within a time.
 
     Args:
-      row: the attack.
-      models: that are attacked.
+      row: the attack's row in the registry.
+      models: the released models, and shadow models where there are some.
       checked: what the pre-flight found of their training.
-      limit: seconds.
+      limit: seconds that the attack may take.
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
       shipped: (estimator, known rows) -> what is released of a fitted estimator.

@@ -18,7 +18,8 @@ from shadow import limits
 
 __all__ = ["Finding", "Preflight", "check"]
 
-SHARE = 0.2  # of an audit's time, for questions that it can do without
+# Share of an audit's time for questions that it can do without.
+SHARE = 0.2
 
 
 def check(

@@ -16,7 +16,8 @@ import threadpoolctl
 from informed.audit.subject import Subject
 from shadow import devices, released
 
-BUSY = 0.5  # of the cores at work for others, from which on it is said
+# Share of the cores at work for other jobs from which on the pre-flight says so.
+BUSY = 0.5
 
 
 class Probe:

@@ -13,9 +13,13 @@ from informed.audit.probe import Probe, first_line
 from informed.audit.subject import Subject
 from shadow import limits, parallel, released
 
-_PATIENCE = 60.0  # seconds for one question
-_SAME = 1e-3  # of the distance between two targets' weights
-_PLACES = 8  # in the training set, at which a target is tried
+# Seconds that one question of the pre-flight may take.
+_PATIENCE = 60.0
+# Two trainings count as the same below this share of the distance between the
+# weights of two targets.
+_SAME = 1e-3
+# Places in the training set at which a target is tried, where the last does nothing.
+_PLACES = 8
 # A place counts as another place where a target there moves the weights so many times
 # as far as one at the end. Orders of mini-batches alone make a difference below 1.5 on
 # the examples of the documentation.

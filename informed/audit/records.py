@@ -28,9 +28,12 @@ from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.training.algorithm import Draw
 
-_RIDGE = 1e-2  # of the mean variance
-_ROWS = 2000  # other records, for leverage
-_FEWEST = 5  # targets for a correlation
+# Ridge of the leverage, as a share of the mean variance.
+_RIDGE = 1e-2
+# Other records that leverage is computed from, at most.
+_ROWS = 2000
+# Targets without which no correlation is given.
+_FEWEST = 5
 INDICATORS = {
     "influence": "how far the weights move if the record replaces the mean record",
     "leverage": "leverage in the features",
@@ -66,9 +69,9 @@ def rank(
     """Rank the targets by the least error of any attack on one unknown record.
 
     Args:
-      truth: the targets.
+      truth: the targets, in the order in which they were attacked.
       ids: their places in the data.
-      trials, baselines: of these targets.
+      trials, baselines: what attacks, and guesses without a release, made of them.
       found: indicators by name; see `indicators`.
     """
     by_attack = {
@@ -138,7 +141,7 @@ def geometry(targets: Examples, pool: Examples, count: int) -> dict[str, np.ndar
     """Indicators that need no model.
 
     Args:
-      pool: other records.
+      pool: records that everybody knows.
       count: size of a training set.
     """
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)

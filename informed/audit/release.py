@@ -39,9 +39,9 @@ class Found:
       apart: distance between the release and the training run again, over its length.
       products: what the release's products are taken to be rounded to.
       tolerance: how far `apart` could be for that.
-      guess: the reconstruction.
-      mse: of the guess.
-      without_release_mse: of the nearest other record.
+      guess: the reconstruction of the record, with its certificate.
+      mse: mean squared error of the guess, per pixel.
+      without_release_mse: mean squared error of the nearest other record.
     """
 
     apart: float
@@ -67,8 +67,8 @@ def invert(
     """Invert the training of a released model for one of its records.
 
     Args:
-      train, source, label, data_dir, version: as for `informed.audit`; all of it was
-        trained on, in this order.
+      train, source, label, data_dir, version: see `informed.audit`; the release was
+        trained on all the data, in their order.
       release: a file of weights; see `weights.read`.
       record: the position of the record that the adversary isn't told.
       seed: of training; a JAX key `jax.random.key(seed)`, or the seed itself.

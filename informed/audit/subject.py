@@ -24,10 +24,12 @@ from shadow.victims import Slice
 from shadow.views import Layers
 
 ENGINES = ("jax", "runs", "processes")
-_HELD_OUT = 200  # public records for accuracy and queries, at most
+# Public records for accuracy and queries, at most.
+_HELD_OUT = 200
 _LARGEST_FIXED = 1000
 WEIGHTS, ANSWERS, CANARIES = "weights", "answers", "canaries"
-_ABSENT = -30.0  # the score of a label that a model never saw
+# The score of a label that a model never saw.
+_ABSENT = -30.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,11 +38,12 @@ class Call:
 
     Attributes:
       contract: the function, and what it takes.
-      table: whose rows the examples are, or None.
+      table: the table whose rows the examples are; None: they are pictures.
       queries: (queries, height, width, channels); the trained model's answers to them
         are kept beside its weights; None: they aren't.
-      canaries: (canaries, ...), the same of the targets, for membership alone.
-      noise: for its keyword `noise_multiplier`, or None.
+      canaries: (canaries, height, width, channels), the targets, to which answers are
+        kept too, for membership alone.
+      noise: the value of the function's keyword `noise_multiplier`; None: its default.
       position: where in the training set the target is; None: it is the last.
       classes: of the data; None: those that a model knows.
       weights: whether theta holds the weights; answers alone are compared where the
@@ -164,8 +167,8 @@ class Subject:
       contract: the training function.
       split: D_-, public records and targets.
       held_out: public records for accuracy and queries.
-      table: whose rows they are, or None.
-      seed: of the split and of all randomness.
+      table: the table whose rows all records are; None: they are pictures.
+      seed: root of the split and of all other randomness.
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models can be asked.
@@ -305,8 +308,8 @@ def prepare(
       examples: all the data.
       targets: how many, at most.
       fixed: size of D_-; None: half of the data, at most 1,000.
-      table: whose rows the examples are.
-      seed: of the draw.
+      table: the table whose rows the examples are; None: they are pictures.
+      seed: root of the draw of the parts.
     Raises: ValueError: too few examples.
     """
     checks.at_least("targets", targets, 1)

@@ -15,7 +15,8 @@ from shadow.parallel import Runs
 from shadow.training import PythonFunction
 from shadow.training.algorithm import Draw
 
-_SHORT = 1.0  # seconds of a batch, below which three are timed
+# A batch that takes fewer seconds is timed three times.
+_SHORT = 1.0
 # A process's first model that takes longer than this, in terms of one here, imports.
 _SLOWER = 1.2
 

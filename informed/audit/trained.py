@@ -18,7 +18,8 @@ from shadow.release import Release, publish
 from shadow.training.algorithm import Draw
 
 Progress = Callable[[str], None]
-_SHAPES = "must have the same shape"  # what NumPy says of weights that don't stack
+# What NumPy says of weights that don't stack.
+_SHAPES = "must have the same shape"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,7 +30,8 @@ class Models:
       subject: who trained them.
       released: (targets, values), weights, and answers after them; (targets, 0) where
         there is neither to compare.
-      shadows: the same of public records; None: there are none.
+      shadows: models of public records, weights and answers likewise; None: there are
+        none.
       secret: the key was told to nobody.
       seconds: that the shadow models took.
       why_no_shadows: why there are none.

@@ -25,7 +25,8 @@ from jaxtyping import Array, Float
 from shadow import bars, checks, files
 from shadow.data import Examples, Images
 
-REVISION = 1  # see `shadow.records`
+# Grows when the classifier would be another one; see `shadow.records`.
+REVISION = 1
 _PREDICT_BATCH = 500
 
 
@@ -57,8 +58,8 @@ class Classifier:
     """A trained classifier.
 
     Attributes:
-      apply: (params, images) -> logits.
-      params: of the network.
+      apply: the network as a function (params, images) -> logits.
+      params: the network's trained parameters.
       accuracy: on images held out from its training.
     """
 
@@ -108,7 +109,7 @@ def train(
 
     Args:
       examples: real images, targets not among them, in random order; at least two.
-      config: how.
+      config: size and training of the classifier.
       key: of initialisation, order and dropout.
       progress: show a bar.
     """

@@ -28,7 +28,8 @@ from shadow.training import TrainingConfig, cross_entropy
 from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
-_COMPONENTS = 50  # before t-SNE, as its authors advise
+# Principal components that t-SNE starts from, as its authors advise.
+_COMPONENTS = 50
 _MODELS_AT_ONCE = 16
 
 
@@ -39,7 +40,7 @@ def embedding(
 
     Args:
       weights: theta of each model.
-      seed: of t-SNE.
+      seed: root of t-SNE's randomness.
       perplexity: about the number of neighbours that count; lowered where there are
         fewer models.
     Raises: ValueError: fewer than three models, or weights that don't vary.
@@ -64,7 +65,7 @@ def membership_auc(
     The paper takes a stronger test of membership; this one is a lower bound for it.
 
     Args:
-      victim: architecture.
+      victim: the architecture whose parameters the weights are.
       weights: theta of each model.
       members: training points of all models, such as D_-.
       others: points of none of them.
@@ -102,7 +103,7 @@ class Gradients:
 
     Attributes:
       epochs: (epochs,), at which they are taken.
-      norms: (targets, epochs), Euclidean.
+      norms: (targets, epochs), Euclidean norms of the loss's gradient.
       layers: names of the victim's arrays.
       zeros: (layers, epochs), share of numbers that are exactly zero, over targets.
     """
@@ -190,7 +191,7 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
 
     Args:
       factory: A; its initialisation decides what is compared.
-      target: one example.
+      target: the one example whose loss is taken.
       others: a model of each kind for each of them.
     Raises: ValueError: not exactly one target.
     """

@@ -23,7 +23,9 @@ from reconn import perceptual
 from shadow import copies
 from shadow.data import Examples
 
-EXACT = 1e-6  # MSE in units of the spread of the records: a thousandth of it
+# A guess is exact below this MSE, in units of the spread of the records: a thousandth
+# of it.
+EXACT = 1e-6
 # Records are kept in float32: a few of its units in the last place are no error.
 _ROUNDING = 4 * np.finfo(np.float32).eps / EXACT**0.5
 FALSE_POSITIVES = 0.01
@@ -37,8 +39,8 @@ class Baseline:
     """A guess at every target without the release.
 
     Attributes:
-      name: of it.
-      about: what it knows.
+      name: how pages and documents call the guess.
+      about: what whoever guesses so has to know.
       images: (targets, ...).
       mse: (targets,).
       oracle: whether it is chosen with knowledge of the target.
@@ -57,7 +59,7 @@ def baselines(
     """All of them; the last ones are oracles.
 
     Args:
-      targets: the truth.
+      targets: the records that were to be guessed, the truth.
       pool: all that is known to everyone.
       groups: (features,), which column of a table each feature is of; None: pictures.
     """
@@ -231,7 +233,7 @@ def judge(
     """One row of the comparison of attacks: JSON-able, None for what isn't known.
 
     Args:
-      targets: the truth.
+      targets: the records that were to be guessed, the truth.
       pool: all that is known to everyone.
       found: guesses at the same targets.
 

@@ -87,7 +87,7 @@ class Neighbours:
 
     Attributes:
       index: (targets,), position in the pool of the nearest point: the NN oracle.
-      mse: (targets,), its distance.
+      mse: (targets,), mean squared distance of the nearest image, per pixel.
       percentiles: (targets, 3), the 1st, 10th and 50th percentile of the distances.
       histogram: (bins,), share of the pool in each bin, averaged over targets.
       edges: (bins + 1,), borders of the bins.

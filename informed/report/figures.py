@@ -17,7 +17,8 @@ import numpy as np
 from matplotlib import ticker
 from PIL import Image
 
-_INK = "#010203"  # stands for the colour of the page's text
+# A colour that nothing else has: it is replaced by the colour of the page's text.
+_INK = "#010203"
 COLOURS = ("#2f7fd6", "#d9661f", "#1f9a5f", "#8a63d2", "#b8860b", "#c2477f")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _STYLE: Any = {
@@ -35,8 +36,10 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "svg.hashsalt": "informed",
 }
-_LARGEST = 64  # pixels of a picture's longer side
-_FLOOR = 1e-9  # where an error of zero is drawn
+# Pixels of the longer side of a picture.
+_LARGEST = 64
+# Where an error of zero is drawn on a logarithmic axis.
+_FLOOR = 1e-9
 # Of the width of an axis; four digits of the tick labels take 0.06 of it.
 _LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
@@ -47,7 +50,7 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
 
     Args:
       name: unique on the page.
-      alt: what it shows, for those who don't see it.
+      alt: a sentence for those who don't see the figure.
     """
     buffer = io.StringIO()
     with matplotlib.rc_context(_STYLE):

@@ -19,16 +19,15 @@ from shadow.tables import Table
 
 MOST_BYTES = 3 << 20
 _TEMPLATE = "page.html.j2"
-_COLUMNS = (
-    12  # of a table that are shown for one record, those farthest from their mean
-)
+# Columns of a table that are shown for one record: those farthest from their mean.
+_COLUMNS = 12
 
 
 def render(document: Any, *, redact: bool = False) -> str:
     """The page.
 
     Args:
-      document: an `informed.audit.Report`.
+      document: the `informed.audit.Report` that the page is written from.
       redact: numbers only, no record and no guess.
     """
     values = document.redacted if redact else document.values

@@ -23,8 +23,8 @@ def reconstruction_grid(
     """Draw targets, what each attack read, and nearest neighbours in rows.
 
     Args:
-      path: PNG file.
-      targets, neighbours: (columns, height, width, channels), [0, 1].
+      path: the PNG file that is written.
+      targets, neighbours: (columns, height, width, channels), pixels in [0, 1].
       attacks: name -> (images, errors), on the first targets.
       neighbour_errors: (columns,), MSE per pixel, written below each image.
     """
@@ -73,8 +73,8 @@ def distance_histogram(
     """Draw Figure 3 of the paper: distances between targets and the adversary's data.
 
     Args:
-      path: PNG file.
-      neighbours: of all targets.
+      path: the PNG file that is written.
+      neighbours: distances of all targets to the images that the adversary has.
       attacks: name -> mean MSE, drawn for comparison.
     """
     figure = matplotlib.figure.Figure(figsize=(6.4, 3.4), dpi=120)

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Values = Mapping[str, Any]
-_BEARABLE = 0.1  # of accuracy, absolutely
-_CHANCE = 0.05  # that an attack breaks a bound that holds, over all rows
+# Accuracy that a defence may cost, absolutely, before it isn't named as one.
+_BEARABLE = 0.1
+# Probability, over all rows, of saying that a bound is broken which holds.
+_CHANCE = 0.05
 # Attacks that apply to nearly all training, so that their absence has to be said.
 _EXPECTED = ("inversion", "kernel")
 # Attacks on more than one record, which no rate of single records is compared with.

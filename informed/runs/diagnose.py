@@ -28,9 +28,12 @@ from shadow import checks, files
 from shadow.data import Examples
 from shadow.factory import Factory
 
-_EXTREMES = 6  # targets of either kind that are drawn
-_EPOCHS = 8  # at which gradients are taken
-_MODELS = 100  # of either kind for the distributions of losses, and for the AUC
+# Targets that are drawn, of the easiest and of the hardest each.
+_EXTREMES = 6
+# Epochs at which gradients are taken, spread over the training.
+_EPOCHS = 8
+# Models with and without a target, each, for the distributions of losses and the AUC.
+_MODELS = 100
 _INITIALISATIONS = ("shared", "random")
 
 
@@ -38,7 +41,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     """Diagnose a run whose attack is finished.
 
     Args:
-      experiment, paths: of the run.
+      experiment, paths: the run's configuration, and where it lies.
       progress: say what is being done.
     Returns: the contents of diagnostics.json.
     Raises: NotMadeError: nothing was attacked yet; ConfigurationMismatchError,

@@ -16,8 +16,10 @@ from shadow.models import ShadowModels
 from shadow.training import steps_taken
 
 DELTA = 1e-5
-CONFIDENCE = 0.99  # of kappa
-_THRESHOLDS = -np.linspace(0, 0.2, 41)  # of minus the mean squared error
+# Confidence of the upper bound on kappa.
+CONFIDENCE = 0.99
+# Thresholds of minus the mean squared error at which a target counts as recognised.
+_THRESHOLDS = -np.linspace(0, 0.2, 41)
 _FIELDS = (
     "epsilon",
     "epsilon_of_target",
@@ -35,9 +37,9 @@ class Accounted:
     Attributes:
       target: the mechanism that releases the target, under "zero_out"; None: it takes
         part in no step, and nothing of it is released.
-      any_record: the same of the record that takes part most often.
+      any_record: the mechanism that releases the record that takes part most often.
       replaced: of the target, under "replace_one".
-      how: in words.
+      how: what was counted, in words.
     """
 
     target: Mechanism | None
@@ -123,7 +125,7 @@ def against(
     """Whether an attack obeys what theory says; None where training adds no noise.
 
     Args:
-      theory: see `of`.
+      theory: the bounds of this training, as `of` gives them.
       developer: who trained the released models.
       truth: the released models and their targets.
       guess: what the attack returned, by name: images, and perhaps labels.

@@ -41,9 +41,11 @@ _SIGMAS = (1.0, 4.0, 16.0, 64.0)
 _CLIP_NORM = 1.0
 _THRESHOLD = 0.5
 _PAIRS = 20
-_LOSSES = 200  # shadow models for membership scores
+# Shadow models for membership scores.
+_LOSSES = 200
 _SHOWN = 12
-_EXTRA = "report-extra.json"  # what is played here, kept
+# Where what is played here is kept.
+_EXTRA = "report-extra.json"
 
 
 def report(
@@ -58,7 +60,7 @@ def report(
     Args:
       workdir: of `informed run`, evaluated.
       shadow: where its shadow models are, if not there.
-      data_dir: TFDS folder.
+      data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
     Raises: NotMadeError: it wasn't run to its end; ValueError: a folder of another
       command.
     """

@@ -22,7 +22,9 @@ from shadow.store import ShadowStore
 
 ACTIONS = ("info", "verify", "merge")
 SAMPLE = 8
-TOLERANCE = 1e-4  # of a model's largest weight; one training point moves more
+# How far a model that is trained again may be off, as a share of its largest weight;
+# one training point moves it further.
+TOLERANCE = 1e-4
 _EXPERIMENT = ("seed", "data", "victim", "training")
 
 
@@ -107,7 +109,7 @@ def verify(
     Corrupt blocks are taken back; those of a run are remade at once.
 
     Args:
-      address: of a store or of a run's two.
+      address: where a store, or a run's two stores, lie.
       sample: models of each store that are trained again, drawn at random; fewer where
         it has fewer.
       data_dir: TFDS folder, for remaking.
@@ -242,7 +244,7 @@ def merge(
     Args:
       into: where blocks are copied to; made if it isn't there.
       sources: where blocks are copied from.
-      progress: show bars.
+      progress: whether bars are shown.
     Returns: by role, what `merging.merge` returns.
     Raises: as `find` and `merging.merge`.
     """

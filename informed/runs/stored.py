@@ -21,7 +21,8 @@ from shadow.training import GradientDescent
 from shadow.victims import networks
 from shadow.views import Layers, View
 
-REVISION = 3  # of what is compared and how; see `shadow.records`
+# Grows when results.json would say something else; see `shadow.records`.
+REVISION = 3
 
 
 def shadow_record(experiment: Experiment) -> Record:

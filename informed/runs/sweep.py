@@ -61,7 +61,7 @@ class SweepConfig:
     """A grid.
 
     Attributes:
-      title: of the figure.
+      title: what stands above the figure.
       base: configuration file of all points, relative to the sweep's own file.
       overrides: "field=value" of all points; values are JSON or plain words.
       points: of each its name and its own "field=value"; "paper=0.0089" isn't a field,
@@ -106,10 +106,10 @@ class Point:
     """One experiment of a sweep.
 
     Attributes:
-      name: of the point.
+      name: how the table calls the point.
       fields: what the sweep sets, dotted field -> value; the columns of the table.
       paper: the paper's figure, where it has one.
-      experiment: everything.
+      experiment: the whole configuration of the point.
     """
 
     name: str
@@ -122,7 +122,7 @@ def points(config: SweepConfig, base: Mapping[str, Any]) -> list[Point]:
     """All points, checked before anything is computed.
 
     Args:
-      config: the grid.
+      config: the grid of points.
       base: what `config.base` holds, as nested plain values.
     Raises: ValueError: a point sets an unknown field or a wrong value; names the point.
     """
@@ -152,10 +152,10 @@ def run(
     """Run what isn't finished, one point after the other.
 
     Args:
-      config, base: as for `points`.
-      workdir: see the module's docstring.
+      config, base: the grid, and what its points start from; see `points`.
+      workdir: folder of the sweep, laid out as the module's docstring says.
       data_dir: TFDS folder; None: TFDS_DATA_DIR.
-      progress: show bars.
+      progress: whether bars are shown.
       on_point: called with the row of each point, finished before or now.
     Returns: the rows of sweep.csv.
     Raises:
