@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import json
 import math
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,12 @@ def add_parsers(commands: Any, epilog: Callable[[str], str]) -> None:
         parser.add_argument(
             "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
         )
+        parser.add_argument(
+            "--bounds",
+            type=Path,
+            metavar="FILE",
+            help="Python file that registers bounds of your own: `dp.register_bound`",
+        )
         parser.add_argument("--json", action="store_true", help="print JSON")
         parser.add_argument("--debug", action="store_true", help="show tracebacks")
 
@@ -152,6 +159,8 @@ def _add_baseline(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
+    if arguments.bounds is not None:
+        runpy.run_path(str(arguments.bounds))
     log_kappa = baseline(arguments)
     batches = _batches(arguments)
     if arguments.command == "calibrate":
