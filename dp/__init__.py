@@ -33,7 +33,13 @@ if TYPE_CHECKING:
         ZeroConcentratedDP,
     )
     from dp.participation import FixedSizeGaussian, RevealedGaussian
-    from dp.rero import ReRoBound, implied_delta, implied_gamma, rero_bound
+    from dp.rero import (
+        ReRoBound,
+        implied_delta,
+        implied_gamma,
+        register_bound,
+        rero_bound,
+    )
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
@@ -43,6 +49,6 @@ __getattr__, __dir__, __all__ = lazy.names(
         "dp.mechanisms": "ApproximateDP Gaussian Laplace LossDistribution Mechanism"
         " PoissonGaussian PureDP RenyiDP ZeroConcentratedDP",
         "dp.participation": "FixedSizeGaussian RevealedGaussian",
-        "dp.rero": "ReRoBound implied_delta implied_gamma rero_bound",
+        "dp.rero": "ReRoBound implied_delta implied_gamma register_bound rero_bound",
     },
 )

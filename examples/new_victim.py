@@ -1,6 +1,9 @@
-"""A new victim: any network of Flax, Equinox, Haiku, or a pair of functions.
+"""A new victim: any network of Flax, Equinox, Haiku, or a pair of functions, by name.
 
 Here a Flax module. Everything works on it: the factory, stores, RecoNN and inversion.
+This file is a configuration too:
+
+    informed run --config=examples/new_victim.py --workdir=runs/new_victim
 """
 
 import flax.linen as nn
@@ -15,36 +18,42 @@ class Network(nn.Module):
 
     @nn.compact
     def __call__(self, images):
-        """Images (examples, 8, 8, 1) -> logits."""
+        """Images (examples, height, width, channels) -> logits."""
         values = images.reshape(len(images), -1)
         values = nn.LayerNorm()(nn.tanh(nn.Dense(16)(values)))
         return nn.Dense(10)(nn.tanh(nn.Dense(16)(values)))
+
+
+def build(config, *, image_shape, num_classes):
+    """The victim; `config` has the other settings of `config.victim`."""
+    return shadow.from_flax(Network(), image_shape=image_shape, num_classes=num_classes)
+    # shadow.from_functions(init, apply, ...)      init: key -> params
+    # shadow.from_equinox(lambda key: Net(key=key), ...)
+
+
+shadow.register_victim("normalised", build, version="1")
+
+
+def get_config():
+    """A few shadow models of digits, and the reconstructor in closed form."""
+    config = informed.defaults(informed.Experiment)
+    config.victim.architecture = "normalised"
+    config.data.num_fixed, config.data.num_test, config.shadow.count = 100, 10, 100
+    config.reconn.kind = "kernel"
+    return config
 
 
 def main(epochs: int = 40) -> dict:
     """Invert the training of one model."""
     pool = shadow.load("digits")
     split = shadow.split(pool, num_fixed=100, num_shadow=600, num_test=1, seed=0)
-    victim = shadow.from_flax(Network(), image_shape=(8, 8, 1), num_classes=10)
-    # shadow.from_functions(init, apply, ...)      init: key -> params
-    # shadow.from_equinox(lambda key: Net(key=key), ...)
+    victim = build(None, image_shape=(8, 8, 1), num_classes=10)
     training = shadow.TrainingConfig(learning_rate=0.05, epochs=epochs)
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
-        fixed=split.fixed,
-        key=jax.random.key(0),
-        role="released",
-    )
+    algorithm = shadow.GradientDescent(victim=victim, training=training)
+    key, given = jax.random.key(0), {"fixed": split.fixed, "role": "released"}
+    factory = shadow.Factory(algorithm=algorithm, key=key, **given)
     release = shadow.publish(factory.train(split.test))
     told = informed.Knowledge.informed(factory, public=split.shadow)
     found = informed.TrainingInversion()(release, told, key=jax.random.key(1))
     error = informed.mse(split.test.images, found.images)[0]
-    return {
-        "parameters": victim.num_params,
-        "mse": float(error),
-        "certified": bool(found.certified[0]),
-    }
-
-
-if __name__ == "__main__":
-    print(main())
+    return {"mse": float(error), "certified": bool(found.certified[0])}

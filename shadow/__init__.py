@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         split_by_indices,
     )
     from shadow.factory import Factory
+    from shadow.launchers.table import register as register_launcher
     from shadow.models import ShadowModels
     from shadow.records import (
         ConfigurationMismatchError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         from_haiku,
     )
     from shadow.victims import build as build_victim
+    from shadow.victims import register as register_victim
     from shadow.views import Layers, View, ViewConfig
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -55,6 +57,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.data": "Examples Split load register_source split split_by_indices",
         "shadow.factory": "Factory",
+        "shadow.launchers.table": "register_launcher=register",
         "shadow.models": "ShadowModels",
         "shadow.records": "ConfigurationMismatchError NotMadeError VersionMismatchError"
         " accepting_other_versions",
@@ -63,7 +66,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "shadow.training": "Algorithm GradientDescent JaxFunction PythonFunction"
         " SeedFamily TrainingConfig",
         "shadow.victims": "Victim VictimConfig build_victim=build from_equinox"
-        " from_flax from_functions from_haiku",
+        " from_flax from_functions from_haiku register_victim=register",
         "shadow.views": "Layers View ViewConfig",
     },
 )

@@ -15,11 +15,12 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int
 
-from shadow import checks, copies
+from shadow import checks, copies, folders
 
 Images = Float32[np.ndarray, "examples height width channels"]
 Labels = Int[np.ndarray, " examples"]
@@ -174,9 +175,7 @@ def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
     if name.endswith(".npz"):
         return load_npz(name)
     if "/" in name and Path(name).is_dir():
-        from shadow import folders  # which needs this module
-
-        return folders.load_folder(name)
+        return load_folder(name)
     return load_tfds(name, data_dir=data_dir)
 
 
@@ -205,6 +204,20 @@ def load_npz(path: str | os.PathLike) -> Examples:
     )
 
 
+def load_folder(path: str | os.PathLike) -> Examples:
+    """A folder with a folder of pictures for each class; see `shadow.folders`.
+
+    Raises: ValueError: no pictures, or of several sizes; says which.
+    """
+    images, labels = folders.read(path)
+    return Examples(
+        images=images,
+        labels=labels,
+        num_classes=len(folders.classes(path)),
+        name=Path(path).name,
+    )
+
+
 def load_digits() -> Examples:
     """scikit-learn's 1,797 handwritten digits, 8 x 8, grey values 0 .. 16 as [0, 1]."""
     from sklearn import datasets
@@ -229,9 +242,11 @@ def register_source(name: str, load: Callable[[], Examples]) -> None:
 
 
 def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
-    """Read a prepared TFDS image set in array_record format. See `load`."""
-    import tensorflow_datasets as tfds
+    """Read a prepared TFDS image set in array_record format. See `load`.
 
+    Raises: ImportError: the extra "data" isn't installed.
+    """
+    tfds = _tfds(name)
     root = Path(
         data_dir or os.environ.get("TFDS_DATA_DIR") or tfds.core.constants.DATA_DIR
     ).expanduser()
@@ -263,6 +278,22 @@ def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Exampl
     )
 
 
+def _tfds(name: str) -> Any:
+    """The module tensorflow_datasets, which only its data sets need.
+
+    Raises: ImportError: it isn't installed; says how to install it.
+    """
+    try:
+        import tensorflow_datasets
+    except ImportError as error:
+        raise ImportError(
+            f"The data set {name!r} is neither {', '.join(_SOURCES)} nor a file or"
+            " folder. Those of TFDS need the extra: pip install"
+            " 'informed-adversary[data]'."
+        ) from error
+    return tensorflow_datasets
+
+
 def _prepared_folder(name: str, root: Path) -> Path:
     """The newest prepared version of a data set below `root`, found without network."""
     path, _, version = name.partition(":")
@@ -279,8 +310,7 @@ def _prepared_folder(name: str, root: Path) -> Path:
     ]
     if found:
         return max(found, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
-    import tensorflow_datasets as tfds
-
+    tfds = _tfds(name)
     known = [*_SOURCES, *tfds.list_builders(with_community_datasets=False)]
     if path.split("/")[0] not in known:
         raise checks.FieldError(
@@ -291,7 +321,7 @@ def _prepared_folder(name: str, root: Path) -> Path:
     raise FileNotFoundError(
         f"The data set {name!r} is not prepared: looked in {root / path}. Set"
         " TFDS_DATA_DIR to a folder that holds it, or prepare it once (needs network"
-        " and `pip install 'informed-adversary[download]'`): python -c"
+        " and `pip install 'informed-adversary[data,download]'`): python -c"
         f" \"import tensorflow_datasets as t; t.builder('{name}', data_dir='{root}',"
         " file_format='array_record').download_and_prepare()\""
     )

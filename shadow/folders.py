@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from shadow.data import Examples
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 
 
-def load_folder(path: str | os.PathLike) -> Examples:
-    """Read every picture below a folder of classes.
+def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
+    """Every picture below a folder of classes.
 
-    Returns: labels are positions in `classes(path)`.
+    Returns: (whole numbers (pictures, height, width, channels), labels (pictures,),
+      which are positions in `classes(path)`).
     Raises: ValueError: no pictures, or of several sizes; says which.
     """
     from PIL import Image
@@ -56,12 +55,7 @@ def load_folder(path: str | os.PathLike) -> Examples:
             f"Expected folders of pictures ({', '.join(SUFFIXES)}) below {root}, one a"
             " class; found no picture."
         )
-    return Examples(
-        images=np.stack(pixels),
-        labels=np.asarray(labels),
-        num_classes=len(names),
-        name=root.name,
-    )
+    return np.stack(pixels), np.asarray(labels)
 
 
 def _pixels(picture: Any, file: Path) -> np.ndarray:

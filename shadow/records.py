@@ -65,12 +65,13 @@ class Record:
     versions: Mapping[str, Any]
 
     @classmethod
-    def of(cls, configuration: Mapping[str, Any], **revisions: int) -> "Record":
+    def of(cls, configuration: Mapping[str, Any], **revisions: int | str) -> "Record":
         """By this code.
 
         Args:
           configuration: JSON-able; tuples become lists.
-          revisions: of the components that take part.
+          revisions: of the components that take part: numbers, or hashes of the source
+            of a user's own.
         """
         return cls(json.loads(json.dumps(configuration)), versions(**revisions))
 
@@ -92,7 +93,7 @@ class Record:
         return checks.fingerprint(self.values)
 
 
-def versions(**revisions: int) -> dict[str, Any]:
+def versions(**revisions: int | str) -> dict[str, Any]:
     """Versions that decide numbers: of JAX, this package, and some components."""
     found: dict[str, Any] = {name: _version(name) for name in _DECIDING}
     return found | {f"revision of {name}": n for name, n in sorted(revisions.items())}

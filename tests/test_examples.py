@@ -1,5 +1,6 @@
 """The recipes of docs/extending.md, run as they are."""
 
+import json
 import re
 import runpy
 from pathlib import Path
@@ -7,12 +8,17 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 import dp
 import informed
 import shadow
+from dp import rero
+from informed import cli
 from informed.attacks import registry
 from informed.attacks.registry import Material
+from shadow.launchers import local, table
+from shadow.victims import networks
 
 ROOT = Path(__file__).parent.parent
 AUDITS = sorted((ROOT / "examples").glob("audit_*.py"))
@@ -25,7 +31,7 @@ def load(name):
 
 def test_examples_are_short_and_each_is_a_recipe():
     text = (ROOT / "docs" / "extending.md").read_text()
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     for file in EXAMPLES:
         assert len(file.read_text().splitlines()) <= 60
         assert f"examples/{file.name}" in text
@@ -94,6 +100,79 @@ def test_a_new_bound_holds_when_it_is_played(rng):
     success = np.mean(np.where(won, records, 0) == records)
     bound = dp.rero_bound(example["Lottery"](chance=chance), kappa=kappa).gamma
     assert success == pytest.approx(float(bound), abs=5e-3)
+
+
+def test_a_new_bound_is_reached_from_the_command_line(capsys):
+    file = str(ROOT / "examples" / "new_bound.py")
+    noise = ["--noise-multiplier=2", "--steps=3", "--kappa=0.01", "--json"]
+    try:
+        cli.main(["bound", "--bounds", file, *noise])
+        found = json.loads(capsys.readouterr().out)["log_gammas"]
+        mu = 2 * 3**0.5 / 2
+        expected = 0.01 + 2 * stats.norm.cdf(mu / 2) - 1
+        assert found["total variation"] == pytest.approx(np.log(expected))
+        assert found["Gaussian"] <= found["total variation"]
+        with pytest.raises(ValueError, match="called 'total variation' already"):
+            dp.register_bound("total variation", lambda mechanism, log_kappa: None)
+    finally:
+        rero._REGISTERED.clear()
+
+
+def test_a_new_victim_runs_by_name_and_its_version_is_kept(tmp_path, monkeypatch):
+    file = ROOT / "examples" / "new_victim.py"
+    monkeypatch.setattr(networks, "_REGISTERED", {})
+    with pytest.raises(ValueError, match=r"architecture to be one of .*'normalised'"):
+        shadow.VictimConfig(architecture="normalised")
+    cli.main(["run", f"--config={file}", f"--workdir={tmp_path}", "--quiet", "--json"])
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["reconn_mse"] < results["mean_image_mse"]
+    versions = json.loads((tmp_path / "shadow" / "manifest.json").read_text())
+    assert versions["versions"]["revision of normalised"] == "1"
+    with pytest.raises(ValueError, match="called 'normalised' already"):
+        shadow.register_victim("normalised", shadow.from_flax)
+    build, _ = networks._REGISTERED["normalised"]
+    shadow.register_victim("normalised", build, version="2")
+    found = networks.revisions({"victim": {"architecture": "normalised"}})
+    assert found == {"normalised": "2"}
+
+
+def test_the_version_of_a_victim_is_its_source_where_none_is_named(monkeypatch):
+    monkeypatch.setattr(networks, "_REGISTERED", {})
+
+    def build(config, *, image_shape, num_classes):
+        return None
+
+    shadow.register_victim("mine", build)
+    (found,) = networks.revisions({"victim": {"architecture": "mine"}}).values()
+    assert len(found) == 64
+
+
+def test_a_new_launcher_tries_again(tmp_path, monkeypatch, capsys):
+    failing, run = iter((True, False)), local.run
+
+    def now_and_then(prepare, **given):
+        if next(failing):
+            raise OSError("full")
+        run(prepare, **given)
+
+    monkeypatch.setattr(table, "_ROWS", dict(table._ROWS))
+    monkeypatch.setattr(local, "run", now_and_then)
+    command = [
+        "shadow",
+        f"--config={ROOT / 'examples' / 'new_launcher.py'}",
+        f"--workdir={tmp_path}",
+        "--config.training.epochs=1",
+        "--quiet",
+        "--debug",
+    ]
+    with pytest.raises(
+        ValueError, match=r"--launcher to be one of .*Did you mean 'pat"
+    ):
+        cli.main([*command, "--launcher=pateint"])
+    cli.main([*command, "--launcher=patient"])
+    assert "shadow: done" in capsys.readouterr().out
+    assert len(shadow.ShadowStore(tmp_path / "shadow").read().weights) == 100
+    assert not list(failing)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import argparse
 import dataclasses
 import json
 import math
+import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     )
     parser.add_argument(
         "--delta", type=float, default=1e-5, help="for epsilon (default 1e-5)"
+    )
+    parser.add_argument(
+        "--bounds",
+        type=Path,
+        metavar="FILE",
+        help="Python file that registers bounds of your own: `dp.register_bound`",
     )
 
 
@@ -136,6 +143,8 @@ def _add_baseline(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     refuse_unknown(rest)
+    if arguments.bounds is not None:
+        runpy.run_path(str(arguments.bounds))
     log_kappa = baseline(arguments)
     batches = _batches(arguments)
     if arguments.command == "calibrate":

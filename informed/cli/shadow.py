@@ -18,13 +18,12 @@ from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
 from informed.runs import pipeline, shadow_sets
 from informed.runs.stages import Paths
-from shadow.launchers import Launch, local
+from shadow import checks
+from shadow.launchers import Launch, table
 from shadow.launchers.share import Share
-from shadow.launchers.tasks import RayTasks
 from shadow.plan import Plan
 
-_LAUNCHERS = ("local", "ray")
-_OWN = ("address", "cpus", "gpus", "memory", "forward")  # options of Ray alone
+_OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -54,7 +53,9 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         "--devices", type=int, help="plan: the time on so many devices like this one"
     )
     command.add_argument(
-        "--launcher", choices=_LAUNCHERS, default="local", help="who starts workers"
+        "--launcher",
+        default="local",
+        help="who starts workers: local, ray, or what --config registers (%(default)s)",
     )
     command.add_argument(
         "--worker",
@@ -101,8 +102,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
+    experiment = load_experiment(rest)  # its file may register a launcher
     pipeline.shadow(
-        load_experiment(rest),
+        experiment,
         paths,
         launch=_launch(arguments),
         progress=not arguments.quiet,
@@ -113,15 +115,17 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
 
 def _launch(arguments: argparse.Namespace) -> Launch:
     """Who starts the workers."""
-    own = {name: getattr(arguments, name) for name in _OWN}
+    with checks.called({"launcher": "--launcher"}):
+        row = table.find(arguments.launcher)
+    own = {name: getattr(arguments, name) for name in _OPTIONS}
     given = {name: value for name, value in own.items() if value is not None}
-    if arguments.launcher != "ray" and given:
-        raise ValueError(f"--{next(iter(given))} is of --launcher=ray.")
-    if arguments.worker is not None:
-        if arguments.launcher != "local":
-            raise ValueError("Expected --worker or --launcher=ray, not both.")
-        return Share.parse(arguments.worker).run
-    return RayTasks(**given) if arguments.launcher == "ray" else local.run
+    for name in given.keys() - set(row.options):
+        raise ValueError(f"--{name} is of --launcher=ray.")
+    if arguments.worker is None:
+        return row.make(**given)
+    if arguments.launcher != "local":
+        raise ValueError("Expected --worker or --launcher=ray, not both.")
+    return Share.parse(arguments.worker).run
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         from_flax,
         from_functions,
         from_haiku,
+        register,
     )
 
 __getattr__, __dir__, __all__ = lazy.names(
@@ -31,6 +32,6 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.victims.networks": "ARCHITECTURES FirstLayer FirstWeights Params Slice"
         " Taps Victim VictimConfig accuracy build from_equinox from_flax from_functions"
-        " from_haiku",
+        " from_haiku register",
     },
 )

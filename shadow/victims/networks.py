@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.training.versions import source_hash
 from shadow.victims import groups as grouped
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.groups import Groups
@@ -31,6 +32,8 @@ Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
 
 ARCHITECTURES = ("mlp", "cnn", "affine")
+# The user's own, by name: (what builds them, its version).
+_REGISTERED: dict[str, tuple[Callable[..., "Victim"], str | None]] = {}
 _ROWS = 1000  # examples of a dense network at once, where there are more
 _SMALLEST_FOR_CNN = 10
 # Of networks by architecture; see `shadow.records`. The CNN of revision 1 had no hidden
@@ -43,7 +46,8 @@ class VictimConfig:
     """Architecture and initialisation of a victim.
 
     Attributes:
-      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer).
+      architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name that
+        was given to `register`.
       widths: of the hidden dense layers, which the CNN has behind its convolutions;
         (10,) is Table V's MLP and Table VI's CNN.
       activation: a name in `ACTIVATIONS`; Table V has ELU.
@@ -57,14 +61,34 @@ class VictimConfig:
     initialiser: str = "lecun_normal"
 
     def __post_init__(self) -> None:
-        checks.choice("architecture", self.architecture, ARCHITECTURES)
+        known = (*ARCHITECTURES, *_REGISTERED)
+        checks.choice("architecture", self.architecture, known)
         checks.choice("activation", self.activation, ACTIVATIONS)
         checks.choice("initialiser", self.initialiser, _INITIALISERS)
         for width in self.widths:
             checks.at_least("widths", width, 1)
 
 
-def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
+def register(
+    name: str, build: Callable[..., "Victim"], *, version: str | None = None
+) -> None:
+    """Make a victim of the user's own known to configurations by a name.
+
+    Args:
+      name: what `config.victim.architecture` is set to.
+      build: (`VictimConfig`, image_shape=, num_classes=) -> `Victim`.
+      version: what records hold, so that what another version made is refused; None: a
+        hash of the source of `build` (`shadow.training.versions`).
+    Raises: ValueError: another one has that name.
+    """
+    there, _ = _REGISTERED.get(name, (build, version))
+    # The configuration file that registers it may be read twice.
+    if name in ARCHITECTURES or there.__qualname__ != build.__qualname__:
+        raise ValueError(f"There is a victim called {name!r} already.")
+    _REGISTERED[name] = (build, version)
+
+
+def revisions(configuration: Mapping[str, Any]) -> dict[str, int | str]:
     """What a record says of the network of a configuration, beside its settings.
 
     Args:
@@ -73,6 +97,9 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
     """
     victim = configuration.get("victim")
     name = victim.get("architecture") if isinstance(victim, Mapping) else None
+    if name in _REGISTERED:
+        build, version = _REGISTERED[name]
+        return {name: version or source_hash(build)}
     return {name: _REVISIONS[name]} if name in _REVISIONS else {}
 
 
@@ -189,6 +216,9 @@ def build(
 
     Raises: ValueError: images too small for the CNN's two convolutions.
     """
+    if config.architecture in _REGISTERED:
+        own, _ = _REGISTERED[config.architecture]
+        return own(config, image_shape=image_shape, num_classes=num_classes)
     if config.architecture == "cnn" and min(image_shape[:2]) < _SMALLEST_FOR_CNN:
         raise checks.FieldError(
             "architecture",

@@ -295,6 +295,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rero.decimal": (None, {}),
     "rero.implied_delta": (rero.implied_delta, {"gamma": 0.9, "epsilon": 1.0}),
     "rero.implied_gamma": (rero.implied_gamma, {"epsilon": 1.0, "delta": 0.1}),
+    "rero.register_bound": (None, {}),
     "rero.rero_bound": (rero.rero_bound, {"mechanism": SAMPLED, "kappa": 0.1}),
 }
 

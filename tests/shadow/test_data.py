@@ -209,3 +209,9 @@ def test_data_that_is_not_prepared_is_said_at_once(tmp_path):
     assert f"looked in {tmp_path}/mnist" in found.stdout
     assert "TFDS_DATA_DIR" in found.stdout
     assert "download_and_prepare" in found.stdout
+
+
+def test_data_sets_of_tfds_name_their_extra_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(ImportError, match=r"'mnist' is neither.*adversary\[data\]'"):
+        data.load("mnist")

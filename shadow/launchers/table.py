@@ -1,0 +1,50 @@
+"""Launchers by name, for the command line: `informed shadow --launcher=NAME`."""
+
+import dataclasses
+from collections.abc import Callable
+
+from shadow import checks
+from shadow.launchers import local
+from shadow.launchers.tasks import RayTasks
+from shadow.launchers.work import Launch
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A launcher.
+
+    Attributes:
+      make: its options, by name -> the launcher.
+      options: names of the options that `make` takes.
+      source: qualified name of a launcher of the user's own; "" for the toolkit's.
+    """
+
+    make: Callable[..., Launch]
+    options: tuple[str, ...] = ()
+    source: str = ""
+
+
+_ROWS = {
+    "local": Row(lambda: local.run),
+    "ray": Row(RayTasks, tuple(each.name for each in dataclasses.fields(RayTasks))),
+}
+
+
+def register(name: str, launch: Launch) -> None:
+    """Make a launcher of the user's own known by a name.
+
+    Raises: ValueError: another one has that name.
+    """
+    source = getattr(launch, "__qualname__", type(launch).__qualname__)
+    # The configuration file that registers it may be read twice.
+    if name in _ROWS and _ROWS[name].source != source:
+        raise ValueError(f"There is a launcher called {name!r} already.")
+    _ROWS[name] = Row(lambda: launch, source=source)
+
+
+def find(name: str) -> Row:
+    """The row of a name.
+
+    Raises: ValueError: unknown; the message names the nearest.
+    """
+    return _ROWS[checks.choice("launcher", name, _ROWS)]
