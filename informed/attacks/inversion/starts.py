@@ -143,7 +143,7 @@ class Starts:
                 yield self._start(row, images, number)
 
     def near(self, theta: np.ndarray, labels: np.ndarray) -> Iterator[Start]:
-        """What is read out of theta, label by label; no mean images.
+        """Images that are read out of theta, label by label; no mean images.
 
         Args: as for `of`, the labels in the order of how likely they are.
         """

@@ -90,7 +90,7 @@ def screen(
     """The fastest way to draw these elements.
 
     Args:
-      family: of seeds.
+      family: the seeds that are searched.
       elements: positions in theta_0 of the weights to draw.
       known: laws of some elements; they are used if all of `elements` have one.
       first: number of elements that are drawn for every seed.
