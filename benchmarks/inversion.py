@@ -82,7 +82,8 @@ def main() -> None:
         role="released",
     )
     full = split.shadow.take(np.arange(2 * factory.models_at_once) % len(split.shadow))
-    factory.train(full)  # compiles
+    # The first call compiles.
+    factory.train(full)
     start = time.perf_counter()
     factory.train(full)
     one_training = (time.perf_counter() - start) / len(full)
@@ -186,9 +187,10 @@ def _together(
             line = {
                 "seconds": seconds,
                 "mse": float(error),
-                "label_right": True,  # it is told
+                # Labels are told, and trainings aren't counted for several points.
+                "label_right": True,
                 "certified": bool(certified),
-                "trainings": 0,  # not counted for several
+                "trainings": 0,
             }
             done.append(line)
             resumed.append(arguments.out, line)

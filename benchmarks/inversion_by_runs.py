@@ -38,7 +38,8 @@ def scikit_learn(images: np.ndarray, labels: np.ndarray, seed: int) -> list:
         tol=0,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a hundred epochs are meant
+        # A hundred epochs are meant: no warning that training hasn't converged.
+        warnings.simplefilter("ignore")
         model.fit(images.reshape(len(images), -1).astype(np.float64), labels)
     return [model.coefs_, model.intercepts_]
 

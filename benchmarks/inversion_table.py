@@ -140,7 +140,8 @@ class Bench:
             for name in ("activation", "architecture", "widths")
             if name in fields
         }
-        if fields.get("batch_size", 1) < 0:  # a fraction of all points, rounded up
+        # A negative batch size is a fraction of all points, rounded up.
+        if fields.get("batch_size", 1) < 0:
             fields["batch_size"] = -(-(len(fixed) + 1) // -fields["batch_size"])
         return shadow.Factory(
             algorithm=shadow.GradientDescent(

@@ -139,7 +139,8 @@ def search(
         if by_still is None:
             raise SystemExit("No weight of these models stays where it was.")
         wanted = np.arange(len(release))
-        next(iter(by_still.sweeps(wanted, 0, at)))  # compiles
+        # The first piece compiles the program.
+        next(iter(by_still.sweeps(wanted, 0, at)))
         clock, begun, hits = time.perf_counter(), at, []
         for end, pairs in by_still.sweeps(wanted, 0, at, progress=True):
             for number, seed in pairs:

@@ -164,8 +164,8 @@ class TrainingInversion:
         Args:
           release: models trained on D_- and the unknown points. With mini-batches, the
             unknown points are the last of the training set, in the order of `labels`.
-          knowledge: as for one point.
-          key: as for one point.
+          knowledge: what the adversary is told; needs fixed and algorithm.
+          key: draws the randomness of A that isn't told, and further starts.
           labels: the labels of the unknown points of each release.
         Returns: one per release, whose rows are the unknown points. Points of one label
           may come in any order.

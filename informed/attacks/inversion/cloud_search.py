@@ -24,7 +24,7 @@ class CloudSearch:
       space: coordinates of the unknown points.
       noise: model of the noise of theta around the start.
       limit: squared residual above which rounding is no explanation.
-      state: where the search stands; its nearest point so far.
+      state: the nearest point so far, and the next cloud.
     """
 
     def __init__(

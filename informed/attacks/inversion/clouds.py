@@ -85,7 +85,7 @@ class CloudConfig:
         checks.within("failed", self.failed, 0, 1)
 
     def shortened(self, rounds: int) -> "CloudConfig":
-        """The same for at most so many clouds, and without heating."""
+        """These settings with at most so many clouds, and without heating."""
         return dataclasses.replace(self, rounds=min(rounds, self.rounds), heats=0)
 
     def next_radius(self, radius: float, error: float, failed: bool) -> float:
@@ -159,7 +159,7 @@ def minimise(
     Args:
       runs: us (points, unknowns) -> (points, outputs), float64.
       aim: the wanted outputs.
-      begun: where to begin, or to go on.
+      begun: a start, or the state in which an earlier search was left.
       config: how clouds are cast and moved.
       rng: casts the clouds.
       allowed: us -> the nearest points at which the function can be run.

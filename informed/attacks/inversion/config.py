@@ -54,7 +54,7 @@ class InversionConfig:
         would pass 2 GiB.
       draws: draws of the randomness of A that isn't told, whose mean stands for theta.
       noise_draws: trainings that tell how theta scatters over that randomness. Half as
-        many components of the target can be told apart.
+        many components of the target are searched.
       noise_factor: a reconstruction is certified only if its squared residual is at
         most this many times that of the noise.
       exact_mse: a reconstruction is certified only if four times `expected_mse` is at

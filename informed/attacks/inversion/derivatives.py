@@ -39,7 +39,7 @@ class Differentiated(Retraining):
         """Compile nothing yet.
 
         Args:
-          knowledge: as for `Retraining`.
+          knowledge: what the adversary is told; needs fixed and algorithm.
           tangents: derivatives carried by one training run.
           rank: number of leading directions of the data in derivatives in span.
           settings: the other arguments of `Retraining`.

@@ -30,7 +30,7 @@ _COLUMNS = 12.0
 _LEAST_GAIN = 1.05
 # Steps with one Jacobian, at most.
 _MOST_STEPS = 30
-# Shorter steps of u don't change float32 images, so that no slope can be told by them.
+# Shorter steps of u don't change float32 images, so that they tell no slope.
 _SMALLEST_STEP = 1e-9
 
 
@@ -90,7 +90,7 @@ def minimise(
     Args:
       residuals: us (points, unknowns) -> (points, residuals), float64.
       linearise: u (unknowns,) -> derivatives there.
-      start: where to begin.
+      start: the point that the search begins at.
       steps: Jacobians, at most; the step with each may be followed by cheap ones.
       enough: cost from which on no further step is needed.
       give_up: the search ends when a step with a new Jacobian divides the cost by less

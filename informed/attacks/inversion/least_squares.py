@@ -60,7 +60,7 @@ class LeastSquares:
         )
 
     def krylov(self, u: np.ndarray, dimensions: int) -> Linearised:
-        """The same in a Krylov space of few dimensions, by single products."""
+        """The Jacobian at u in a Krylov space of few dimensions, by single products."""
         images, labels = self.space.images(u), self.space.labels
 
         def push(v: np.ndarray) -> np.ndarray:

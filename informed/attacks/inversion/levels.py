@@ -1,6 +1,6 @@
 """Digital images take few values: an answer that is nearly right is made right.
 
-Eight-bit images are multiples of 1/255. That the target is one as well is told by D_-.
+Eight-bit images are multiples of 1/255. D_- shows that the target is one as well.
 Where an answer lies within half a level of the truth in every pixel, the nearest levels
 are the truth itself, beyond what the rounding of A lets any least squares reach.
 """

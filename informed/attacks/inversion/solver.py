@@ -36,7 +36,7 @@ class Solver:
     Attributes:
       runs: the adversary's copy of A.
       coordinates: principal components of the known images.
-      starts: where searches begin.
+      starts: the images that searches begin at.
       ranking: labels worth trying, and how far A bends.
     """
 
@@ -257,7 +257,7 @@ class Solver:
             images=images.astype(np.float32),
             labels=labels,
             residual=float(residual @ residual),
-            # No start can be told to be better than another.
+            # No start is known to be better than another.
             explained=True,
             # Theta scatters too much to tell a pixel on a level from one beside it.
             certified=False,

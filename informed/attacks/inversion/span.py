@@ -31,7 +31,7 @@ from shadow.victims import Params
 _TOGETHER = 56
 # Memory that the tangents of one device may take, in bytes.
 _BYTES = 1 << 30
-# Arrays of the size of the coefficients that a tangent takes, by which memory is told.
+# Arrays of the size of the coefficients that a tangent takes, by estimate.
 _ARRAYS = 24
 # Least size of a direction of inner products, relative to the largest.
 _LEAST_SIZE = 1e-3
@@ -170,7 +170,7 @@ class Span:
     def local(
         self, images: Unknowns, labels: Labels, basis: np.ndarray
     ) -> Local | None:
-        """What is known of the slopes, and what the rest of them depends on.
+        """The known part of the slopes, and the features that the rest depends on.
 
         The share z^T a of the first layer's weights moves with z, whatever the kinks;
         all else moves with the inner products, fewer numbers than pixels.
@@ -231,7 +231,7 @@ class Span:
     def _by_response(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same for one unknown point, by the answer of D_- (`response`)."""
+        """`_by_training` for one unknown point, by the answer of D_- (`response`)."""
         assert self._response is not None
         flat = jnp.asarray(images.reshape(-1), self._data[0].dtype)
         units = self._w.shape[1]

@@ -110,19 +110,13 @@ class Starts:
 
         Pixels that are black in all of D_- are black.
         """
-        images, labels = self._images, self._labels
-        members = images[labels == label]
-        mean = (members if len(members) else images).mean(axis=0)
+        mean = self._images[self._members(label)].mean(axis=0)
         return np.where(self._dark.reshape(mean.shape), 0, mean)
 
     def deviations(self, labels: np.ndarray) -> np.ndarray:
         """Standard deviation of every pixel over known images of each label."""
-        found = []
-        for label in labels:
-            members = self._images[self._labels == label]
-            members = members if len(members) else self._images
-            found.append(members.std(axis=0, dtype=np.float64))
-        return np.stack(found)
+        images = [self._images[self._members(int(label))] for label in labels]
+        return np.stack([each.std(axis=0, dtype=np.float64) for each in images])
 
     def of(self, theta: np.ndarray, labels: np.ndarray) -> Iterator[Start]:
         """The mean image; then what is read out of theta by regression.
@@ -143,7 +137,7 @@ class Starts:
                 yield self._start(row, images, number)
 
     def near(self, theta: np.ndarray, labels: np.ndarray) -> Iterator[Start]:
-        """What is read out of theta, label by label; no mean images.
+        """Images that are read out of theta, label by label; no mean images.
 
         Args: as for `of`, the labels in the order of how likely they are.
         """
@@ -168,12 +162,14 @@ class Starts:
             stacked = self._apart(stacked, number)
         return Start(labels, stacked, patient=number > 0)
 
+    def _members(self, label: int) -> np.ndarray:
+        """Rows of the known images of a class, or of all where it has none."""
+        members = np.flatnonzero(self._labels == label)
+        return members if len(members) else np.arange(len(self._labels))
+
     def _member(self, label: int, number: int) -> np.ndarray:
         """A random image of a class, or of any where it has none."""
-        images, labels = self._images, self._labels
-        members = np.flatnonzero(labels == label)
-        members = members if len(members) else np.arange(len(images))
-        return images[self._rng(number).choice(members)]
+        return self._images[self._rng(number).choice(self._members(label))]
 
     def _regressed(
         self, theta: np.ndarray, labels: np.ndarray
@@ -206,10 +202,7 @@ class Starts:
     def _shadows(self, label: int) -> LabelShadows:
         """Shadow models of images of a label, or of any where it has none."""
         if label not in self._shadows_of:
-            images, of = self._images, self._labels
-            members = np.flatnonzero(of == label)
-            members = members if len(members) else np.arange(len(of))
-            shown = images[members[-self._config.neighbours :]]
+            shown = self._images[self._members(label)[-self._config.neighbours :]]
             labels = np.full(len(shown), label, np.int32)
             thetas = self._runs.thetas(shown[:, None], labels[:, None])
             self._shadows_of[label] = LabelShadows(

@@ -90,29 +90,23 @@ def screen(
     """The fastest way to draw these elements.
 
     Args:
-      family: of seeds.
+      family: the seeds that are searched.
       elements: positions in theta_0 of the weights to draw.
       known: laws of some elements; they are used if all of `elements` have one.
       first: number of elements that are drawn for every seed.
     """
-    made = _screen(family, elements, known)
-    return dataclasses.replace(made, first=first)
-
-
-def _screen(
-    family: SeedFamily, elements: Sequence[int], known: Sequence[Law]
-) -> Screen:
     wanted = tuple(int(element) for element in elements)
     by_element = {law.element: law for law in known}
     if family.generator in laws.KNOWN and all(e in by_element for e in wanted):
-        return _of_words(family.generator, [by_element[e] for e in wanted])
-    if family.generator == "threefry":
-        alone = _alone(family, wanted)
-        return alone if alone is not None else _whole(family, wanted)
-    raise ValueError(
-        f"Expected laws of the elements {wanted} under {family.generator!r}, or seeds"
-        " of 'threefry'."
-    )
+        made = _of_words(family.generator, [by_element[e] for e in wanted])
+    elif family.generator == "threefry":
+        made = _alone(family, wanted) or _whole(family, wanted)
+    else:
+        raise ValueError(
+            f"Expected laws of the elements {wanted} under {family.generator!r}, or"
+            " seeds of 'threefry'."
+        )
+    return dataclasses.replace(made, first=first)
 
 
 def sweep(
