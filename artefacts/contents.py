@@ -243,35 +243,40 @@ def _columns(rows: Any, columns: Any, transformer: Any, name: str) -> Any:
 
 
 def estimators(estimator: Any) -> list[Any]:
-    """Fitted estimators in the attributes of one, in lists and tuples and dicts too."""
-    found: list[Any] = []
-    own = vars(estimator) if hasattr(estimator, "__dict__") else {}
-    settings = (
-        set(estimator.get_params(deep=False))
-        if isinstance(estimator, BaseEstimator)
-        else set()
-    )
-    for name, value in own.items():
+    """Fitted estimators in the attributes of one, settings apart, each once."""
+    settings: set[str] = set()
+    if isinstance(estimator, BaseEstimator):
+        settings = set(estimator.get_params(deep=False))
+    found: dict[int, Any] = {}
+    for name, value in getattr(estimator, "__dict__", {}).items():
         if name not in settings:
-            _collect(value, found, 0)
-    return found
+            found |= {id(each): each for _, each in inner(value, name)}
+    return list(found.values())
 
 
-def _collect(value: Any, found: list[Any], depth: int) -> None:
+def inner(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Estimators in a field: itself, in lists, dicts, in tuples with their names."""
     if isinstance(value, BaseEstimator):
-        if not any(value is each for each in found):
-            found.append(value)
-    elif isinstance(value, dict) and depth < _DEEP:
-        for each in value.values():
-            _collect(each, found, depth + 1)
-    elif isinstance(value, (list, tuple)) and depth < _DEEP:
-        for each in value:
-            _collect(each, found, depth + 1)
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        for each in value.ravel():
-            _collect(each, found, depth + 1)
+        yield name, value
     elif type(value).__name__ == "_CalibratedClassifier":
-        _collect(value.estimator, found, depth + 1)
+        yield f"{name}.estimator", value.estimator
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from inner(each, f"{name}[{key!r}]")
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        for at, each in enumerate(value.ravel()):
+            yield from inner(each, f"{name}[{at}]")
+    elif isinstance(value, (list, tuple)):
+        named = (
+            len(value) >= 2
+            and isinstance(value[0], str)
+            and not isinstance(value[1], str)
+        )
+        if named and isinstance(value[1], BaseEstimator):
+            yield value[0], value[1]
+            return
+        for at, each in enumerate(value):
+            yield from inner(each, f"{name}[{at}]")
 
 
 def numbers(rows: Any) -> np.ndarray | None:

@@ -123,6 +123,11 @@ class Finding:
     notes: tuple[str, ...] = ()
 
 
+def refuted(field: str, tells: str = "fits no row", *, needed: bool = True) -> Finding:
+    """A field that no row explains: the known rows are not the right ones."""
+    return Finding(field=field, tells=tells, certified=False, needed=needed)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Removed:
     """What `sanitise` did with a field.

@@ -19,6 +19,7 @@ from artefacts.findings import (
     OtherRowsError,
     ReconstructionImpossibleError,
     narrow,
+    refuted,
     spread,
 )
 from artefacts.readers import rows, vocabularies
@@ -225,7 +226,7 @@ def read_leaf(site: Site, read: Read) -> None:
         except OtherRowsError as error:
             # It is raised at the end, unless another leaf confirms the row.
             read.others = read.others or (None if site.group else error)
-            findings = [Finding(field="counts", tells=str(error), certified=False)]
+            findings = [refuted("counts", str(error))]
         except ReconstructionImpossibleError as error:
             refused = True
             read.failures.append(error)

@@ -304,21 +304,14 @@ def _judgement(answer: dict[str, Any]) -> list[str]:
             " others; nothing is called determined."
         )
         return notes
-    early = {
-        line.field.rpartition(".")[0] or line.estimator
-        for line in answer["lines"]
-        if line.before_model and line.lower is not None
-    }
-    if early and answer["determined"].all() and len(answer["determined"]):
-        alone = [
-            line
-            for line in answer["lines"]
-            if line.before_model and line.lower is not None
-        ]
-        for line in alone:
+    if answer["determined"].all() and len(answer["determined"]):
+        # A step before the model that tells all by itself.
+        for line in answer["lines"]:
+            if not line.before_model or line.lower is None:
+                continue
             width = np.asarray(line.upper) - np.asarray(line.lower)
             if np.all(np.isfinite(width)) and all(
-                source == line.field or not source for source in answer["sources"]
+                source in ("", line.field) for source in answer["sources"]
             ):
                 notes.append(
                     f"{line.field} alone is the missing row: the model behind it need"

@@ -38,7 +38,6 @@ _PROBES = (
     "kneighbors",
 )
 _RESULT = "kept: it is the result, and nothing else of it can be used"
-_NEEDED = "kept: predictions need it"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,24 +185,16 @@ def _left(
     reference = _predictions(whole, rows)
     value = vars(part)[name]
     if not reference and not name.startswith("_"):
-        return Removed(
-            field=f"{prefix}{name}", action=_RESULT, helps=None, why=f"it holds {told}"
-        )
+        return strip.done(f"{prefix}{name}", _RESULT, f"it holds {told}")
     if empty:
         setattr(part, name, None)
     else:
         delattr(part, name)
     if _unchanged(whole, rows, reference) and _is_fitted(part):
-        return Removed(
-            field=f"{prefix}{name}",
-            action="removed",
-            helps=None,
-            why=f"predictions don't use it; it held {told}",
-        )
+        why = f"predictions don't use it; it held {told}"
+        return strip.done(f"{prefix}{name}", "removed", why)
     setattr(part, name, value)
-    return Removed(
-        field=f"{prefix}{name}", action=_NEEDED, helps=None, why=f"it holds {told}"
-    )
+    return strip.kept(f"{prefix}{name}", f"it holds {told}")
 
 
 _COUNTS = ("n_samples_seen_", "n_samples_fit_", "n_samples_", "_n_samples")
@@ -253,24 +244,16 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     for field, why in strip.ANYWHERE.items():
         if field in vars(part) and field not in done:
             delattr(part, field)
-            removed.append(Removed(field=field, action="removed", helps=None, why=why))
+            removed.append(strip.done(field, "removed", why))
     if isinstance(getattr(part, "random_state", None), (int, np.integer)):
         part.random_state = None
-        removed.append(
-            Removed(
-                field="random_state",
-                action="removed",
-                helps=None,
-                why="only training draws from it",
-            )
-        )
+        why = "only training draws from it"
+        removed.append(strip.done("random_state", "removed", why))
     if removed and not _unchanged(whole, rows, reference):
         vars(part).clear()
         vars(part).update(saved)
         removed = [
-            dataclasses.replace(
-                each, action="kept: predictions need it", why="predictions changed"
-            )
+            dataclasses.replace(each, action=strip.NEEDED, why="predictions changed")
             for each in removed
         ]
     prefix = f"{path}." if path else ""
@@ -306,34 +289,9 @@ def _parts(
     seen[id(estimator)] = estimator
     yield path, estimator
     for name, value in list(vars(estimator).items()):
-        for where, inner in _estimators(value, name):
+        for where, inner in contents.inner(value, name):
             if id(inner) not in seen:
                 yield from _parts(inner, f"{path}.{where}" if path else where, seen)
-
-
-def _estimators(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Estimators in a field: itself, in lists, dicts, in tuples with their names."""
-    if isinstance(value, BaseEstimator):
-        yield name, value
-    elif type(value).__name__ == "_CalibratedClassifier":
-        yield f"{name}.estimator", value.estimator
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _estimators(each, f"{name}[{key!r}]")
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        for at, each in enumerate(value.ravel()):
-            yield from _estimators(each, f"{name}[{at}]")
-    elif isinstance(value, (list, tuple)):
-        named = (
-            len(value) >= 2
-            and isinstance(value[0], str)
-            and not isinstance(value[1], str)
-        )
-        if named and isinstance(value[1], BaseEstimator):
-            yield value[0], value[1]
-            return
-        for at, each in enumerate(value):
-            yield from _estimators(each, f"{name}[{at}]")
 
 
 def _probe(estimator: Any, probe: Any, seed: int) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 
 from artefacts import registry
 from artefacts.findings import Removed
-from artefacts.registry import Stripper, register
+from artefacts.glm.objectives import OBJECTIVES
+from artefacts.registry import register
 from artefacts.trees.fitted import BOOSTING, FORESTS, SINGLE
 from artefacts.trees.histogram_boosting import SUPPORTED as HISTOGRAMS
 
@@ -33,7 +34,7 @@ ANYWHERE = {
     "n_iter_": "a count of the solver",
     "_seeds": "seeds of the bootstrap",
 }
-_NEEDED = "kept: predictions need it"
+NEEDED = "kept: predictions need it"
 _FOLLOWS = "the missing row follows from it alone"
 # Fields of trees that `fit` leaves behind and predictions don't read.
 _TREE_LEFTOVERS = (
@@ -84,29 +85,30 @@ class Gone:
         for field in self.fields:
             if hasattr(estimator, field):
                 delattr(estimator, field)
-                removed.append(_line(field, "removed", self.why, self.helps))
+                removed.append(done(field, "removed", self.why, self.helps))
         return removed
 
 
-def _line(field: str, action: str, why: str, helps: bool | None = None) -> Removed:
+def done(field: str, action: str, why: str, helps: bool | None = None) -> Removed:
+    """A line of what stripping did; see `Removed`."""
     return Removed(field=field, action=action, helps=helps, why=why)
 
 
 def kept(field: str, why: str = _FOLLOWS) -> Removed:
     """A field that predictions need, with what it tells."""
-    return _line(field, _NEEDED, why)
+    return done(field, NEEDED, why)
 
 
-def rule(*lines: Gone | Removed) -> Stripper:
-    """A stripper that deletes fields, and names those that have to stay."""
+def row(names: str | tuple[str, ...], *lines: Gone | Removed) -> None:
+    """Register a stripper that deletes fields, and names those that have to stay."""
 
     def stripper(estimator: Any) -> list[Removed]:
-        done: list[Removed] = []
+        removed: list[Removed] = []
         for line in lines:
-            done += line.off(estimator) if isinstance(line, Gone) else [line]
-        return done
+            removed += line.off(estimator) if isinstance(line, Gone) else [line]
+        return removed
 
-    return stripper
+    register(names, strip=stripper)
 
 
 def _standard_scaler(scaler: Any) -> list[Removed]:
@@ -116,7 +118,7 @@ def _standard_scaler(scaler: Any) -> list[Removed]:
         return [*removed, kept("mean_")]
     scaler.mean_ = None
     why = f"not used without centring; {_FOLLOWS}"
-    return [*removed, _line("mean_", "removed", why, True)]
+    return [*removed, done("mean_", "removed", why, True)]
 
 
 def _support(machine: Any) -> list[Removed]:
@@ -125,7 +127,7 @@ def _support(machine: Any) -> list[Removed]:
     machine.shape_fit_ = (0, machine.shape_fit_[1])
     why = "positions and count of rows; predictions use the rows themselves"
     return [
-        _line("support_, shape_fit_", "zeroed", why, False),
+        done("support_, shape_fit_", "zeroed", why, False),
         kept(
             "support_vectors_, dual_coef_",
             "the missing row lies there as it is, if it is a support vector",
@@ -157,7 +159,7 @@ def _network(network: Any) -> list[Removed]:
         why = (
             "without the seed training cannot simply be run again; 32 bits can be tried"
         )
-        removed.append(_line("random_state", "removed", why))
+        removed.append(done("random_state", "removed", why))
     return removed
 
 
@@ -174,21 +176,21 @@ def _trees(estimator: Any) -> list[Removed]:
             part.random_state = None
             _zero_nodes(part.tree_)
         removed = [
-            _line(
+            done(
                 "random_state of each tree",
                 "removed",
                 "It is the seed of the tree's bootstrap: which rows it saw.",
                 True,
             ),
-            _line(
+            done(
                 "tree_.n_node_samples, weighted_n_node_samples, impurity",
                 "zeroed",
                 "Counts minus the known rows' are the missing row's path.",
                 True,
             ),
-            _line(
+            done(
                 "tree_.threshold",
-                _NEEDED,
+                NEEDED,
                 "A midpoint of two training rows; of continuous columns it still tells"
                 " values.",
                 False,
@@ -200,7 +202,7 @@ def _trees(estimator: Any) -> list[Removed]:
         delattr(estimator, field)
     if gone:
         why = "Left over from fit; predictions don't read it."
-        removed.append(_line(", ".join(gone), "removed", why))
+        removed.append(done(", ".join(gone), "removed", why))
     return removed
 
 
@@ -234,21 +236,21 @@ def _histograms(estimator: Any) -> list[Removed]:
         )
     ]
     return [
-        _line(
+        done(
             "_bin_mapper.bin_thresholds_",
             "removed",
             "Midpoints of all training values; predictions use nodes' own.",
             True,
         ),
-        _line(
+        done(
             "nodes: count, gain, values of inner nodes",
             "zeroed",
             "Counts minus the known rows' are the missing row's path.",
             True,
         ),
-        _line(
+        done(
             "nodes: num_threshold; _baseline_prediction",
-            _NEEDED,
+            NEEDED,
             "The baseline is the mean label; thresholds are edges of bins.",
             False,
         ),
@@ -271,173 +273,115 @@ _EXTREMES = kept("scale_", "the extremes follow from it")
 
 # Scalers and decompositions.
 register("StandardScaler", strip=_standard_scaler)
-register("PCA", strip=rule(Gone(("n_samples_",), _COUNTED), kept("mean_")))
-register(
+row("PCA", Gone(("n_samples_",), _COUNTED), kept("mean_"))
+row(
     "IncrementalPCA",
-    strip=rule(
-        Gone(("n_samples_seen_", "var_", "singular_values_"), _COUNTED),
-        kept("mean_"),
-    ),
+    Gone(("n_samples_seen_", "var_", "singular_values_"), _COUNTED),
+    kept("mean_"),
 )
-register(
+row(
     "TruncatedSVD",
-    strip=rule(
-        Gone(("singular_values_", "explained_variance_ratio_"), _COUNTED),
-        Gone(
-            ("explained_variance_",),
-            "not used by predictions; with the singular values it gave the row",
-            True,
-        ),
-        kept("components_"),
+    Gone(("singular_values_", "explained_variance_ratio_"), _COUNTED),
+    Gone(
+        ("explained_variance_",),
+        "not used by predictions; with the singular values it gave the row",
+        True,
     ),
+    kept("components_"),
 )
-register(
+row(
     "MinMaxScaler",
-    strip=rule(
-        Gone(("data_min_", "data_max_", "data_range_", "n_samples_seen_"), _SCALE_SAYS),
-        _EXTREMES,
-    ),
+    Gone(("data_min_", "data_max_", "data_range_", "n_samples_seen_"), _SCALE_SAYS),
+    _EXTREMES,
 )
-register(
-    "MaxAbsScaler",
-    strip=rule(Gone(("max_abs_", "n_samples_seen_"), _SCALE_SAYS), _EXTREMES),
-)
-register(
+row("MaxAbsScaler", Gone(("max_abs_", "n_samples_seen_"), _SCALE_SAYS), _EXTREMES)
+row(
     "QuantileTransformer",
-    strip=rule(
-        kept(
-            "quantiles_",
-            "values of training rows, or between two of them: all, if there are as"
-            " many",
-        )
+    kept(
+        "quantiles_",
+        "values of training rows, or between two of them: all, if there are as many",
     ),
 )
-register(
-    "KBinsDiscretizer",
-    strip=rule(kept("bin_edges_", "the outer ones are the extreme values")),
-)
-register(
-    "RobustScaler",
-    strip=rule(kept("center_, scale_", "values of training rows, or between two")),
-)
-register(
+row("KBinsDiscretizer", kept("bin_edges_", "the outer ones are the extreme values"))
+row("RobustScaler", kept("center_, scale_", "values of training rows, or between two"))
+row(
     "SimpleImputer",
-    strip=rule(kept("statistics_", "a mean gives the missing row, a median bounds it")),
+    kept("statistics_", "a mean gives the missing row, a median bounds it"),
 )
 
 # What values and words occur.
-register(
+row(
     ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"),
-    strip=rule(
-        kept(
-            "categories_",
-            "values that occur in training rows, also what one has",
-        )
+    kept(
+        "categories_",
+        "values that occur in training rows, also what one has",
     ),
 )
-register(
+row(
     ("CountVectorizer", "TfidfVectorizer"),
-    strip=rule(
-        kept(
-            "vocabulary_, idf_",
-            "words of training texts, and in how many they are",
-        )
+    kept(
+        "vocabulary_, idf_",
+        "words of training texts, and in how many they are",
     ),
 )
-register(
-    "TfidfTransformer",
-    strip=rule(kept("idf_", "in how many training texts each word is")),
-)
+row("TfidfTransformer", kept("idf_", "in how many training texts each word is"))
 
 # Means and counts of classes and clusters.
-register(
+row(
     "KMeans",
-    strip=rule(
-        Gone(
-            ("labels_", "inertia_", "n_iter_"),
-            "not used by predictions; it confirms the row",
-        ),
-        kept("cluster_centers_"),
+    Gone(
+        ("labels_", "inertia_", "n_iter_"),
+        "not used by predictions; it confirms the row",
     ),
+    kept("cluster_centers_"),
 )
-register(
-    "GaussianNB",
-    strip=rule(Gone(("class_count_", "epsilon_"), _MEANS_SUFFICE), kept("theta_")),
-)
-register(
+row("GaussianNB", Gone(("class_count_", "epsilon_"), _MEANS_SUFFICE), kept("theta_"))
+row(
     "LinearDiscriminantAnalysis",
-    strip=rule(
-        Gone(
-            (
-                "means_",
-                "covariance_",
-                "priors_",
-                "xbar_",
-                "scalings_",
-                "explained_variance_ratio_",
-            ),
-            _MEANS_SUFFICE,
-        )
+    Gone(
+        (
+            "means_",
+            "covariance_",
+            "priors_",
+            "xbar_",
+            "scalings_",
+            "explained_variance_ratio_",
+        ),
+        _MEANS_SUFFICE,
     ),
 )
-register(
+row(
     "QuadraticDiscriminantAnalysis",
-    strip=rule(Gone(("covariance_",), _MEANS_SUFFICE), kept("means_")),
+    Gone(("covariance_",), _MEANS_SUFFICE),
+    kept("means_"),
 )
-register(
-    "NearestCentroid",
-    strip=rule(Gone(("deviations_",), _MEANS_SUFFICE), kept("centroids_")),
-)
+row("NearestCentroid", Gone(("deviations_",), _MEANS_SUFFICE), kept("centroids_"))
 _DISCRETE = ("feature_count_", "category_count_", "feature_all_", "class_count_")
-register(("MultinomialNB", "BernoulliNB"), strip=rule(Gone(_DISCRETE, _SAME_COUNTS)))
-register("ComplementNB", strip=rule(Gone(_DISCRETE, _SAME_COUNTS, None)))
+row(("MultinomialNB", "BernoulliNB"), Gone(_DISCRETE, _SAME_COUNTS))
+row("ComplementNB", Gone(_DISCRETE, _SAME_COUNTS, None))
 # `predict` of CategoricalNB looks at `class_count_`.
-register("CategoricalNB", strip=rule(Gone(_DISCRETE[:-1], _SAME_COUNTS)))
+row("CategoricalNB", Gone(_DISCRETE[:-1], _SAME_COUNTS))
 
 # Linear models.
-register(
-    (
-        "LinearRegression",
-        "Ridge",
-        "RidgeCV",
-        "BayesianRidge",
-        "RidgeClassifier",
-        "RidgeClassifierCV",
-        "LogisticRegression",
-        "LogisticRegressionCV",
-        "PoissonRegressor",
-        "GammaRegressor",
-        "TweedieRegressor",
-        "LinearSVC",
-        "LinearSVR",
-        "HuberRegressor",
-        "SGDClassifier",
-        "SGDRegressor",
-    ),
-    strip=rule(_FIT_ONLY, _CERTIFIES, _OPTIMUM),
-)
-register(
+row(tuple(OBJECTIVES), _FIT_ONLY, _CERTIFIES, _OPTIMUM)
+row(
     ("Lasso", "ElasticNet", "LassoCV", "ElasticNetCV"),
-    strip=rule(
-        _FIT_ONLY,
-        Gone(("mse_path_", "alphas_"), "only model selection", None),
-        _OPTIMUM,
-    ),
+    _FIT_ONLY,
+    Gone(("mse_path_", "alphas_"), "only model selection", None),
+    _OPTIMUM,
 )
 
 # Rows as they are.
-register(
+row(
     "GaussianProcessRegressor",
-    strip=rule(
-        Gone(
-            ("y_train_",),
-            "not used by predictions; alpha_ is the same up to the kernel",
-        ),
-        kept("X_train_, alpha_, L_", "the missing row lies there as it is"),
+    Gone(
+        ("y_train_",),
+        "not used by predictions; alpha_ is the same up to the kernel",
     ),
+    kept("X_train_, alpha_, L_", "the missing row lies there as it is"),
 )
 register(("SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"), strip=_support)
-register(
+row(
     (
         "KNeighborsClassifier",
         "KNeighborsRegressor",
@@ -446,9 +390,9 @@ register(
         "LocalOutlierFactor",
         "KNNImputer",
     ),
-    strip=rule(kept("_fit_X, _y", _ROWS_ARE_IT)),
+    kept("_fit_X, _y", _ROWS_ARE_IT),
 )
-register(("KernelRidge", "KernelPCA"), strip=rule(kept("X_fit_", _ROWS_ARE_IT)))
+row(("KernelRidge", "KernelPCA"), kept("X_fit_", _ROWS_ARE_IT))
 
 # Networks and trees.
 register(("MLPClassifier", "MLPRegressor"), strip=_network)

@@ -17,6 +17,7 @@ from artefacts.findings import (
     Finding,
     Leaf,
     around,
+    refuted,
     single_precision,
     spread,
 )
@@ -61,9 +62,9 @@ def read(leaf: Leaf) -> list[Finding]:
     told = _compared(leaf)
     extra = told.extra
     if extra is not None and not told.tied and sorted(extra) != _one(len(extra)):
-        return [Finding(field="labels_", tells="fits no row", certified=False)]
+        return [refuted("labels_")]
     if told.squares is not None and told.squares < -100 * told.room:
-        return [Finding(field="inertia_", tells="fits no row", certified=False)]
+        return [refuted("inertia_")]
     wrong = _moved(leaf, told)
     alone = _alone(leaf, told)
     if alone is not None:
@@ -199,7 +200,7 @@ def _from_centre(leaf: Leaf, told: _Clusters, k: int) -> Finding:
     near = squares <= squares[last] * (1 + _TIE) + told.room
     # The missing row itself may have changed its cluster after the last means.
     if told.extra is not None and not told.tied and not near[told.extra.argmax()]:
-        return Finding(field="labels_", tells="fits no row", certified=False)
+        return refuted("labels_")
     sure = None
     if told.squares is not None:
         size = float(squares[last])
@@ -211,7 +212,7 @@ def _from_centre(leaf: Leaf, told: _Clusters, k: int) -> Finding:
         if off <= room and room <= 1e-3 * total:
             sure = True
         elif off > max(100 * room, 1e-6 * total) and not told.tied:
-            return Finding(field="inertia_", tells="fits no row", certified=False)
+            return refuted("inertia_")
     return Finding(
         field=_FIELD,
         tells="one centre is not the mean of its known rows: the rest is the missing"

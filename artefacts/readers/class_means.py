@@ -14,6 +14,7 @@ from artefacts.findings import (
     Leaf,
     ReconstructionImpossibleError,
     around,
+    refuted,
     single_precision,
     spread,
 )
@@ -48,13 +49,9 @@ def read(leaf: Leaf) -> list[Finding]:
     off, slack = _off(leaf, means, known)
     k = int(np.argmax(off))
     others = np.delete(off, k)
-    refuted = Finding(
-        field=field,
-        tells="more than one class's mean differs from the known rows' own",
-        certified=False,
-    )
+    several = "more than one class's mean differs from the known rows' own"
     if np.any(others > 100 * slack):
-        return [refuted]
+        return [refuted(field, several)]
     if np.any(others > slack):
         return [
             Finding(
@@ -70,7 +67,7 @@ def read(leaf: Leaf) -> list[Finding]:
     label = model.classes_[k]
     sure = refits.certificate(leaf, second, row, label, error=error, closed=True)
     if sure is False:
-        return [refuted]
+        return [refuted(field, several)]
     return [
         Finding(
             field=field,

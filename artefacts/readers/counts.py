@@ -20,6 +20,7 @@ from artefacts.findings import (
     ReconstructionImpossibleError,
     around,
     nothing,
+    refuted,
     single_precision,
 )
 from artefacts.registry import register
@@ -71,23 +72,21 @@ def discrete(leaf: Leaf) -> list[Finding]:
         found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], room)
     tells = "the counts of one class, less its known rows', are the missing row"
     if sizes is not None and found is None:
-        return [Finding(field="class_count_", tells="fits no row", certified=False)]
+        return [refuted("class_count_")]
     left = counts - own
     rows = np.flatnonzero(np.any(np.abs(left) > slack, axis=1))
     if found is None:
         if len(rows) != 1:
-            return [
-                Finding(field="feature_count_", tells="fits no row", certified=False)
-            ]
+            return [refuted("feature_count_")]
         k = int(rows[0])
     else:
         k = found[0]
     if set(rows.tolist()) - {k}:
-        return [Finding(field="feature_count_", tells="fits no row", certified=False)]
+        return [refuted("feature_count_")]
     row = left[k] / leaf.target_weight
     ceiling = 1 + slack if name == "BernoulliNB" else np.inf
     if row.min() < -slack or row.max() > ceiling:
-        return [Finding(field="feature_count_", tells="fits no row", certified=False)]
+        return [refuted("feature_count_")]
     return [
         _counted(leaf, "feature_count_", tells, row, slack, model.classes_[k], False)
     ]
@@ -187,13 +186,11 @@ def categorical(leaf: Leaf) -> list[Finding]:
         room = 1e-9 * max(1.0, float(np.max(stored)))
         left = np.argwhere(np.abs(stored - own) > room)
         if len(left) != 1:
-            return [
-                Finding(field="category_count_", tells="fits no row", certified=False)
-            ]
+            return [refuted("category_count_")]
         labels.add(int(left[0, 0]))
         row[j] = left[0, 1]
     if len(labels) != 1:
-        return [Finding(field="category_count_", tells="fits no row", certified=False)]
+        return [refuted("category_count_")]
     return [
         Finding(
             field="category_count_",

@@ -28,6 +28,7 @@ from artefacts.findings import (
     Leaf,
     ReconstructionImpossibleError,
     around,
+    refuted,
     spread,
 )
 from artefacts.glm.objectives import OBJECTIVES, Objective, Quotient, objectives, solve
@@ -214,11 +215,7 @@ def _estimated(
 
 
 def _refuted() -> Finding:
-    return Finding(
-        field="coef_, intercept_",
-        tells="no row and label make the gradient zero",
-        certified=False,
-    )
+    return refuted("coef_, intercept_", "no row and label make the gradient zero")
 
 
 def _refined(

@@ -20,6 +20,7 @@ from artefacts.findings import (
     Leaf,
     OtherRowsError,
     around,
+    refuted,
     single_precision,
     spread,
 )
@@ -151,11 +152,8 @@ def _certified(
     if evidence:
         sure = refits.certificate(leaf, stored, row, label, error=error, closed=closed)
     if sure is False:
-        return Finding(
-            field=field,
-            tells="its mean and its other moments fit no row",
-            certified=False,
-            needed=needed,
+        return refuted(
+            field, "its mean and its other moments fit no row", needed=needed
         )
     return Finding(
         field=field,
@@ -291,10 +289,8 @@ def _second_moment(leaf: Leaf) -> list[Finding]:
             []
             if rest <= 100 * rounding or single_precision(known)
             else [
-                Finding(
-                    field="covariance_",
-                    tells="what the known rows leave of it is no single row's",
-                    certified=False,
+                refuted(
+                    "covariance_", "what the known rows leave of it is no single row's"
                 )
             ]
         )

@@ -16,6 +16,7 @@ from artefacts.findings import (
     EPS32,
     Finding,
     Leaf,
+    refuted,
     single_precision,
     spread,
 )
@@ -158,10 +159,9 @@ class Told:
                 self.left[j] = [(-np.inf, np.inf)]
         empty = [j for j, parts in enumerate(self.left) if not parts]
         if empty:
-            return Finding(
-                field=field,
-                tells=f"no value of feature {empty[0]} gives what is stored",
-                certified=False,
+            return refuted(
+                field,
+                f"no value of feature {empty[0]} gives what is stored",
                 needed=needed,
             )
         lower = np.array([parts[0][0] for parts in self.left])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from artefacts.findings import Finding, Leaf, around, spread
+from artefacts.findings import Finding, Leaf, around, refuted, spread
 from artefacts.readers.moments import check_count
 from artefacts.registry import register
 
@@ -66,10 +66,8 @@ def read(leaf: Leaf) -> list[Finding]:
         ]
     if len(extra) != 1:
         return [
-            Finding(
-                field=store.field,
-                tells=f"{len(extra)} stored rows are not among the known ones",
-                certified=False,
+            refuted(
+                store.field, f"{len(extra)} stored rows are not among the known ones"
             )
         ]
     at = int(extra[0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from artefacts.findings import Finding, Leaf, nothing
+from artefacts.findings import Finding, Leaf, nothing, refuted
 from artefacts.registry import register
 
 
@@ -32,11 +32,10 @@ def encoder(leaf: Leaf) -> list[Finding]:
             continue
         if len(new) > 1:
             return [
-                Finding(
-                    field="categories_",
-                    tells=f"{len(new)} categories of feature {j} are not among the"
+                refuted(
+                    "categories_",
+                    f"{len(new)} categories of feature {j} are not among the"
                     " known rows'",
-                    certified=False,
                 )
             ]
         numbers = np.asarray(categories).dtype.kind in "fiu"
@@ -120,7 +119,7 @@ def vectoriser(leaf: Leaf) -> list[Finding]:
     if idf is not None:
         told = _presence(np.asarray(idf), counts, leaf.count, smooth=model.smooth_idf)
         if told is None:
-            return [Finding(field="idf_", tells="fits no text", certified=False)]
+            return [refuted("idf_", "fits no text")]
         if told.any() or not new_words_missing(findings, told, names):
             findings.append(
                 Finding(
@@ -172,7 +171,7 @@ def tfidf_transformer(leaf: Leaf) -> list[Finding]:
         smooth=model.smooth_idf,
     )
     if told is None:
-        return [Finding(field="idf_", tells="fits no row", certified=False)]
+        return [refuted("idf_")]
     return [
         Finding(
             field="idf_",
