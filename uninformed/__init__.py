@@ -10,6 +10,8 @@ homogeneous      their victims: bias-free ReLU networks of any depth
 max_margin       the training of these victims, until near a KKT point
 landscape/       where attacks end, by where they begin
 deletion/        a pair of models, with and without the deleted row
+results          rounding and rows of images, which the experiments share
+commands         the experiments as `informed kkt`, `landscape` and `deletion`
 
 Nothing imports this package but the command line, by name.
 """

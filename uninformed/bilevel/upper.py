@@ -141,9 +141,12 @@ def attack(
 
 @dataclasses.dataclass(frozen=True)
 class BilevelAttack:
-    """One run for each release; see `uninformed.threat.CandidateAttack`.
+    """The bilevel attack, one run for each release (`threat.CandidateAttack`).
 
     It begins at noise around grey, and solves the lower problem from the release.
+
+    Attributes:
+      config: how the upper problem is minimised.
     """
 
     config: BilevelConfig = BilevelConfig()

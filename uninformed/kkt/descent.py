@@ -82,7 +82,7 @@ class KktRun:
 
     @property
     def alive(self) -> np.ndarray:
-        """Candidates with a multiplier worth the name; (candidates,) bool."""
+        """Which candidates have more than next to no multiplier, (candidates,)."""
         return self.multipliers > _DEAD * self.multipliers.max()
 
 
@@ -202,7 +202,15 @@ def _division(runs: int) -> jax.sharding.Sharding:
 
 
 class _End(NamedTuple):
-    """Where a run ends."""
+    """Where a run ends; the fields are those of `KktRun`, points as coordinates.
+
+    Attributes:
+      points: candidates, as `KktUnknowns` has them.
+      multipliers: multipliers, no longer in units, (candidates,).
+      coefficients: multiplier times direction, (candidates, outputs).
+      loss: the sum of all terms, a scalar.
+      layers: squared residual of each layer, (layers,).
+    """
 
     points: Array
     multipliers: Array
