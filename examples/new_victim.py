@@ -39,7 +39,7 @@ def get_config():
     config = informed.defaults(informed.Experiment)
     config.victim.architecture = "normalised"
     config.data.num_fixed, config.data.num_test, config.shadow.count = 100, 10, 100
-    config.reconn.kind = "kernel"
+    config.attacks.reconn.kind = "kernel"
     return config
 
 
