@@ -67,7 +67,7 @@ def column(
 
 
 def midpoints(distinct: Float[np.ndarray, " values"]) -> Float[np.ndarray, " edges"]:
-    """As scikit-learn takes them."""
+    """Midpoints of neighbouring values, computed as scikit-learn does."""
     if len(distinct) < 2:
         return np.zeros(0)
     return np.lib.stride_tricks.sliding_window_view(distinct, 2).mean(axis=1)
