@@ -188,7 +188,7 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedC
 
 
 def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of each value to the nearest of the others (sorted or not)."""
+    """(values,), the distance of each value to the nearest of the others."""
     if not len(others):
         return np.full(len(values), np.inf)
     others = np.sort(others)
@@ -199,5 +199,5 @@ def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _farthest(values: np.ndarray, others: np.ndarray) -> float:
-    """The largest of these distances; 0 without values."""
+    """The largest such distance of any value; 0 without values."""
     return float(_distances(values, others).max()) if len(values) else 0.0
