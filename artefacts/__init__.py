@@ -17,7 +17,7 @@ training again, are searched by `informed.reconstruct_sklearn`.
 """
 
 # Importing these modules fills the registry.
-from artefacts import inverse, parts, readers, resampled, strip
+from artefacts import inverse, parts, readers, resampled, strip  # noqa: F401
 from artefacts.answer import Answer, Line
 from artefacts.findings import Finding, Leaf, Removed
 from artefacts.reconstruct import reconstruct
@@ -31,12 +31,7 @@ __all__ = [
     "Line",
     "Removed",
     "Sanitised",
-    "inverse",
-    "parts",
-    "readers",
     "reconstruct",
     "register",
-    "resampled",
     "sanitise",
-    "strip",
 ]

@@ -108,17 +108,17 @@ class Answer:
 
     @property
     def residual(self) -> float | None:
-        """See `GlmReconstruction`; None for other estimators."""
+        """The target's residual in the closed form; None: there is no closed form."""
         return None if self.closed_form is None else self.closed_form.residual
 
     @property
     def gradient_norm(self) -> float | None:
-        """See `GlmReconstruction`."""
+        """The gradient that no target explains; None: that can't be told."""
         return None if self.closed_form is None else self.closed_form.gradient_norm
 
     @property
     def implied_error(self) -> float | None:
-        """See `GlmReconstruction`."""
+        """The relative error of x that follows from it; None: that can't be told."""
         return None if self.closed_form is None else self.closed_form.implied_error
 
     def __iter__(self) -> Iterator[GlmReconstruction]:

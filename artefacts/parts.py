@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from artefacts import inverse, registry
 from artefacts.findings import Box
+from artefacts.readers.moments import by_svd
 from artefacts.registry import register
 from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
 
@@ -86,16 +87,6 @@ def repeats(step: Any) -> bool:
         return told(step)
     own = getattr(type(step), "fit_transform", None)
     return own is TransformerMixin.fit_transform
-
-
-def _always(step: Any) -> bool:
-    return True
-
-
-def _pca_repeats(pca: Any) -> bool:
-    """A randomised solver's output differs from the projection in its last digits."""
-    solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
-    return solver in ("full", "covariance_eigh")
 
 
 def _all_repeat(steps: Iterable[Any]) -> bool:
@@ -323,7 +314,8 @@ register(
 register("OneVsRestClassifier", parts=_one_against_rest)
 register(("MultiOutputClassifier", "MultiOutputRegressor"), parts=_many_outputs)
 register("TransformedTargetRegressor", parts=_transformed_target)
-register("PCA", repeats=_pca_repeats)
+# A randomised solver's output differs from the projection in its last digits.
+register("PCA", repeats=by_svd)
 register("Pipeline", repeats=lambda it: _all_repeat(e for _, e in it.steps))
 register(
     "ColumnTransformer",
@@ -351,5 +343,5 @@ register(
         "CCA",
         "LabelEncoder",
     ),
-    repeats=_always,
+    repeats=lambda it: True,
 )

@@ -194,16 +194,14 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
             path=first.path,
             estimator=first.estimator,
             # Of the cases only the hull is certain.
-            finding=dataclasses.replace(
-                first.finding,
+            finding=Finding(
+                field=first.finding.field,
+                tells=first.finding.tells,
                 lower=lower,
                 upper=upper,
-                estimate=None,
-                values=None,
-                determined=None,
-                words=None,
-                label=None,
-                certified=None,
+                needed=first.finding.needed,
+                seconds=first.finding.seconds,
+                notes=first.finding.notes,
             ),
             lower=lower,
             upper=upper,

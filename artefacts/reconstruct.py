@@ -66,15 +66,7 @@ def reconstruct(
     _check_fitted(estimator)
     known, numeric, names = _rows(estimator, X_known)
     labels = _labels(y_known, known)
-    count = len(known)
-    if position is not None:
-        checks.within("position", position, 0, count + 1)
-    if sample_weight is not None and np.shape(sample_weight) != (count,):
-        raise checks.FieldError(
-            "sample_weight",
-            f"Expected {{}} of shape ({count},), one a known row, got"
-            f" {np.shape(sample_weight)}.",
-        )
+    _check_told(known, position, sample_weight)
     leaf = Leaf(
         estimator=estimator,
         known=known,
@@ -145,6 +137,20 @@ def _check_fitted(estimator: Any) -> None:
             f"Expected a fitted {{}}, a {type(estimator).__name__} that isn't fitted"
             " was given; call its fit first.",
         ) from error
+
+
+def _check_told(
+    known: Any, position: int | None, sample_weight: np.ndarray | None
+) -> None:
+    """Raise unless the told place and the weights belong to the known rows."""
+    if position is not None:
+        checks.within("position", position, 0, len(known) + 1)
+    if sample_weight is not None and np.shape(sample_weight) != (len(known),):
+        raise checks.FieldError(
+            "sample_weight",
+            f"Expected {{}} of shape ({len(known)},), one a known row, got"
+            f" {np.shape(sample_weight)}.",
+        )
 
 
 def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:

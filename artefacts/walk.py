@@ -75,12 +75,8 @@ class Unread:
     why: str
 
 
-def _same(bounds: Box) -> Box:
-    return bounds
-
-
-def _same_label(label: Any) -> Any:
-    return label
+def _same(told: Any) -> Any:
+    return told
 
 
 def root(leaf: Leaf, features: int) -> Site:
@@ -89,7 +85,7 @@ def root(leaf: Leaf, features: int) -> Site:
         leaf=leaf,
         back=_same,
         columns=np.arange(features),
-        label_back=_same_label,
+        label_back=_same,
         features=features,
         forward=functools.partial(_like, leaf.known),
     )

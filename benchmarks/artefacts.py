@@ -248,7 +248,8 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
 }
 
-AGAIN = ("MLPClassifier, run again",)  # with `retrain`, the row's place told
+# Read with `retrain`, the missing row's place told.
+AGAIN = ("MLPClassifier, run again",)
 
 
 def attacked(

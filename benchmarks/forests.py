@@ -36,14 +36,17 @@ from sklearn.ensemble import RandomForestClassifier
 
 from artefacts.trees import Determined, replay
 
-DRAFT = {  # name: five errors, five seconds (results_partial_examples, 0.99)
+# Name -> DRAFT's five errors and five times in seconds, as its repository holds them
+# (results_partial_examples, 0.99).
+DRAFT = {
     "compas": ((0.0, 0.0, 0.429, 0.0, 0.0), (1537, 280, 7360, 2852, 253)),
     "adult": ((0.0, 0.0, 0.105, 0.474, 0.0), (201, 223, 305, 7399, 156)),
     "default_credit": ((0.429, 0.0, 0.095, 0.0, 0.0), (7424, 231, 212, 359, 218)),
 }
 CONTINUOUS = ("diabetes", "breast_cancer", "wine", "digits")
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "draft"
-ESTIMATORS: dict[str, tuple[Any, Any]] = {  # classifier, regressor
+# Name -> classifier, regressor.
+ESTIMATORS: dict[str, tuple[Any, Any]] = {
     "random_forest": (RandomForestClassifier, ensemble.RandomForestRegressor),
     "extra_trees": (ensemble.ExtraTreesClassifier, ensemble.ExtraTreesRegressor),
     "tree": (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor),
@@ -85,10 +88,11 @@ def without_seeds(forest: Any, *, counts: bool = True) -> Any:
     return bare
 
 
-Problem = tuple[np.ndarray, np.ndarray, int, Any]  # rows, labels, missing, forest
+# Rows, labels, the missing row's index, the forest.
+Case = tuple[np.ndarray, np.ndarray, int, Any]
 
 
-def draft_problems(name: str, targets: int, seed: int) -> Iterator[Problem]:
+def draft_problems(name: str, targets: int, seed: int) -> Iterator[Case]:
     """100 rows drawn anew for each target."""
     X, y = draft(name)
     generator = np.random.default_rng(seed)
@@ -99,7 +103,7 @@ def draft_problems(name: str, targets: int, seed: int) -> Iterator[Problem]:
         yield X[chosen], y[chosen], missing, forest.fit(X[chosen], y[chosen])
 
 
-def draft_own(name: str) -> Iterator[Problem]:
+def draft_own(name: str) -> Iterator[Case]:
     """DRAFT's five: 500 rows drawn as pandas does, the first 100, the last missing."""
     X, y = draft(name)
     for seed in range(5):
@@ -111,7 +115,7 @@ def draft_own(name: str) -> Iterator[Problem]:
 
 def continuous_problems(
     name: str, targets: int, seed: int, estimator: str = "random_forest"
-) -> Iterator[Problem]:
+) -> Iterator[Case]:
     """All rows of a set of scikit-learn's; an estimator anew for each target."""
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     made = ESTIMATORS[estimator][name == "diabetes"]
@@ -133,7 +137,7 @@ def guesses(told: Determined, known: np.ndarray) -> np.ndarray:
     return row
 
 
-def attacked(problem: Problem, mode: str, binary: bool) -> dict[str, float]:
+def attacked(problem: Case, mode: str, binary: bool) -> dict[str, float]:
     """One target: what was told of it, and whether that is right."""
     X, y, missing, forest = problem
     bare = mode in ("without_seeds", "thresholds_alone")
@@ -189,7 +193,7 @@ def summary(outcomes: list[dict[str, float]]) -> dict[str, float]:
 
 
 def measure(
-    problems: Callable[[], Iterator[Problem]],
+    problems: Callable[[], Iterator[Case]],
     binary: bool,
     modes: tuple[str, ...] = MODES,
 ) -> dict[str, Any]:
@@ -203,7 +207,7 @@ def measure(
 
 def _problems(
     name: str, targets: int, seed: int, estimator: str
-) -> Callable[[], Iterator[Problem]]:
+) -> Callable[[], Iterator[Case]]:
     """Of a set by name."""
     if name in DRAFT:
         return lambda: draft_problems(name, targets, seed)

@@ -16,7 +16,7 @@ Each registers itself for the classes that it reads. A new reader is one file he
 one `register` at its end, and its name in the import below.
 """
 
-from artefacts.readers import (
+from artefacts.readers import (  # noqa: F401 (each registers itself)
     centres,
     class_means,
     counts,
@@ -29,17 +29,3 @@ from artefacts.readers import (
     sparse_linear,
     vocabularies,
 )
-
-__all__ = [
-    "centres",
-    "class_means",
-    "counts",
-    "forests",
-    "linear",
-    "moments",
-    "networks",
-    "order",
-    "rows",
-    "sparse_linear",
-    "vocabularies",
-]

@@ -215,6 +215,7 @@ def _estimated(
 
 
 def _refuted() -> Finding:
+    """The known rows are other ones: nothing makes the gradient zero."""
     return refuted("coef_, intercept_", "no row and label make the gradient zero")
 
 

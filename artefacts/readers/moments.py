@@ -91,21 +91,13 @@ def check_count(leaf: Leaf, count: Any, *, field: str = "n_samples_seen_") -> No
         )
 
 
-def _always(model: Any) -> bool:
-    return True
-
-
-def _never(model: Any) -> bool:
-    return False
-
-
 def _mean_reader(
     mean: str,
     *,
     count: str | None,
     second: tuple[str, ...],
     needed: bool = True,
-    closed: Callable[[Any], bool] = _always,
+    closed: Callable[[Any], bool] = lambda model: True,
 ) -> Callable[[Leaf], list[Finding]]:
     """A reader of a field that holds the mean of all rows.
 
@@ -399,7 +391,7 @@ def variance_threshold(leaf: Leaf) -> list[Finding]:
     ]
 
 
-def _by_svd(pca: Any) -> bool:
+def by_svd(pca: Any) -> bool:
     """Whether all directions were computed; other solvers draw, and stop early."""
     solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
     return solver in ("full", "covariance_eigh")
@@ -416,7 +408,7 @@ register(
         "mean_",
         count="n_samples_",
         second=("mean_", "explained_variance_"),
-        closed=_by_svd,
+        closed=by_svd,
     ),
 )
 register(
@@ -432,5 +424,5 @@ register("VarianceThreshold", variance_threshold)
 register(("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance)
 register(
     "GraphicalLasso",
-    _mean_reader("location_", count=None, second=_LOCATION, closed=_never),
+    _mean_reader("location_", count=None, second=_LOCATION, closed=lambda model: False),
 )

@@ -152,7 +152,7 @@ class Told:
         self.loose[j] = both(self.loose[j], loose)
 
     def finding(self, field: str, tells: str, *, needed: bool = True) -> Finding:
-        """All of it; features whose x may be missing are left open."""
+        """What all statistics leave; features whose x may be missing stay open."""
         for j, parts in enumerate(self.left):
             # Rounding explains it, or x is missing: nothing is told.
             if not parts and self.loose[j]:

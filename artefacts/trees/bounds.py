@@ -102,7 +102,7 @@ class Bounds:
 
 
 def hull(parts: Sequence[Bounds]) -> Bounds:
-    """What is true whichever of these hypotheses is."""
+    """The bounds that hold whichever of several hypotheses is true."""
     return Bounds(
         np.min([part.lower for part in parts], axis=0),
         np.max([part.upper for part in parts], axis=0),

@@ -141,7 +141,7 @@ def forest_check(
 def _for_tree(
     fitted: Fitted, given: np.ndarray | None
 ) -> Callable[[int, np.ndarray], np.ndarray | None]:
-    """As a tree's own `fit` gets them: a single one applies class weights itself."""
+    """The weights that `fit` gets; a single tree applies class weights itself."""
     if hasattr(fitted.estimator, "tree_"):
         return lambda index, weights: given
     return lambda index, weights: weights[index]

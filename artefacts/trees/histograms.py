@@ -67,7 +67,7 @@ def column(
 
 
 def midpoints(distinct: Float[np.ndarray, " values"]) -> Float[np.ndarray, " edges"]:
-    """As scikit-learn takes them."""
+    """Midpoints of neighbouring values, computed as scikit-learn does."""
     if len(distinct) < 2:
         return np.zeros(0)
     return np.lib.stride_tricks.sliding_window_view(distinct, 2).mean(axis=1)
@@ -188,7 +188,7 @@ def _percentiles(edges: np.ndarray, known: np.ndarray, max_bins: int) -> BinnedC
 
 
 def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of each value to the nearest of the others (sorted or not)."""
+    """(values,), the distance of each value to the nearest of the others."""
     if not len(others):
         return np.full(len(values), np.inf)
     others = np.sort(others)
@@ -199,5 +199,5 @@ def _distances(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _farthest(values: np.ndarray, others: np.ndarray) -> float:
-    """The largest of these distances; 0 without values."""
+    """The largest such distance of any value; 0 without values."""
     return float(_distances(values, others).max()) if len(values) else 0.0

@@ -100,5 +100,5 @@ def mean_label(
 
 
 def as_given(label: Any) -> Any:
-    """A NumPy scalar as Python's own, which prints as what it is."""
+    """A NumPy scalar as Python's own, which prints without its type."""
     return label.item() if isinstance(label, np.generic) else label

@@ -80,7 +80,8 @@ def _again(
     """The stripped copy and the attack on it, or why there is none."""
     try:
         stripped = sanitise(estimator, rows, known=rows)
-    except Exception as error:  # of whatever estimator a file held
+    except Exception as error:
+        # A file may hold any estimator, which may raise anything.
         first = (str(error) or type(error).__name__).splitlines()[0]
         return None, None, f"it could not be stripped: {first}"
     try:
