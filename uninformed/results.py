@@ -25,8 +25,8 @@ class ImageRow(NamedTuple):
 
     Attributes:
       label: what stands to the left of the row.
-      images: (columns, height, width, channels), pixels in [0, 1].
-      captions: (columns,), numbers below the images; None: nothing.
+      images: images of the row (columns, height, width, channels), pixels in [0, 1].
+      captions: numbers that stand below the images, (columns,); None: no numbers.
     """
 
     label: str

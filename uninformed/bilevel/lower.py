@@ -39,7 +39,7 @@ class Lower:
         "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
         paper.
       inverse_steps: largest number of steps of conjugate gradients.
-      first: (inputs, units) of the first layer, whose weights come first in theta;
+      first: shape (inputs, units) of the first layer, whose weights begin theta;
         None: outputs aren't made from products of points with such a layer.
       of_inputs: function from a number of inputs to this victim for points of that
         length.

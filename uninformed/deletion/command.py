@@ -192,15 +192,15 @@ def table(results: Mapping[str, Any]) -> str:
         row = "".join(f"{values[column]:>12.4g}" for column in _COLUMNS)
         return f"{name:<44}{row}"
 
-    for model, told in results["models"].items():
-        for method, values in told["methods"].items():
+    for model, on_model in results["models"].items():
+        for method, values in on_model["methods"].items():
             lines.append(line(f"{model}, {method}", values))
             other = values["largest_difference"]
             lines.append(line("  largest difference", other))
-        lines.append(line("  average", told["average"]))
-        if "informed" in told:
-            lines.append(line("  who knows all other rows", told["informed"]))
-        for name, each in told.get("remedies", {}).items():
+        lines.append(line("  average", on_model["average"]))
+        if "informed" in on_model:
+            lines.append(line("  who knows all other rows", on_model["informed"]))
+        for name, each in on_model.get("remedies", {}).items():
             said = ", ".join(
                 f"{level}: {next(iter(value.values())):.3g}"
                 if isinstance(value, Mapping)

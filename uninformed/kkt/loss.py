@@ -44,8 +44,8 @@ class KktUnknowns(NamedTuple):
     Attributes:
       points: candidates (candidates, inputs), or their coordinates in the span of the
         first layer's weights (candidates, rank).
-      multipliers: (candidates,) in units of `Begin.unit`; with signed coefficients
-        (candidates, outputs).
+      multipliers: multipliers in units of `Begin.unit`, (candidates,); with signed
+        coefficients (candidates, outputs).
     """
 
     points: Any

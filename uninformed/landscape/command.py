@@ -58,14 +58,14 @@ def run(
         method: detection.uninformed(names, ends[method], measured[method]["true"])
         for method in config.methods
     }
-    told: dict[str, Any] = {
+    detected: dict[str, Any] = {
         method: {name: each.summary() for name, each in of_method.items()}
         for method, of_method in scores.items()
     }
     if config.victim.kind == "affine":
         retrained = detection.informed(sets, begun, config.victim.decay)
         scores["informed"] = {"retraining": retrained}
-        told["informed"] = {
+        detected["informed"] = {
             "retraining": retrained.summary() | detection.gap(retrained)
         }
     results = {
@@ -73,7 +73,7 @@ def run(
         "starts": names,
         **{method: _lists(values) for method, values in measured.items()},
         "conclusions": _concluded(config, names, images, ends, measured),
-        "detection": told,
+        "detection": detected,
     }
     pictures.maps(config.starts, names, measured, workdir / "maps.png")
     pictures.curves(config.starts, names, measured, workdir / "curves.png")

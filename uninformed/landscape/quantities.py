@@ -61,7 +61,7 @@ def measure(
       distance_mean: that distance divided by the number of parameters.
       distance_relative: that distance divided by |theta*|^2.
       slope_norm: |grad E| at the end of the last lower solve.
-      true: (starts, images), whether each image is recovered.
+      true: whether each image is recovered, (starts, images).
     """
     rows = [_of_one(sets, *pair) for pair in zip(starts, ends.images, strict=True)]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]} | {

@@ -136,16 +136,16 @@ class Ends:
 
     Attributes:
       images: reconstructions (starts, points, height, width, channels), as found.
-      distance: (starts,), what an adversary sees of the fit: |theta(x) - theta*|^2, for
+      distance: what an adversary sees of the fit, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
       size: |theta*|^2, the squared norm of the released parameters.
       params: number of parameters.
-      loss: (starts, points), the loss of each image at theta*: half its squared error,
+      loss: the loss of each image at theta*, (starts, points): half its squared error,
         for `kkt` the squared deviation of its lead from the margin, in margins.
-      slope_norm: (starts,), |grad E| at the end of the last lower solve; 0 for `kkt`.
-      basis: (rank, inputs), orthonormal rows that span the first layer's weights; None
+      slope_norm: |grad E| at the end of the last lower solve, (starts,); 0 for `kkt`.
+      basis: orthonormal rows that span the first layer's weights, (rank, inputs); None
         where that layer has one unit.
-      centre: (inputs,), what is subtracted from points before the first layer.
+      centre: the point subtracted from all points before the first layer, (inputs,).
     """
 
     images: np.ndarray
