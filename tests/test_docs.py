@@ -92,3 +92,21 @@ def test_every_page_is_in_the_table_of_contents():
         if "_build" not in file.parts
     }
     assert {*listed, "index"} == pages
+
+
+def test_what_pages_import_is_there():
+    """Also of the tutorials, which are executed when the site is built alone."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    lines = {
+        line
+        for page in pages
+        if "_build" not in page.parts
+        for block in re.findall(
+            r"```(?:python|\{code-cell\})\n(.*?)```", page.read_text(), re.S
+        )
+        for line in re.findall(r"^(?:import|from) [\w., ]+$", block, re.M)
+        if re.match(rf"(import|from) ({'|'.join(PACKAGES)})\b", line)
+    }
+    assert len(lines) > 5
+    for line in sorted(lines):
+        exec(line, {})

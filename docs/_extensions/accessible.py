@@ -12,6 +12,13 @@ _EMPTY = re.compile(r'<th class="head([^"]*)">(?:<p></p>)?</th>')
 _HEADLESS = re.compile(
     rf"<thead>\s*<tr[^>]*>\s*(?:{_EMPTY.pattern}\s*)+</tr>\s*</thead>"
 )
+_TEXT = re.compile(
+    r'(<div class="highlight-(?:none|default|text|console)[^>]*>'
+    r'<div class="highlight"><pre)>(.*?)(?=</pre>)',
+    re.S,
+)
+_COLUMNS = re.compile(r"\S {2,}\S")
+_OPTION = re.compile(r"(?<=\s)--?[A-Za-z][^\s<]*")
 _SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[dl]>).)*</dd>\s*)+)</dl>", re.S)
 
 
@@ -53,11 +60,20 @@ def mend(page: str) -> str:
     page = _EMPTY.sub(r'<td class="head\1"></td>', page)
     # definition-list: parameters that stand on lines of their own are no list.
     page = _SIGNATURE.sub(_parameters, page)
+    page = _TEXT.sub(_text, page)
     # page-has-heading-one: a script writes the heading of the search page.
     return page.replace(
         '<div id="search-results"></div>',
         '<h1>Search</h1>\n<section id="search-results"></section>',
     )
+
+
+def _text(found: re.Match[str]) -> str:
+    """Columns stay columns; elsewhere lines are wrapped, but not within an option."""
+    if _COLUMNS.search(found[2]):
+        return f'{found[1]} class="columns">{found[2]}'
+    whole = _OPTION.sub(r'<span class="whole">\g<0></span>', found[2])
+    return f"{found[1]}>{whole}"
 
 
 def _parameters(found: re.Match[str]) -> str:
