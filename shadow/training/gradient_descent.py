@@ -11,6 +11,7 @@ moves a weight by about 3e-3 of its size.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Train = Callable[..., Params]
+State = Any  # (params, state of the optimiser)
 REVISION = 2  # of A and the keys it gets; see `shadow.records`
 
 
@@ -222,97 +224,134 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
     Source: Balle et al. 2022, Section V-A; Table V.
     Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
     """
-    optimise = optimiser(config)
-    private = PrivateSteps(victim=victim, privacy=config.privacy, losses=cross_entropy)
+    return Descent(victim, config).train
 
-    def groups_for(num_fixed: int) -> Groups | None:
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Descent:
+    """The parts of `algorithm`: losses, one epoch of each kind, the whole training.
+
+    Attributes:
+      victim: the network that is trained.
+      config: the hyper-parameters.
+    """
+
+    victim: Victim
+    config: TrainingConfig
+
+    @functools.cached_property
+    def optimise(self) -> optax.GradientTransformation:
+        """The optax optimiser of the configuration."""
+        return optimiser(self.config)
+
+    def losses(self, params: Params, images: AnyArray, labels: AnyArray) -> Array:
+        """Cross-entropy of each example, in nats."""
+        return cross_entropy(self.victim.apply(params, images), jnp.asarray(labels))
+
+    def target_loss(self, params: Params, target: Target) -> Array:
+        """Cross-entropy of z, in nats."""
+        image, label = (jnp.asarray(part)[None] for part in target)
+        return self.losses(params, image, label)[0]
+
+    def update(self, state: State, gradient: Params) -> State:
+        """One step of the optimiser along a mean gradient."""
+        params, optimiser_state = state
+        step, optimiser_state = self.optimise.update(gradient, optimiser_state, params)
+        return optax.apply_updates(params, step), optimiser_state
+
+    def groups_for(self, num_fixed: int) -> Groups | None:
         """The form for few examples at a time, where a step takes more than those."""
-        groups = victim.groups
+        groups, config = self.victim.groups, self.config
         if groups is None or config.privacy.on or not devices.cache_bound():
             return None
         count = min(config.batch_size or num_fixed, num_fixed)
         return groups if count > groups.size else None
 
-    def losses(params: Params, images: AnyArray, labels: AnyArray) -> Array:
-        return cross_entropy(victim.apply(params, images), jnp.asarray(labels))
-
-    def target_loss(params: Params, target: Target) -> Array:
-        image, label = (jnp.asarray(part)[None] for part in target)
-        return losses(params, image, label)[0]
-
-    def update(state: Any, gradient: Params) -> Any:
-        params, optimiser_state = state
-        step, optimiser_state = optimise.update(gradient, optimiser_state, params)
-        return optax.apply_updates(params, step), optimiser_state
-
-    def full_batch_epoch(state: Any, fixed: Fixed, target: Target) -> Any:
-        def loss(params: Params) -> Array:
-            total = losses(params, *fixed).sum() + target_loss(params, target)
-            return total / (len(fixed[0]) + 1)
-
-        return update(state, jax.grad(loss)(state[0]))
-
     def mean_by_groups(
+        self,
         groups: Groups,
         params: Params,
         examples: grouped.Cut,
         target: Target,
         has_target: Any,
     ) -> Params:
+        """The mean gradient of examples of D_-, and of z where `has_target` is 1."""
         total = grouped.gradient(groups, cross_entropy, params, examples)
-        of_target = jax.grad(target_loss)(params, target)
+        of_target = jax.grad(self.target_loss)(params, target)
         count = examples.weights.sum() + has_target
         return jax.tree.map(
             lambda one, other: (one + has_target * other) / count, total, of_target
         )
 
+    def full_batch_epoch(self, state: State, fixed: Fixed, target: Target) -> State:
+        """One step on all of D_- + z."""
+
+        def loss(params: Params) -> Array:
+            total = self.losses(params, *fixed).sum() + self.target_loss(params, target)
+            return total / (len(fixed[0]) + 1)
+
+        return self.update(state, jax.grad(loss)(state[0]))
+
     def mini_batch_epoch(
-        state: Any, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
-    ) -> Any:
-        """With groups, the fixed images are prepared ones."""
+        self, state: State, fixed: tuple[AnyArray, AnyArray], target: Target, key: Array
+    ) -> State:
+        """A step on each mini-batch of one random order of D_- + z.
+
+        With groups, the fixed images are prepared ones.
+        """
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
-        groups = groups_for(num_fixed)
-        size = min(config.batch_size or 0, num_fixed + 1)
+        groups = self.groups_for(num_fixed)
+        size = min(self.config.batch_size or 0, num_fixed + 1)
         batches = epoch_batches(key, num_fixed + 1, size)
 
-        def step(state: Any, members: Array) -> tuple[Any, None]:
+        def step(state: State, members: Array) -> tuple[State, None]:
             from_fixed = members < num_fixed
             rows = jnp.where(from_fixed, members, 0)
             has_target = jnp.any(members == num_fixed)
             if groups is not None:
                 weights = from_fixed.astype(images.dtype)
                 batch = grouped.cut(groups, images[rows], labels[rows], weights)
-                mean = mean_by_groups(groups, state[0], batch, target, has_target)
-                return update(state, mean), None
+                mean = self.mean_by_groups(groups, state[0], batch, target, has_target)
+                return self.update(state, mean), None
             count = from_fixed.sum() + has_target
 
             def loss(params: Params) -> Array:
-                each = losses(params, images[rows], labels[rows])
+                each = self.losses(params, images[rows], labels[rows])
                 total = jnp.where(from_fixed, each, 0).sum()
-                return (total + has_target * target_loss(params, target)) / count
+                return (total + has_target * self.target_loss(params, target)) / count
 
-            return update(state, jax.grad(loss)(state[0])), None
+            return self.update(state, jax.grad(loss)(state[0])), None
 
         return jax.lax.scan(step, state, batches)[0]
 
     def private_step(
-        state: Any, fixed: Fixed, target: Target, key: Array, noise_key: Array
-    ) -> Any:
+        self,
+        state: State,
+        fixed: Fixed,
+        target: Target,
+        key: Array,
+        noise_key: Array,
+    ) -> State:
+        """One step along a noisy sum of clipped gradients."""
+        private = PrivateSteps(
+            victim=self.victim, privacy=self.config.privacy, losses=cross_entropy
+        )
         total = private.noisy_sum(state[0], fixed, target, key, noise_key)
         divisor = private.divisor(len(fixed[0]) + 1)
-        return update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
+        return self.update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
-    def in_span(init: Params, fixed: Fixed, target: Target) -> Params:
-        assert victim.first is not None
+    def in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
+        """All full-batch epochs, with the first layer in the span of the data."""
+        assert self.victim.first is not None
         (images, labels), (image, label) = fixed, target
         fixed_loss, target_loss = span_losses(
             jnp.asarray(labels), jnp.asarray(label)[None]
         )
         return gram.train(
-            victim.first,
-            optimise,
-            epochs=config.epochs,
+            self.victim.first,
+            self.optimise,
+            epochs=self.config.epochs,
             init=init,
             images=jnp.asarray(images).reshape(len(images), -1),
             targets=jnp.ravel(image)[None],
@@ -321,46 +360,47 @@ def algorithm(victim: Victim, config: TrainingConfig) -> Train:
         )
 
     def train(
+        self,
         init: Params,
         fixed: Fixed,
         target: Target,
         key: Array,
         noise_key: Array | None = None,
     ) -> Params:
+        """See `algorithm`."""
+        config = self.config
         if config.privacy.noise_multiplier and noise_key is None:
             raise ValueError("Private training needs noise_key.")
 
         pieces: grouped.Cut | None = None
-        groups = groups_for(len(fixed[0]))
+        groups = self.groups_for(len(fixed[0]))
         if groups is not None:
             images, labels = groups.prepare(fixed[0]), jnp.asarray(fixed[1])
             fixed = images, labels
             ones = jnp.ones(len(images), images.dtype)
             pieces = grouped.cut(groups, images, labels, ones)
 
-        def epoch(state: Any, number: Array) -> tuple[Any, None]:
+        def epoch(state: State, number: Array) -> tuple[State, None]:
             if config.privacy.on:
                 keys = step_keys(key, noise_key, number)
-                return private_step(state, fixed, target, *keys), None
+                return self.private_step(state, fixed, target, *keys), None
             if config.batch_size is None and groups is not None and pieces is not None:
-                mean = mean_by_groups(groups, state[0], pieces, target, 1)
-                return update(state, mean), None
+                mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
+                return self.update(state, mean), None
             if config.batch_size is None:
-                return full_batch_epoch(state, fixed, target), None
+                return self.full_batch_epoch(state, fixed, target), None
             order = jax.random.fold_in(key, number)
-            return mini_batch_epoch(state, fixed, target, order), None
+            return self.mini_batch_epoch(state, fixed, target, order), None
 
         with jax.default_matmul_precision("highest"):
-            pixels = math.prod(victim.image_shape)
-            if spans(victim, config) and gram.pays(len(fixed[0]), pixels):
-                return in_span(init, fixed, target)
-            state = (init, optimise.init(init))
+            pixels = math.prod(self.victim.image_shape)
+            if spans(self.victim, config) and gram.pays(len(fixed[0]), pixels):
+                return self.in_span(init, fixed, target)
+            state = (init, self.optimise.init(init))
             # Reverse mode keeps the state of every epoch, and nothing within one.
             kept = jax.checkpoint(epoch, prevent_cse=False)
             (params, _), _ = jax.lax.scan(kept, state, jnp.arange(config.epochs))
         return params
-
-    return train
 
 
 def step_keys(
