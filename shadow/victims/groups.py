@@ -60,7 +60,7 @@ def cnn(
 
     Args:
       image_shape: (height, width, channels), large enough for both convolutions.
-      activation: after each layer but the last.
+      activation: the activation after each layer but the last.
       layers: names of the dense layers, in their order.
     Returns: a form that takes the parameters of `networks.build`: conv_0, conv_1 and
       the dense layers, each with w and b.
