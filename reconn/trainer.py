@@ -157,17 +157,7 @@ def train(
         `workdir`.
       ValueError: fewer than two shadow models, or than config.models.
     """
-    if config.kind == "kernel" and jax.process_count() > 1:
-        raise checks.FieldError(
-            "kind",
-            '{} is "kernel", which one process fits; only "network" is trained by'
-            f" several, and there are {jax.process_count()}.",
-        )
-    if len(models) < max(2, config.models or 0):
-        raise ValueError(
-            f"Expected at least {max(2, config.models or 0)} shadow models, got"
-            f" {len(models)}."
-        )
+    _require_enough(models, config)
     workdir = Path(workdir)
     _claim(workdir, models, config, key, view)
     num_models = config.models or len(models)
@@ -224,6 +214,21 @@ def train(
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
     )
+
+
+def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:
+    """Raise ValueError: too few models, or several processes for what one fits."""
+    if config.kind == "kernel" and jax.process_count() > 1:
+        raise checks.FieldError(
+            "kind",
+            '{} is "kernel", which one process fits; only "network" is trained by'
+            f" several, and there are {jax.process_count()}.",
+        )
+    if len(models) < max(2, config.models or 0):
+        raise ValueError(
+            f"Expected at least {max(2, config.models or 0)} shadow models, got"
+            f" {len(models)}."
+        )
 
 
 def load(
