@@ -134,7 +134,7 @@ class Assumption:
     """What has to be true of the batches for a bound to hold.
 
     Attributes:
-      text: in words.
+      text: the assumption in words.
       otherwise: (a condition in words, the mechanism that then holds instead); empty
         where nothing is assumed of the batches.
     """
@@ -148,8 +148,8 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
 
     Args:
       run: one of `Gaussian`, `PoissonGaussian`, `FixedSizeGaussian`.
-      epochs: of shuffled batches in as many steps. None: as many as there may be, an
-        epoch being floor(1 / q) steps or more.
+      epochs: passes of shuffled batches over the data in `run.steps` steps. None: as
+        many as there may be, an epoch being floor(1 / q) steps or more.
     """
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         return Assumption(

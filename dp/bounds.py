@@ -153,9 +153,9 @@ def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
     uses the guarantee in both directions.
 
     Args:
-      log_kappa: any shape.
-      epsilon, delta: of a shape that broadcasts with it. For a whole privacy curve take
-        the least over it.
+      log_kappa: natural log of the success without the release, of any shape.
+      epsilon, delta: the parameters, of shapes that broadcast with log_kappa. For a
+        whole privacy curve take the least over it.
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
@@ -233,8 +233,8 @@ def dual(
     upper bound of delta.
 
     Args:
-      log_kappa: any shape.
-      epsilons: where delta is known; finite.
+      log_kappa: natural log of the success without the release, of any shape.
+      epsilons: the finite values, in nats, at which delta is known.
       deltas: the hockey-stick divergence of order e^eps from training without the
         target to training with it, or more.
     Raises: ValueError: not as many deltas as epsilons, or none; a number that isn't

@@ -37,8 +37,10 @@ class Calibration:
     Attributes:
       noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
         seldom.
-      bound: at that sigma, computed again after rounding up.
-      epsilon, delta: of differential privacy at that sigma; infinite where it is 0.
+      bound: the bound on reconstruction at that sigma, computed again after rounding
+        up.
+      epsilon, delta: the parameters of differential privacy at that sigma; epsilon is
+        infinite where it is 0.
     """
 
     noise_multiplier: float
@@ -67,12 +69,14 @@ def calibrate(
 
     Args:
       gamma: allowed probability of success, in (0, 1].
-      relation: see `dp.bounds`; "zero_out" is always valid.
-      steps: of training; either this, or `batches`.
-      sampling_probability: 1 for full batches; sampling is secret Poisson sampling.
+      relation: the neighbouring relation, one of `dp.bounds.RELATIONS`; "zero_out" is
+        always valid.
+      steps: the number of training steps; either this, or `batches`.
+      sampling_probability: probability of a record to be in a step; 1 for full batches.
+        It is secret Poisson sampling.
       batches: how training draws its batches, in other words.
       kappa, log_kappa: success without the release; exactly one.
-      delta: at which epsilon is reported.
+      delta: the delta at which epsilon is reported.
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
@@ -204,8 +208,8 @@ def _root(
     grid, where its rounding adds up to little over the steps; then on the fine one.
 
     Args:
-      excess: falls with sigma.
-      high: log sigma where it is at most 0.
+      excess: a function of log sigma that falls.
+      high: a log sigma at which excess is at most 0.
     """
     least = math.log(_LEAST)
     low = high - math.log(2)
@@ -233,9 +237,9 @@ def _polished(
     """log sigma where excess is 0 or below by at most `_MARGIN`: secants in a bracket.
 
     Args:
-      excess: falls with log sigma.
+      excess: a function of log sigma that falls.
       start, slope: log sigma near the root, and about how excess changes there.
-      least: below it nothing is looked for.
+      least: the smallest log sigma that is tried.
     """
     low, high = -math.inf, math.inf
     at, before = start, (math.nan, math.nan)

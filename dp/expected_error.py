@@ -40,7 +40,7 @@ def fisher_mse(information_trace: Numbers, d: int) -> np.ndarray:
       information_trace: trace of the Fisher information of theta about the target. For
         DP-GD the sum over steps of E|J_t|_F^2 / (sigma C)^2, J_t the Jacobian of the
         clipped gradient in the target; times q for Poisson sampling (convexity).
-      d: coordinates of the target.
+      d: the number of coordinates of the target.
     Source: Cramer and Rao, averaged over coordinates by Jensen's inequality.
     """
     trace = checks.above("information_trace", information_trace, 0)
@@ -58,10 +58,10 @@ def linear_layer_success(
     allows. What anyone can do at least, and no bound on what is possible.
 
     Args:
-      mse: threshold, per coordinate.
-      norm: |x|.
-      mu: of Gaussian differential privacy, "zero_out".
-      d: coordinates.
+      mse: the threshold on the mean squared error per coordinate.
+      norm: Euclidean length of the target x.
+      mu: the parameter of Gaussian differential privacy under "zero_out".
+      d: the number of coordinates of the target.
     Raises: ValueError: an argument outside its range, or infinite.
     Source: derived.
     """

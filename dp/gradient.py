@@ -111,8 +111,9 @@ def clipped_sum(
         Each layer is w^T inputs + b, each w and b in params used by one layer.
       params: any PyTree.
       taps: zeros, one per layer.
-      clip_norm: C.
-      weights: of the examples, such as 0 for those that aren't in the batch.
+      clip_norm: C, the length that gradients of an example are cut to, > 0.
+      weights: weight of each example (examples,), such as 0 for those that aren't in
+        the batch.
     Returns: like params. A gradient that isn't finite makes it NaN, for all to see.
     Raises: ValueError: clip_norm isn't > 0 and finite.
     """
@@ -171,8 +172,9 @@ def clip_factors(
     """min(1, C / length).
 
     Args:
-      squared: lengths; NaN stays NaN, as it is traced and can't be refused.
-      clip_norm: > 0 and finite.
+      squared: squared lengths of gradients; NaN stays NaN, as it is traced and can't be
+        refused.
+      clip_norm: C, > 0 and finite.
     """
     checks.finite_above("clip_norm", clip_norm, 0)
     smallest = jnp.finfo(squared.dtype).tiny

@@ -40,7 +40,7 @@ class Gaussian:
     Attributes:
       noise_multiplier: sigma, > 0; one number, or one per step. Infinite: gamma is
         kappa.
-      steps: T; where sigma is one per step, its length.
+      steps: T, the number of steps; where sigma is one per step, as many.
       relation: "replace_one" doubles the sensitivity. "zero_out" is always available to
         a bound on reconstruction, whatever relation epsilon is published under.
     """
@@ -99,11 +99,12 @@ class PoissonGaussian:
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
-      sampling_probability: q, in (0, 1].
-      steps: T.
+      sampling_probability: q, the probability of a record to be in a step, in (0, 1].
+      steps: T, the number of steps.
       relation: under "replace_one" sampling isn't known to help by a dominating pair;
         the bound is then that of full batches.
-      grid: of the privacy loss; a coarser one is faster, and its bound higher.
+      grid: the spacing of the grid of the privacy loss, in nats; a coarser one is
+        faster, and its bound higher.
     """
 
     noise_multiplier: Number
@@ -211,8 +212,9 @@ class RenyiDP:
     """A curve of Renyi differential privacy, as accountants give it.
 
     Attributes:
-      orders: each >= 1 and finite; orders of 1 only serve the binary form.
-      epsilons: one an order; infinite ones are passed over.
+      orders: orders of the Renyi divergences, >= 1 and finite; orders of 1 only serve
+        the binary form.
+      epsilons: the Renyi divergence of each order; infinite ones are passed over.
     """
 
     orders: tuple[Number, ...]
@@ -297,8 +299,8 @@ class LossDistribution:
     """A pessimistic privacy loss distribution made by dp-accounting.
 
     Attributes:
-      distribution: of dp_accounting.pld.privacy_loss_distribution.
-      relation: the one that it was made under.
+      distribution: a PrivacyLossDistribution of dp_accounting.pld.
+      relation: the neighbouring relation that the distribution was made under.
     """
 
     distribution: Any

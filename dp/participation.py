@@ -64,10 +64,10 @@ def own_steps(
     who is sampled.
 
     Args:
-      log_kappa: any shape.
-      mu: of one step that the record takes part in.
-      probability: to take part in a step.
-      steps: of training.
+      log_kappa: natural log of the success without the release, of any shape.
+      mu: the mu of one step that the record takes part in.
+      probability: the probability of a record to take part in a step.
+      steps: the number of training steps.
     Returns: log gamma, of the shape of log_kappa.
     Raises: ValueError: an argument outside its range.
     """
@@ -124,8 +124,9 @@ class RevealedGaussian:
 
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
-      sampling_probability: q, in (0, 1]: of a record in a step; steps are independent.
-      steps: T.
+      sampling_probability: q, the probability of a record to be in a step, in (0, 1];
+        steps are independent.
+      steps: T, the number of steps.
       relation: "replace_one" doubles the sensitivity.
     """
 
@@ -179,9 +180,9 @@ class FixedSizeGaussian:
     Attributes:
       noise_multiplier: sigma, > 0. Infinite: gamma is kappa.
       records, batch: N and B, both public; 1 <= B <= N.
-      steps: T.
-      relation: see above.
-      grid: as for `PoissonGaussian`.
+      steps: T, the number of steps.
+      relation: the neighbouring relation; the docstring says what it decides.
+      grid: the spacing of the grid of the privacy loss, in nats.
     """
 
     noise_multiplier: Number

@@ -91,7 +91,7 @@ def renyi(
     """Renyi divergences of all steps, from training without to training with.
 
     Args:
-      orders: whole, from 2 to 1e6.
+      orders: orders of the divergences, whole numbers from 2 to 1e6.
     Raises: ValueError: an argument outside its range.
     """
     given, orders = orders, checks.finite("orders", orders)
@@ -114,7 +114,7 @@ def losses(
     probability is tiny all that counts is whether the target is ever sampled.
 
     Args:
-      grid: of the privacy loss, > 0 and finite.
+      grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
     Raises: ValueError: an argument outside its range.
     """
     sigma, probability = _setting(noise_multiplier, probability)
@@ -166,8 +166,8 @@ def curve(
     sharper.
 
     Args:
-      steps: that it was composed of, where that is known. A delta below 0 tells of
-        rounding too.
+      steps: the number of steps that were composed, where it is known. A delta below 0
+        tells of rounding too.
     """
     steps = checks.whole("steps", steps, 1)
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))

@@ -121,8 +121,8 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
     """Uniform on the unit sphere in d dimensions.
 
     Args:
-      eta: Euclidean distance.
-      d: at least 2.
+      eta: the Euclidean distance that counts as success.
+      d: the number of coordinates, at least 2.
       guess: "anywhere", or "sphere" for attacks that answer with a point of it.
     """
     eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 2)
@@ -153,9 +153,10 @@ class Discrete:
     """Of a prior on finitely many points; natural logs.
 
     Attributes:
-      in_support: exact for attacks that answer with one of the points; otherwise a
-        lower bound.
-      anywhere: an upper bound for any attack; None where the error is no metric.
+      in_support: log kappa, exact for attacks that answer with one of the points;
+        otherwise a lower bound.
+      anywhere: an upper bound of log kappa for any attack; None where the error is no
+        metric.
     """
 
     in_support: float
@@ -179,8 +180,8 @@ def discrete(
 
     Args:
       distances: between all points, in the unit of eta; finite, 0 from each to itself.
-      probabilities: sum to 1.
-      eta: threshold, >= 0.
+      probabilities: the probability of each point; they sum to 1.
+      eta: the largest error that counts as success, >= 0.
       given: what the adversary is told of each point, such as its label: equal entries
         look equal to it. kappa is then that of the best guess for each of them.
       metric: whether the error obeys the triangle inequality (the mean squared error
@@ -240,7 +241,7 @@ def exact_match(
     """0/1 error: kappa is the likeliest point's probability.
 
     Args:
-      probabilities: sum to 1.
+      probabilities: the probability of each point; they sum to 1.
       given: what the adversary is told of each point; see `discrete`.
     """
     mass = _distribution(probabilities)
@@ -258,9 +259,9 @@ def side_information(
     kappa, so that of the mean kappa bounds the mean success.
 
     Args:
-      log_kappas: (values,), of the prior given each value that may be told.
-      probabilities: of the values; sum to 1. None: the worst value counts, which bounds
-        success for each of them.
+      log_kappas: (values,), log kappa of the prior given each value that may be told.
+      probabilities: the probability of each value; they sum to 1. None: the worst value
+        counts, which bounds success for each of them.
     Returns: log kappa.
     Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
     """
@@ -287,7 +288,7 @@ def gaussian_given(
 
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
-      covariance: positive semidefinite, of all coordinates.
+      covariance: the covariance of all coordinates, positive semidefinite.
       known: positions of the known coordinates.
     Raises: ValueError: covariance isn't a finite symmetric matrix without negative
       eigenvalues; a position that it doesn't have.
@@ -350,7 +351,7 @@ class Empirical:
     """What a sample says of the kappa of its unknown prior; natural logs.
 
     Attributes:
-      low, high: each holds with the confidence asked for.
+      low, high: bounds of log kappa, each of which holds with the confidence asked for.
       floor: what `high` would be had no image of the sample a neighbour. No sample of
         this size can show that kappa is smaller.
     """
@@ -377,8 +378,8 @@ def empirical(
     Args:
       sample: at least 4 draws, all finite. (A draw that is NaN is near to no other, so
         it would make kappa too small.)
-      eta: threshold, Euclidean.
-      confidence: of each bound; in [0.5, 1].
+      eta: the largest Euclidean distance that counts as success.
+      confidence: the confidence of each bound, in [0.5, 1].
     Raises: ValueError: an argument outside its range.
     """
     eta = float(checks.finite_at_least_0("eta", eta))

@@ -74,9 +74,9 @@ def roc_violations(
         the target's gradient zeroed or without it ("zero_out"), or on another draw of
         the prior ("replace_one"); `gamma_of` has to be of that relation.
       gamma_of: false-positive rate -> the largest true-positive rate.
-      thresholds: fixed before looking.
-      confidence: that nothing is reported where nothing is violated, over all
-        thresholds; in [0, 1].
+      thresholds: thresholds on the scores, fixed before looking at them.
+      confidence: the probability that nothing is reported where nothing is violated,
+        over all thresholds; in [0, 1].
     Raises: ValueError: a score or threshold is NaN (an attempt that failed scores
       -inf), there are no scores, or gamma_of gives no probability.
     """

@@ -21,18 +21,18 @@ class ReconnConfig:
       kind: "network", the paper's RecoNN, or "kernel" (`reconn.kernel`), to which of
         the other fields only models, standardise, clip and validation_fraction apply.
       kernel: the kernel regression.
-      models: how many of the shadow models are used, from the first on; None: all.
+      models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.
       architecture: "mlp" (Table V) or "transposed_cnn" (Table VII).
       widths: hidden widths; (1000, 1000) is Table V, (4096,) Table VII.
-      activation: of the hidden layers; Table V has ReLU.
+      activation: activation of the hidden layers; Table V has ReLU.
       loss: the weights of its terms.
       optimiser: "adam" (decoupled weight decay) or "rmsprop" (Table V; started with a
         second moment of 1, since from 0 its first steps kill the ReLUs).
       learning_rate: the largest one.
       schedule: "constant" or "cosine" (down to zero), after `warmup_epochs`.
       warmup_epochs: linear rise from zero; may be a fraction.
-      weight_decay: of "adam".
+      weight_decay: the decoupled weight decay of "adam".
       batch_size: shadow models per step.
       epochs: passes over the training part of the shadow models.
       input_dropout, dropout: share of the inputs, and of each hidden layer, that is set

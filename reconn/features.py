@@ -67,9 +67,9 @@ def fit(
 
     Args:
       models: shadow models.
-      view: what is seen of them.
-      num_models: how many of them count, from the first on.
-      clip: see `Standardiser`.
+      view: the view that is seen of the shadow models.
+      num_models: the number of shadow models that count, from the first on.
+      clip: the largest feature, in standard deviations; see `Standardiser`.
       standardise: if False, only drop what doesn't vary, and cut nothing off.
     Raises: ValueError: no models, features that are not finite, or none that varies.
     """

@@ -48,7 +48,7 @@ class KernelConfig:
     """The regression. The defaults were chosen on shadow models of MNIST.
 
     Attributes:
-      scale: of distances, in their median.
+      scale: the kernel's width, in medians of the squared distances.
       ridge: added to the kernel's diagonal, which is 1. None: chosen among `RIDGES` on
         validation models.
       voters: shadow models that tell the label, at most; takes 8 bytes x voters^2.
@@ -308,7 +308,8 @@ def _errors(
     """Squared errors on unseen models with every ridge, from one eigendecomposition.
 
     Args:
-      features, values, unseen, truth, scale: what is fitted, and judged.
+      features, values, unseen, truth, scale: rows that are fitted, rows that are
+        judged, and the kernel's width.
       onto: pixels that what is found is added to. The sum is cut to [0, 1] before it is
         judged, as it is when it is used: it takes off much of what a small ridge lets
         through. None: these aren't pixels, and nothing is cut.

@@ -25,7 +25,8 @@ class LossConfig:
       mae, mse: mean absolute and mean squared error per pixel.
       lpips: perceptual distance; needs the extra "lpips".
       adversarial: the discriminator's judgement,
-      discriminator_learning_rate: which learns by Adam at this constant rate.
+      discriminator_learning_rate: the constant rate at which the discriminator learns,
+        by Adam.
     """
 
     mae: float = 1.0

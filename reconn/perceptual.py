@@ -45,9 +45,9 @@ class Lpips:
     """The distance, as a pure function.
 
     Attributes:
-      kernels: of AlexNet's five convolutions, (height, width, in, out).
+      kernels: the kernels of AlexNet's five convolutions, (height, width, in, out).
       biases: (out,).
-      weights: of the channels of each layer, (out,), >= 0.
+      weights: the weights of the channels of each layer, (out,), >= 0.
     """
 
     kernels: tuple[Array, ...]

@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from orbax.checkpoint import multihost
 
 from shadow import checks
 
@@ -26,7 +25,7 @@ class Placement:
     """An arrangement of devices.
 
     Attributes:
-      devices: at least one.
+      devices: the devices that compute together, at least one.
     """
 
     devices: tuple[jax.Device, ...]
@@ -57,6 +56,8 @@ class Placement:
         set doesn't take equally long everywhere.
         """
         if self.several_processes:
+            from orbax.checkpoint import multihost
+
             meeting = multihost.get_barrier_sync_fn()
             meeting(key=place, timeout_ms=1000 * _PATIENCE)
 

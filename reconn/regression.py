@@ -19,7 +19,7 @@ class Regression:
     Attributes:
       points: (models, features), minus `centre`.
       centre: (features,).
-      width: of the kernel, a squared distance.
+      width: the kernel's width, a squared distance.
       outputs: (models, outputs), the dual weights.
       offset: (outputs,), the mean of what is regressed on.
     """
@@ -39,7 +39,7 @@ class Regression:
         Args:
           features: (models, features), float32.
           values: (models, outputs).
-          scale: of the width, in median squared distances.
+          scale: the kernel's width, in medians of the squared distances.
           ridge: added to the kernel's diagonal, which is 1.
         """
         centre, points, distances, median = centred(features)
@@ -69,7 +69,7 @@ class Regression:
         """The same, and what it would say of each model, had it not seen that one.
 
         Args:
-          features, values, scale, ridge: as for `fit`.
+          features, values, scale, ridge: what `fit` takes.
           at: (models, features), where model i's own outputs are wanted; None: at its
             own features.
         Returns: the regression; row i is its value at `at[i]` without model i, but for

@@ -28,7 +28,7 @@ class Saved:
 
     Attributes:
       standardiser, shrinkage: before and after the model.
-      params: of the RecoNN; empty with a kernel regression.
+      params: the parameters of the RecoNN; empty with a kernel regression.
     """
 
     standardiser: Standardiser

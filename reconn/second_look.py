@@ -52,10 +52,10 @@ class Surrogate:
         """Of shadow models of one label.
 
         Args:
-          features: of their theta.
+          features: features of the models' theta (models, features).
           flat: their targets;
-          answers: what was read out of theta by a regression that had not seen the
-            model, in [0, 1].
+          answers: images (models, pixels) that were read out of theta by a regression
+            that had not seen the model, in [0, 1].
         Returns: the surrogate; what the correction is fitted on, one row a model.
         """
         answers = answers.astype(np.float32)
@@ -86,8 +86,9 @@ class SecondLook:
     """See the module's docstring.
 
     Attributes:
-      surrogate: of A.
-      error: what is left of theta, and the answer -> target less answer.
+      surrogate: the function that stands for A.
+      error: a function of what is left of theta and of the answer, which gives target
+        less answer.
     """
 
     surrogate: Surrogate

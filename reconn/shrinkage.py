@@ -23,7 +23,8 @@ class Shrinkage:
 
     Attributes:
       mean: (height, width, channels), of the images trained on.
-      factor: in [0, 1]; 1 leaves reconstructions as they are.
+      factor: the weight of a reconstruction beside the mean image, in [0, 1]; 1 leaves
+        reconstructions as they are.
     """
 
     mean: Float[np.ndarray, "height width channels"]

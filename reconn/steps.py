@@ -36,11 +36,11 @@ class Steps:
 
         Args:
           network: the RecoNN.
-          config: its training.
-          steps: of an epoch.
-          key: of initialisation, order and dropout.
+          config: the configuration of the RecoNN and its training.
+          steps: the number of steps in an epoch.
+          key: the key of initialisation, order of batches and dropout.
           image_shape: (height, width, channels).
-          placement: where everything lies.
+          placement: the devices that parameters and batches lie on.
         Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
         """
         self.network, self.config, self.steps = network, config, steps

@@ -17,12 +17,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from jaxtyping import Array, Float32, Int
 
 from reconn import features, kernel, losses, networks
@@ -37,6 +36,9 @@ from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
 from shadow.store import ShadowStore
+
+if TYPE_CHECKING:
+    import orbax.checkpoint
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
 
@@ -75,10 +77,11 @@ class Reconstructor:
     """A trained reconstructor: a release in, images out.
 
     Attributes:
-      view: what it was trained to see of theta.
+      view: the view of theta that it was trained on.
       standardiser: makes its input of that.
       model: and this the images,
-      shrinkage: which are drawn towards the mean image where theta tells little.
+      shrinkage: reconstructions are drawn towards the mean image where theta tells
+        little.
     """
 
     view: View
@@ -133,13 +136,13 @@ def train(
     Args:
       models: the shadow models and their targets, in memory or in a finished store.
       config: architecture and optimisation.
-      key: of the RecoNN's initialisation and of the order of batches.
+      key: the key of the RecoNN's initialisation and of the order of batches.
       workdir: takes checkpoints/, metrics.jsonl (one line per epoch: epoch,
         train_loss, validation_loss (of the pixels), validation_mse, seconds) and, in
         the end, reconstructor.safetensors (`saving`). A run that was begun there with
         the same arguments is continued; run.json remembers them. A kernel regression is
         kept in kernel/, and has one line of metrics.
-      view: what the RecoNN sees of theta; default: all weights.
+      view: the view of theta that the RecoNN gets; default: all weights.
       devices: among which batches and large arrays are divided; None: all accelerators,
         or else one CPU device per process, which uses all cores. A run may go on on
         others. They may be those of several processes (`jax.distributed`); all of them
@@ -154,17 +157,7 @@ def train(
         `workdir`.
       ValueError: fewer than two shadow models, or than config.models.
     """
-    if config.kind == "kernel" and jax.process_count() > 1:
-        raise checks.FieldError(
-            "kind",
-            '{} is "kernel", which one process fits; only "network" is trained by'
-            f" several, and there are {jax.process_count()}.",
-        )
-    if len(models) < max(2, config.models or 0):
-        raise ValueError(
-            f"Expected at least {max(2, config.models or 0)} shadow models, got"
-            f" {len(models)}."
-        )
+    _require_enough(models, config)
     workdir = Path(workdir)
     _claim(workdir, models, config, key, view)
     num_models = config.models or len(models)
@@ -221,6 +214,21 @@ def train(
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
     )
+
+
+def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:
+    """Raise ValueError: too few models, or several processes for what one fits."""
+    if config.kind == "kernel" and jax.process_count() > 1:
+        raise checks.FieldError(
+            "kind",
+            '{} is "kernel", which one process fits; only "network" is trained by'
+            f" several, and there are {jax.process_count()}.",
+        )
+    if len(models) < max(2, config.models or 0):
+        raise ValueError(
+            f"Expected at least {max(2, config.models or 0)} shadow models, got"
+            f" {len(models)}."
+        )
 
 
 def load(
@@ -428,16 +436,22 @@ def _apply(apply: Callable[[Params, Array], Array], params: Params, x: Array) ->
     return apply(params, x)
 
 
-def _checkpoints(workdir: Path) -> ocp.CheckpointManager:
+def _checkpoints(workdir: Path) -> "orbax.checkpoint.CheckpointManager":
     """Orbax manager that keeps the newest checkpoint; a save is whole or absent."""
+    import orbax.checkpoint as ocp  # a second, which the closed form doesn't need
+
     options = ocp.CheckpointManagerOptions(
         max_to_keep=1, enable_async_checkpointing=False
     )
     return ocp.CheckpointManager((workdir / "checkpoints").resolve(), options=options)
 
 
-def _save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
+def _save(
+    manager: "orbax.checkpoint.CheckpointManager", state: Any, history: list
+) -> None:
     """Checkpoint numbered by the epochs done."""
+    import orbax.checkpoint as ocp
+
     manager.save(
         len(history),
         args=ocp.args.Composite(
@@ -446,8 +460,12 @@ def _save(manager: ocp.CheckpointManager, state: Any, history: list) -> None:
     )
 
 
-def _restore(manager: ocp.CheckpointManager, like: Any) -> tuple[Any, list]:
+def _restore(
+    manager: "orbax.checkpoint.CheckpointManager", like: Any
+) -> tuple[Any, list]:
     """State and history of the newest checkpoint."""
+    import orbax.checkpoint as ocp
+
     restored = manager.restore(
         manager.latest_step(),
         args=ocp.args.Composite(

@@ -41,7 +41,7 @@ def bar(
     """A bar of tqdm's.
 
     Args:
-      rows: what is gone through; None: `update` moves the bar on.
+      rows: the rows that are gone through; None: `update` moves the bar on.
       show: False: nothing is printed.
       every: seconds between lines where there is no terminal; a step that ends sooner
         prints none.

@@ -78,7 +78,7 @@ def build(cls: type, values: Mapping[str, Any], where: str = "config") -> Any:
         them, an optional one of them, another such dataclass, a mapping of names to
         one, or a class with a method `from_values(values, where)`.
       values: field name -> value; a field left out takes its default.
-      where: how the mapping is called in messages, as in "config.shadow".
+      where: the name of the mapping in messages, as in "config.shadow".
     Raises: ValueError: unknown field (with the nearest name), missing field, wrong
       type, or a value the dataclass itself refuses, named with its whole path.
     """

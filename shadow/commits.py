@@ -20,8 +20,8 @@ class CorruptBlockError(RuntimeError):
     """What was committed doesn't match its checksum.
 
     Attributes:
-      block: its number; None: an array that is not cut into blocks, which only a new
-        store can replace.
+      block: the number of the block; None: an array that is not cut into blocks, which
+        only a new store can replace.
     """
 
     def __init__(self, message: str, *, block: int | None) -> None:
@@ -60,13 +60,13 @@ class Attempt:
     """One worker's making of one block, announced before its data are put.
 
     Attributes:
-      block: its number.
-      fingerprint: of the store it is made for.
-      id: of this attempt, among all.
+      block: the number of the block.
+      fingerprint: the fingerprint of the store that the block is made for.
+      id: a name that no other attempt has.
       device: the kind of device that the models were trained on; equal kinds make
         equal bits.
-      versions: of what decides numbers.
-      sha256: of each array's bytes (little-endian, C order), by name.
+      versions: versions of what decides numbers, by name.
+      sha256: SHA-256 of each array's bytes (little-endian, C order), by name.
     """
 
     block: int

@@ -40,7 +40,7 @@ class Examples:
         (255, 65535), and bits (bool) are 0 and 1.
       labels: (examples,), int32, in 0 .. num_classes - 1.
       num_classes: number of classes of the labels.
-      name: where they come from; used in messages and manifests.
+      name: the source of the images, used in messages and manifests.
     Raises: ValueError: wrong shape or type, NaN, a pixel outside [0, 1], or a label
       outside its range; the message names the field.
     """
@@ -346,9 +346,9 @@ def split(
     first k shadow targets of a longer draw are those of a shorter one.
 
     Args:
-      pool: where fixed set and test targets come from.
-      num_fixed, num_shadow, num_test: how many examples each part gets.
-      seed: of the draw.
+      pool: the examples that fixed set and test targets are drawn from.
+      num_fixed, num_shadow, num_test: the number of examples of each part.
+      seed: the seed of the draw.
       balanced: every part gets each class equally often (to within one); otherwise
         labels fall as drawn.
       shadow_pool: another data set for the shadow targets (out-of-distribution

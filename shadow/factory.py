@@ -198,7 +198,7 @@ class Factory:
         and leaves out what has been committed when it comes to it.
 
         Args:
-          store: of as many models as there are targets.
+          store: a store of as many models as there are targets.
           targets: all of them; each block takes its own slice.
           blocks: those to make, in this order, if the store lacks them; None: all.
           progress: show a bar with models/s and the time left.

@@ -16,7 +16,8 @@ def merge(
 
     Args:
       into: a store, or where one is to be made.
-      sources: at least one, of the same configuration and versions.
+      sources: the stores that are joined, at least one, of the same configuration and
+        versions.
       progress: show a bar.
     Returns: counts of blocks: copied, there before, still missing.
     Raises:

@@ -50,7 +50,7 @@ class Runs:
       fixed: images and labels of D_-.
       draw: number of a run -> its randomness; traced where A is batched.
       width: rows at once on one device, or processes.
-      dtype: of images.
+      dtype: the type of the images' numbers.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Runs:
         """Memory that a batch takes on one device, by XLA's account; 0: not batched.
 
         Args:
-          image_shape: of a row: (targets, height, width, channels).
+          image_shape: the shape of a row's images: (targets, height, width, channels).
         """
         if not self.batched:
             return 0

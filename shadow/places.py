@@ -171,8 +171,8 @@ class Bucket(Place):
 
     Args:
       store: an obstore store (`obstore.store.ObjectStore`).
-      address: how messages call it, as in "s3://bucket/mnist".
-      prefix: what all names begin with, without "/" at its end.
+      address: the name of the bucket in messages, as in "s3://bucket/mnist".
+      prefix: the beginning of all names, without "/" at its end.
     """
 
     def __init__(self, store: Any, address: str, prefix: str = "") -> None:

@@ -30,15 +30,15 @@ class Plan:
     """The cost of `models` shadow models.
 
     Attributes:
-      models: how many, released ones included.
+      models: the number of models, released ones included.
       params: length of theta.
-      flops: of one model, by XLA's count of a step in the plain form times the number
-        of steps; training in the span of the data takes fewer. None: A isn't gradient
-        descent.
+      flops: floating-point operations of one model, by XLA's count of a step in the
+        plain form times the number of steps; training in the span of the data takes
+        fewer. None: A isn't gradient descent.
       store_bytes: weights and targets, not compressed.
-      memory_bytes: of one process, at its peak, about.
+      memory_bytes: the memory of one process at its peak, about.
       models_per_s: on this machine, all its devices.
-      devices: of this machine.
+      devices: the number of devices of this machine.
       device: their kind.
     """
 
@@ -61,9 +61,9 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     """What `models` models of a factory will cost.
 
     Args:
-      factory: what would train them.
+      factory: the factory that would train the models.
       targets: some to calibrate on; at least one.
-      models: how many there will be.
+      models: the number of models that there will be.
     Raises: MemoryError: one process would need more than this machine has; says how
       much, and what there is.
     """

@@ -58,7 +58,7 @@ class Record:
 
     Attributes:
       configuration: JSON-able fields, nested.
-      versions: of what decides its numbers, by name.
+      versions: versions of what decides its numbers, by name.
     """
 
     configuration: Mapping[str, Any]
@@ -70,8 +70,8 @@ class Record:
 
         Args:
           configuration: JSON-able; tuples become lists.
-          revisions: of the components that take part: numbers, or hashes of the source
-            of a user's own.
+          revisions: revisions of the components that take part: numbers, or hashes of
+            the source of a user's own.
         """
         return cls(json.loads(json.dumps(configuration)), versions(**revisions))
 
@@ -156,8 +156,8 @@ def claim(file: Path, record: Record, what: str, *, begun: bool = True) -> None:
 
     Args:
       file: JSON.
-      record: of who comes.
-      what: see `require_same`.
+      record: the record of who would go on.
+      what: names the thing in messages, as a subject.
       begun: whether anything was made under the record that is there; if not, it is
         replaced.
     Raises: ConfigurationMismatchError, VersionMismatchError: see `require_same`.

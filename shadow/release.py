@@ -23,9 +23,9 @@ class Release:
     Attributes:
       values: (releases, values), what is seen of each model. The rows are separate
         games that share D_- and A; each has a target of its own.
-      view: which function of theta the values are; public.
-      deviations: of the same shape, standard deviations of what publishing added to the
-        values, such as rounding; None: nothing.
+      view: the function of theta that the values are; public.
+      deviations: standard deviations, of the same shape, of what publishing added to
+        the values, such as rounding; None: nothing.
     Raises: FieldError: another shape, NaN or infinity.
     """
 
@@ -83,7 +83,7 @@ def publish(
 
     Args:
       weights: theta of each model.
-      view: what is published of it; default: everything.
+      view: the view of theta that is published; default: everything.
     Raises: FieldError: NaN or infinity in what is published.
     """
     return Release(values=view(weights), view=view, deviations=view.deviations(weights))

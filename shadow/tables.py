@@ -37,9 +37,10 @@ class Column:
     """One column of a table.
 
     Attributes:
-      name: of it.
+      name: the name of the column.
       low, high: the range of its numbers.
-      words: what it holds where it holds no numbers, in the order of its features.
+      words: the values of the column where it holds no numbers, in the order of its
+        features.
       whole: whether all its numbers are integers.
       missing: whether it is of numbers, some of which are missing.
     """
@@ -68,9 +69,9 @@ class Table:
 
     Attributes:
       examples: (rows, 1, features, 1) in [0, 1], and the labels.
-      columns: in the order of their features.
+      columns: the columns, in the order of their features.
       label: name of the column of labels.
-      classes: what the labels are called.
+      classes: the names of the labels, in the order of their numbers.
     """
 
     examples: Examples
@@ -173,7 +174,7 @@ def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
     """Read a .csv file with a header, or a .parquet file.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       label: name of the column of labels; None: the one that is called label, target,
         class or y, else the last.
     Raises: ValueError: no such column, empty labels, or labels that aren't classes;
@@ -193,8 +194,8 @@ def table_of(
 
     Args:
       cells: column -> its values, numbers or words; all of one length.
-      label: as for `load_table`.
-      name: of the table, for messages.
+      label: the name of the column of labels; None: see `load_table`.
+      name: the name of the table in messages.
     Raises: ValueError, as `load_table`.
     """
     if label is None:

@@ -69,11 +69,11 @@ class ViewConfig:
 
     Attributes:
       kind: "weights" or "logits".
-      layers: of "weights": names or beginnings of names of the victim's arrays, such as
-        "output" or "hidden_0/w"; none means all of them.
-      precision: of "weights": "float32", as they are trained, or rounded to "float16",
-        "bfloat16" or "int8" (`shadow.rounding`).
-      probes: of "logits": number of queries; the paper has 200 on MNIST, 500 on
+      layers: with "weights", names or beginnings of names of the victim's arrays, such
+        as "output" or "hidden_0/w"; none means all of them.
+      precision: with "weights", "float32", as they are trained, or rounded to
+        "float16", "bfloat16" or "int8" (`shadow.rounding`).
+      probes: with "logits", the number of queries; the paper has 200 on MNIST, 500 on
         CIFAR-10.
       queries: "images", public ones, as in the paper; "components", inputs that are no
         images, thirty deviations along each principal component of the public images,
@@ -147,7 +147,7 @@ class ViewConfig:
         """The view of this victim.
 
         Args:
-          victim: whose theta it is.
+          victim: the network that theta is of.
           public: (images, height, width, channels); the first `public_images` are used.
         Raises: ValueError: a layer the victim hasn't, too few public images, or fewer
           pixels than components.
@@ -199,7 +199,7 @@ class Layers:
     """The weights, or some of them.
 
     Attributes:
-      columns: of theta; None: all.
+      columns: positions in theta (columns,) that are published; None: all.
       params: length of theta, where columns are chosen or weights rounded.
       precision: "float32", or what each array is rounded to.
       layout: the arrays of theta, for rounding.

@@ -24,10 +24,10 @@ class ArraySpec:
     """An array.
 
     Attributes:
-      shape, dtype: its own.
+      shape, dtype: the shape and the type of the array.
       dimensions: name of each axis, for xarray.
       rows_per_chunk: rows of axis 0 in a chunk; None: one chunk.
-      fill: what is not written.
+      fill: the value of what is not written.
     """
 
     shape: tuple[int, ...]

@@ -19,7 +19,7 @@ class Share:
 
     Attributes:
       index: 0 <= index < count.
-      count: of workers, at least 1.
+      count: the number of workers, at least 1.
     Raises: ValueError: numbers out of range.
     """
 

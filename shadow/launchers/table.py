@@ -14,7 +14,7 @@ class Row:
     """A launcher.
 
     Attributes:
-      make: its options, by name -> the launcher.
+      make: a function of the launcher's options, by name, that gives the launcher.
       options: names of the options that `make` takes.
       source: qualified name of a launcher of the user's own; "" for the toolkit's.
     """

@@ -39,8 +39,8 @@ class RayTasks:
     """See the module's docstring; an instance is a `Launch`.
 
     Attributes:
-      address: of a cluster, "auto" for the one that this machine belongs to; None: Ray
-        is started on this machine.
+      address: the address of a cluster, "auto" for the one that this machine belongs
+        to; None: Ray is started on this machine.
       cpus: cores per task.
       gpus: accelerators per task; None: one where the cluster has some, else none.
       memory: bytes per task that Ray sets aside, so that a node takes no more tasks

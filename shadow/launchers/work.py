@@ -15,8 +15,8 @@ class Work:
 
     Attributes:
       factory: trains the models; its role is the store's.
-      store: of as many models as there are targets.
-      targets: all of them.
+      store: a store of as many models as there are targets.
+      targets: the targets of all models of the store.
     """
 
     factory: Factory

@@ -29,9 +29,9 @@ class Capabilities:
       differentiable: JVPs and VJPs go through it.
       in_span: it keeps the first layer's weights in the span of the data (`span`).
       deterministic: the same inputs and the same randomness give the same weights.
-      random: what it draws, by name: "initialisation" (theta_0), and "key" (the
-        order of mini-batches; of a user's function, everything).
-      public: which of these everyone is told.
+      random: the randomness that it draws, by name: "initialisation" (theta_0), and
+        "key" (the order of mini-batches; of a user's function, everything).
+      public: the part of `random` that everyone is told.
       noisy: whether it adds noise that nobody is ever told.
     """
 
@@ -51,8 +51,9 @@ class Draw:
 
     Attributes:
       start: (params,), theta_0; None where A makes its own.
-      key: what A draws its own randomness from, as `Algorithm.own_key` makes it.
-      noise_key: of noise that nobody is told.
+      key: the randomness that A draws its own randomness from, as `Algorithm.own_key`
+        makes it.
+      noise_key: the key of noise that nobody is told.
     """
 
     start: Any = None
@@ -102,8 +103,8 @@ class Algorithm(Protocol):
         Args:
           fixed: images (fixed, height, width, channels) float32 and labels (fixed,)
             int32 of D_-.
-          images, labels: (targets, ...), of the targets.
-          draw: of its randomness.
+          images, labels: images and labels (targets, ...) of the targets.
+          draw: one draw of A's randomness.
         Returns: theta, (params,).
         """
         ...

@@ -86,9 +86,10 @@ class JaxFunction(_Function):
       key_is_public: whether all models share a key that everyone is told, the
         initialisation by way of it; otherwise each model has its own, told to nobody.
       version: names this version of `train`; None: a hash of its source.
-      precision: of its matrix products, as `jax.default_matmul_precision` takes it;
-        None: what is in force when this is made, which is how the user trains. It is
-        part of A: on a GPU, JAX's default rounds products to ten bits (TF32).
+      precision: the precision of its matrix products, as `jax.default_matmul_precision`
+        takes it; None: what is in force when this is made, which is how the user
+        trains. It is part of A: on a GPU, JAX's default rounds products to ten bits
+        (TF32).
     Raises: ValueError: there is no version, and the source can't be hashed.
     """
 
@@ -152,7 +153,7 @@ class PythonFunction(_Function):
     Attributes:
       train: (images (examples, height, width, channels) float32, labels (examples,)
         int32, key, an int) -> any tree of arrays or tensors: lists, tuples, dicts.
-      key_is_public, version: as for `JaxFunction`.
+      key_is_public, version: see `JaxFunction`, which has the same.
       deterministic: whether equal arguments give equal weights; otherwise weights are
         averaged over runs, and no attack is exact.
     Raises: ValueError: there is no version, and the source can't be hashed.

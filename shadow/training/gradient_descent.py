@@ -52,7 +52,8 @@ class TrainingConfig:
     Attributes:
       optimiser: "sgd" (gradient descent, with momentum) or "adam".
       learning_rate: step size, > 0.
-      momentum: of "sgd", in [0, 1); v <- momentum v + g, theta <- theta - lr v.
+      momentum: the momentum of "sgd", in [0, 1); v <- momentum v + g, theta <- theta -
+        lr v.
       epochs: passes over D_- + z.
       batch_size: None for full batch (the paper's default); otherwise each epoch goes
         through D_- + z in a new random order; its last batch may be smaller.
@@ -129,8 +130,8 @@ class GradientDescent:
     """Gradient descent on a victim, as an algorithm A (`algorithm.Algorithm`).
 
     Attributes:
-      victim: what is trained.
-      training: how.
+      victim: the network that is trained.
+      training: the hyper-parameters.
     """
 
     victim: Victim
@@ -417,8 +418,8 @@ def steps_taken(
     """In how many steps of private training each example takes part, by this key.
 
     Args:
-      config: of private training.
-      key: the one that `algorithm` gets for the order.
+      config: the configuration of private training.
+      key: the key that `algorithm` gets for the order.
       num_fixed: size of D_-.
     Returns: one count an example of D_-, and last that of the target.
     """

@@ -52,8 +52,8 @@ def gradient(
     Args:
       groups: the form of the network.
       losses: (logits (examples, classes), labels (examples,)) -> (examples,).
-      params: of the victim.
-      examples: from `cut`.
+      params: the parameters of the victim.
+      examples: the examples in groups, as `cut` makes them.
     """
     converted, pull = jax.vjp(groups.convert, params)
 
@@ -73,7 +73,7 @@ def total(of_group: Callable[[Cut], Any], like: Any, examples: Cut) -> Any:
     Args:
       of_group: a group -> a tree of arrays.
       like: a tree of arrays of the same shapes.
-      examples: from `cut`.
+      examples: the examples in groups, as `cut` makes them.
     """
 
     def add(before: Any, group: Cut) -> tuple[Any, None]:

@@ -28,7 +28,8 @@ class PrivateSteps:
     """What a private step computes.
 
     Attributes:
-      victim, privacy: as in training; privacy is on.
+      victim, privacy: the network that is trained, and its clipping and noise, which
+        are on.
       losses: (logits (examples, classes), labels (examples,)) -> (examples,).
     """
 

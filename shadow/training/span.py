@@ -150,9 +150,9 @@ def coefficients(
     """Training itself, on inner products alone.
 
     Args:
-      first, optimise, epochs, fixed_loss, target_loss: as for `train`.
+      first, optimise, epochs, fixed_loss, target_loss: what `train` takes.
       rest: initial parameters but for the first layer's weights.
-      products: of the images.
+      products: the inner products of the images.
       multiply: A^T (units, fixed) -> A^T X X^T.
     """
     units, num_fixed = products.start.shape

@@ -68,7 +68,7 @@ class _Reader:
     """Goes through functions and what they read, each once.
 
     Attributes:
-      digest: of all of it.
+      digest: the hash of everything that was read.
       unhashed: globals that aren't in it, in words.
     """
 

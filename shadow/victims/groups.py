@@ -51,30 +51,45 @@ class Groups:
     apply: Callable[[Any, Array], Array]
 
 
-def cnn(
-    image_shape: tuple[int, ...],
-    activation: Callable[[Array], Array],
-    layers: tuple[str, ...],
-) -> Groups:
-    """Two convolutions of 4 x 4, the first with stride 2, and dense layers.
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Cnn:
+    """The sizes of `cnn`'s arrays, and its three functions.
 
-    Args:
-      image_shape: (height, width, channels), large enough for both convolutions.
-      activation: after each layer but the last.
+    Attributes:
+      image_shape: (height, width, channels) of an image.
+      activation: the activation after each layer but the last.
       layers: names of the dense layers, in their order.
-    Returns: a form that takes the parameters of `networks.build`: conv_0, conv_1 and
-      the dense layers, each with w and b.
+      outputs: (rows, columns) of the second convolution's outputs.
+      tiles: the number of tiles of `_ROWS` rows that hold the outputs.
+      windows: the number of windows of `_COLUMNS` columns that hold the outputs.
     """
-    first_dense, *others = layers
-    height, width, channels = image_shape
-    outputs = [(side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in (height, width)]
-    tiles, windows = -(-outputs[0] // _ROWS), -(-outputs[1] // _COLUMNS)
-    # Sides of the first convolution's outputs, filled up to whole tiles and windows.
-    blocks, columns = tiles + 1, windows * _COLUMNS + _TAPS - 1
-    rows = blocks * _ROWS
-    a, g, b = toom_cook.matrices(_ROWS, _TAPS, _POINTS)
 
-    def prepare(images: Any) -> Array:
+    image_shape: tuple[int, ...]
+    activation: Callable[[Array], Array]
+    layers: tuple[str, ...]
+    outputs: tuple[int, ...]
+    tiles: int
+    windows: int
+
+    @property
+    def blocks(self) -> int:
+        """Tiles that the first convolution's outputs are filled up to."""
+        return self.tiles + 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of the first convolution's outputs, filled up to whole tiles."""
+        return self.blocks * _ROWS
+
+    @property
+    def columns(self) -> int:
+        """Columns of the first convolution's outputs, filled up to whole windows."""
+        return self.windows * _COLUMNS + _TAPS - 1
+
+    def prepare(self, images: Any) -> Array:
+        """See `Groups.prepare`: blocks of 2 x 2 pixels, as channels."""
+        height, width, channels = self.image_shape
+        rows, columns = self.rows, self.columns
         images = jnp.asarray(images)
         sides = 2 * (rows + 1), 2 * (columns + 1)
         fill = [
@@ -89,7 +104,12 @@ def cnn(
             -1, rows + 1, columns + 1, 4 * channels
         )
 
-    def convert(params: Params) -> dict[str, Any]:
+    def convert(self, params: Params) -> dict[str, Any]:
+        """See `Groups.convert`: kernels at Toom-Cook's points, dense layers by tile."""
+        first_dense, *others = self.layers
+        outputs, tiles, windows = self.outputs, self.tiles, self.windows
+        channels = self.image_shape[2]
+        _, g, _ = toom_cook.matrices(_ROWS, _TAPS, _POINTS)
         first, second, output = (params[n] for n in ("conv_0", "conv_1", first_dense))
         units = second["w"].shape[-1]
         # (2 rows, 2 of a block, 2 columns, 2 of a block, in, out)
@@ -124,7 +144,11 @@ def cnn(
             "others": [(params[name]["w"], params[name]["b"]) for name in others],
         }
 
-    def apply(weights: dict[str, Any], blocked: Array) -> Array:
+    def apply(self, weights: dict[str, Any], blocked: Array) -> Array:
+        """See `Groups.apply`: the second convolution row by row, by Toom-Cook."""
+        a, _, b = toom_cook.matrices(_ROWS, _TAPS, _POINTS)
+        blocks, tiles, windows = self.blocks, self.tiles, self.windows
+        rows, columns, activation = self.rows, self.columns, self.activation
         count, depth = len(blocked), len(weights["first_shift"])
         patches = jnp.concatenate(
             [blocked[:, i : i + rows, j : j + columns] for i in (0, 1) for j in (0, 1)],
@@ -157,7 +181,36 @@ def cnn(
             logits = activation(logits) @ w + b_of[None]
         return logits
 
-    return Groups(size=_EXAMPLES, prepare=prepare, convert=convert, apply=apply)
+
+def cnn(
+    image_shape: tuple[int, ...],
+    activation: Callable[[Array], Array],
+    layers: tuple[str, ...],
+) -> Groups:
+    """Two convolutions of 4 x 4, the first with stride 2, and dense layers.
+
+    Args:
+      image_shape: (height, width, channels), large enough for both convolutions.
+      activation: the activation after each layer but the last.
+      layers: names of the dense layers, in their order.
+    Returns: a form that takes the parameters of `networks.build`: conv_0, conv_1 and
+      the dense layers, each with w and b.
+    """
+    outputs = tuple((side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in image_shape[:2])
+    found = _Cnn(
+        image_shape=image_shape,
+        activation=activation,
+        layers=layers,
+        outputs=outputs,
+        tiles=-(-outputs[0] // _ROWS),
+        windows=-(-outputs[1] // _COLUMNS),
+    )
+    return Groups(
+        size=_EXAMPLES,
+        prepare=found.prepare,
+        convert=found.convert,
+        apply=found.apply,
+    )
 
 
 def _mixed(

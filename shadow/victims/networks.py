@@ -48,8 +48,8 @@ class VictimConfig:
     Attributes:
       architecture: "mlp"; "cnn" (Table VI); "affine" (no hidden layer); or a name that
         was given to `register`.
-      widths: of the hidden dense layers, which the CNN has behind its convolutions;
-        (10,) is Table V's MLP and Table VI's CNN.
+      widths: the widths of the hidden dense layers, which the CNN has behind its
+        convolutions; (10,) is Table V's MLP and Table VI's CNN.
       activation: a name in `ACTIVATIONS`; Table V has ELU.
       initialiser: "lecun_normal" (truncated, exactly Haiku's default), "he_normal" or
         "glorot_uniform". Biases start at zero.
@@ -75,10 +75,10 @@ def register(
     """Make a victim of the user's own known to configurations by a name.
 
     Args:
-      name: what `config.victim.architecture` is set to.
+      name: the name that `config.victim.architecture` is set to.
       build: (`VictimConfig`, image_shape=, num_classes=) -> `Victim`.
-      version: what records hold, so that what another version made is refused; None: a
-        hash of the source of `build` (`shadow.training.versions`).
+      version: the version that records hold, so that what another version made is
+        refused; None: a hash of the source of `build` (`shadow.training.versions`).
     Raises: ValueError: another one has that name.
     """
     there, _ = _REGISTERED.get(name, (build, version))
@@ -92,8 +92,8 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int | str]:
     """What a record says of the network of a configuration, beside its settings.
 
     Args:
-      configuration: of an experiment or a store; "victim" is a `VictimConfig` as a
-        dictionary, where it is of this module's.
+      configuration: the configuration of an experiment or a store; "victim" is a
+        `VictimConfig` as a dictionary, where it is of this module's.
     """
     victim = configuration.get("victim")
     name = victim.get("architecture") if isinstance(victim, Mapping) else None
@@ -111,6 +111,10 @@ class Slice:
     start: int
     stop: int
     shape: tuple[int, ...]
+
+    def of(self, weights: Any) -> Any:
+        """The array, from theta (params,) of NumPy or JAX."""
+        return weights[self.start : self.stop].reshape(self.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +206,7 @@ class Victim:
             raise ValueError(
                 f"Expected weights of shape ({self.num_params},), got {weights.shape}."
             )
-        leaves = [weights[s.start : s.stop].reshape(s.shape) for s in self.layout]
+        leaves = [part.of(weights) for part in self.layout]
         return jax.tree.unflatten(self._treedef, leaves)
 
 

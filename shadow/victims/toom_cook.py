@@ -34,7 +34,7 @@ def matrices(outputs: int, taps: int, points: Sequence[Fraction | int]) -> Matri
     """The three matrices.
 
     Args:
-      outputs, taps: of the correlation.
+      outputs, taps: the numbers of outputs and of taps of the correlation.
       points: outputs + taps - 2 different numbers; infinity comes in addition.
     Raises: ValueError: another number of points, or one twice.
     """

@@ -30,6 +30,11 @@ HEAVY = {
         ("import dp, shadow, reconn", HEAVY | {"scipy", "numpy"}),
         ("import shadow.checks, shadow.files, shadow.records", HEAVY | {"scipy"}),
         (
+            "import dp; from dp import accounting; accounting.epsilon(dp.Gaussian("
+            "noise_multiplier=1.0, steps=1, relation='zero_out'), 1e-5)",
+            HEAVY | {"dp_accounting", "scipy.stats"},
+        ),
+        (
             "import dp; dp.rero_bound(dp.Gaussian(noise_multiplier=1.0, steps=1,"
             " relation='zero_out'), kappa=0.1)",
             HEAVY | {"dp_accounting", "scipy.stats", "scipy.optimize"},

@@ -73,6 +73,14 @@ def test_tiny_baselines_are_no_nan(log_kappa):
         assert found.log_gamma < 0.9 * log_kappa or log_kappa > -1e4
 
 
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3, 0.999])
+def test_epsilon_of_full_batches_is_that_of_dp_accounting(delta):
+    for sigma in np.geomspace(1.1e-5, 1e6, 40):
+        full = dp.Gaussian(noise_multiplier=sigma, steps=1, relation="zero_out")
+        theirs = dp_accounting.get_epsilon_gaussian(1 / full.mu, delta)
+        assert accounting.epsilon(full, delta) == theirs
+
+
 def test_simulation_agrees_within_its_margins(rng):
     given = {"noise_multiplier": 1.0, "probability": 0.05, "steps": 50}
     found = simulation.simulate(0.1, **given, samples=20_000, rng=rng)
