@@ -16,7 +16,7 @@ from informed.attacks import prior_aware
 from informed.attacks.prior_aware import Evidence
 
 RUNS = 6000
-VECTORS = json.loads((Path(__file__).parents[1] / "dp/rero_vectors.json").read_text())
+VECTORS = json.loads((Path(__file__).parents[2] / "dp/rero_vectors.json").read_text())
 (ORTHOGONAL,) = (v["expected"] for v in VECTORS if v["name"] == "map_attack_orthogonal")
 
 
