@@ -43,7 +43,8 @@ def train(images, labels, key):
 """
 # The second time a page is looked at, in dark, only its colours are others.
 VIOLATIONS = """axe.run(document, {resultTypes: ["violations"],
-  ...(matchMedia("(prefers-color-scheme: dark)").matches && {runOnly: ["color-contrast"]})
+  ...(matchMedia("(prefers-color-scheme: dark)").matches &&
+    {runOnly: ["color-contrast"]})
 }).then(
   found => found.violations.map(v => v.id + ": " + v.help + "; " +
     v.nodes.slice(0, 3).map(n => n.target.join(" ")).join(", ")))"""
