@@ -4,6 +4,7 @@
 rules.
 """
 
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ _TEXT = re.compile(
     r'<div class="highlight"><pre)>(.*?)(?=</pre>)',
     re.S,
 )
+_FITS = 90  # characters of a line of code in a window of 1,200 pixels
 _COLUMNS = re.compile(r"\S {2,}\S")
 _OPTION = re.compile(r"(?<=\s)--?[A-Za-z][^\s<]*")
 _SIGNATURE = re.compile(r"<dl>\s*((?:<dd>(?:(?!</?d[dl]>).)*</dd>\s*)+)</dl>", re.S)
@@ -70,7 +72,8 @@ def mend(page: str) -> str:
 
 def _text(found: re.Match[str]) -> str:
     """Columns stay columns; elsewhere lines are wrapped, but not within an option."""
-    if _COLUMNS.search(found[2]):
+    lines = html.unescape(re.sub("<[^>]*>", "", found[2])).splitlines()
+    if _COLUMNS.search(found[2]) and max(map(len, lines)) <= _FITS:
         return f'{found[1]} class="columns">{found[2]}'
     whole = _OPTION.sub(r'<span class="whole">\g<0></span>', found[2])
     return f"{found[1]}>{whole}"
