@@ -13,10 +13,9 @@ Source: Balle et al. 2022, Section II-D.
 import dataclasses
 
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from informed.attacks.inversion.retraining import Retraining
-from informed.metrics import mse
 from informed.threat import Attack, Knowledge
 from shadow.data import Examples
 from shadow.release import Release
@@ -92,8 +91,16 @@ class ReconstructionMembership:
         """
         _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key).images
-        first, second = (mse(each.images, guess) for each in candidates)
+        first, second = (_distances(each.images, guess) for each in candidates)
         return (second < first).astype(np.int64)
+
+
+def _distances(
+    images: np.ndarray, guesses: np.ndarray
+) -> Float[np.ndarray, " releases"]:
+    """Mean squared distance of each guess from a candidate, per pixel."""
+    apart = images.astype(np.float64) - guesses
+    return np.mean(apart**2, axis=tuple(range(1, apart.ndim)))
 
 
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
