@@ -109,7 +109,7 @@ def clipped_sum(
       losses: (params, taps) -> (losses (examples,), the inputs of each layer (features,
         examples, ...)); adds taps to the outputs (units, examples, ...) of the layers.
         Each layer is w^T inputs + b, each w and b in params used by one layer.
-      params: any PyTree.
+      params: parameters, any PyTree of arrays.
       taps: zeros, one per layer.
       clip_norm: C, the length that gradients of an example are cut to, > 0.
       weights: weight of each example (examples,), such as 0 for those that aren't in
@@ -135,9 +135,9 @@ def clipped_sum_plain(
     """The same for any network, from one gradient an example.
 
     Args:
-      loss: (params, example) -> scalar.
+      loss: the loss of one example, a function (params, example) -> scalar.
       examples: a PyTree with a leading axis of examples.
-      params, clip_norm, weights: as for `clipped_sum`.
+      params, clip_norm, weights: see `clipped_sum`, whose arguments they are.
     """
     gradients = jax.vmap(jax.grad(loss), in_axes=(None, 0))(params, examples)
     leaves = jax.tree.leaves(gradients)

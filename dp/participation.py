@@ -87,7 +87,7 @@ def own_steps_epsilon(
     """epsilon at delta where the batches are known: of the mean of delta(epsilon).
 
     Args:
-      mu, probability, steps: as for `own_steps`.
+      mu, probability, steps: see `own_steps`, whose arguments they are.
     Raises: ValueError: an argument outside its range.
     """
     delta = float(checks.between("delta", delta, 0, 1))

@@ -13,12 +13,13 @@ Names are loaded when they are asked for, so that a command that needs no JAX do
 wait for it.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dp import lazy
 
 if TYPE_CHECKING:
     from artefacts import sanitise
-    from artefacts.glm import ReconstructionImpossibleError
+    from artefacts.findings import ReconstructionImpossibleError
     from informed.attacks.artefact_networks import reconstruct_sklearn
     from informed.attacks.inversion import InversionConfig, TrainingInversion
     from informed.attacks.membership import (
@@ -39,67 +40,21 @@ if TYPE_CHECKING:
         reconstruction_game,
     )
 
-# Each public name, and where it is.
-_NAMES = {
-    "Attack": "informed.threat",
-    "DataConfig": "informed.runs.experiment",
-    "Experiment": "informed.runs.experiment",
-    "InversionConfig": "informed.attacks.inversion",
-    "Knowledge": "informed.threat",
-    "ReconnAttack": "informed.attacks.reconn",
-    "Reconstruction": "informed.threat",
-    "ReconstructionImpossibleError": "artefacts.glm",
-    "ReconstructionMembership": "informed.attacks.membership",
-    "RetrainingMembership": "informed.attacks.membership",
-    "ShadowConfig": "informed.runs.experiment",
-    "TrainingInversion": "informed.attacks.inversion",
-    "add_attack": "informed.runs.named",
-    "defaults": "informed.runs.defaults",
-    "membership_game": "informed.threat",
-    "mse": "informed.metrics",
-    "nearest_neighbours": "informed.metrics",
-    "reconstruct_sklearn": "informed.attacks.artefact_networks",
-    "reconstruction_game": "informed.threat",
-    "sanitise": "artefacts",
-    "success_rate": "informed.metrics",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, or a subpackage such as `informed.audit`."""
-    if name in _NAMES:
-        module = importlib.import_module(_NAMES[name])
-        return getattr(module, name)
-    if name == "audit":  # a package that is called like a function
-        return importlib.import_module("informed.audit")
-    raise AttributeError(f"module 'informed' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*_NAMES, "audit"})
-
-
-__all__ = [
-    "Attack",
-    "DataConfig",
-    "Experiment",
-    "InversionConfig",
-    "Knowledge",
-    "ReconnAttack",
-    "Reconstruction",
-    "ReconstructionImpossibleError",
-    "ReconstructionMembership",
-    "RetrainingMembership",
-    "ShadowConfig",
-    "TrainingInversion",
-    "add_attack",
-    "audit",
-    "defaults",
-    "membership_game",
-    "mse",
-    "nearest_neighbours",
-    "reconstruct_sklearn",
-    "reconstruction_game",
-    "sanitise",
-    "success_rate",
-]
+__getattr__, __dir__, __all__ = lazy.names(
+    __name__,
+    {
+        "artefacts": "sanitise",
+        "artefacts.findings": "ReconstructionImpossibleError",
+        "informed.attacks.artefact_networks": "reconstruct_sklearn",
+        "informed.attacks.inversion": "InversionConfig TrainingInversion",
+        "informed.attacks.membership": "ReconstructionMembership RetrainingMembership",
+        "informed.attacks.reconn": "ReconnAttack",
+        "informed.audit.auditing": "audit",
+        "informed.metrics": "mse nearest_neighbours success_rate",
+        "informed.runs.defaults": "defaults",
+        "informed.runs.experiment": "DataConfig Experiment ShadowConfig",
+        "informed.runs.named": "add_attack",
+        "informed.threat": "Attack Knowledge Reconstruction membership_game"
+        " reconstruction_game",
+    },
+)

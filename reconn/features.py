@@ -66,7 +66,7 @@ def fit(
     """Mean and standard deviation of every feature, in one pass and float64.
 
     Args:
-      models: shadow models.
+      models: the shadow models whose features are counted.
       view: the view that is seen of the shadow models.
       num_models: the number of shadow models that count, from the first on.
       clip: the largest feature, in standard deviations; see `Standardiser`.

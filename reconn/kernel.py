@@ -31,7 +31,8 @@ from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files
 from shadow.records import NotMadeError
 
-REVISION = 4  # see `shadow.records`
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 4
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
@@ -150,7 +151,7 @@ def fit(
 
     Args:
       features: standardised, of shadow models in random order.
-      images, labels: their targets.
+      images, labels: targets of the shadow models.
       config: the kernel.
       validation: the same of other shadow models, which choose the ridge, where it is
         left open, and whether to average over labels. None: the least ridge, no.

@@ -17,7 +17,8 @@ from shadow import checks
 
 _SMALL = 1 << 16  # numbers; a smaller array isn't worth dividing
 _AXIS = "devices"
-_PATIENCE = 3600  # seconds
+# Seconds that processes wait for one that comes late.
+_PATIENCE = 3600
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,8 @@ from reconn import regression
 from reconn.regression import Regression
 
 LEAST = 20  # models of a label, below which there is no second look
-_SCALE, _RIDGE = 16.0, 1e-3  # of the surrogate
+# Scale and ridge of the surrogate, the regression that the second look starts from.
+_SCALE, _RIDGE = 16.0, 1e-3
 _ANSWER = 30.0  # what a distance of answers weighs beside one of what is left of theta
 _MEASURED = 1000  # models on which distances are measured, at most
 

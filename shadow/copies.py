@@ -75,7 +75,7 @@ def find(
 
     Args:
       targets: (targets, ...), pixels in [0, 1].
-      others: (others, ...), of the same shape.
+      others: (others, height, width, channels), images of the same shape.
     """
     exact = among(targets, others)
     near = np.zeros(len(targets), bool)

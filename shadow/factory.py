@@ -43,7 +43,7 @@ class Factory:
     """Trains models of one role on D_- + z for many z.
 
     Attributes:
-      algorithm: A.
+      algorithm: the training algorithm A.
       fixed: the fixed set D_-.
       key: root of all randomness of training; see the module's docstring.
       role: "shadow" (the adversary's models) or "released" (those under attack).

@@ -49,7 +49,7 @@ class Clock:
     """What is left of a time.
 
     Args:
-      limit: in seconds.
+      limit: seconds that there are.
       started: on the clock of `time.monotonic`; None: now.
     """
 

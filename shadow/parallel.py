@@ -46,7 +46,7 @@ class Runs:
     """A over many targets, D_- shared.
 
     Args:
-      algorithm: A.
+      algorithm: the training algorithm A.
       fixed: images and labels of D_-.
       draw: number of a run -> its randomness; traced where A is batched.
       width: rows at once on one device, or processes.
@@ -91,7 +91,7 @@ class Runs:
 
         Args:
           images, labels: (rows, targets, ...).
-          numbers: (rows,), of the runs.
+          numbers: (rows,), the number of each run.
           on_rows: called with the number of rows done after each batch.
         """
         found = []

@@ -39,7 +39,7 @@ class Plan:
       memory_bytes: the memory of one process at its peak, about.
       models_per_s: on this machine, all its devices.
       devices: the number of devices of this machine.
-      device: their kind.
+      device: the kind of the devices.
     """
 
     models: int

@@ -155,7 +155,7 @@ def claim(file: Path, record: Record, what: str, *, begun: bool = True) -> None:
     """Put a record where there is none, or compare with the one that is there.
 
     Args:
-      file: JSON.
+      file: the JSON file that holds the record.
       record: the record of who would go on.
       what: names the thing in messages, as a subject.
       begun: whether anything was made under the record that is there; if not, it is

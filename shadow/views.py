@@ -27,7 +27,8 @@ from shadow.victims import Slice, Victim
 
 KINDS = ("weights", "logits")
 QUERIES = ("images", "components")
-REVISION = 1  # see `shadow.records`
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 1
 _MODELS_AT_ONCE = 64
 _LEARNT_FROM = 4000  # public images, for components
 _DEVIATIONS = 30.0

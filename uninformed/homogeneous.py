@@ -25,7 +25,8 @@ from jaxtyping import Array, Float
 from shadow import checks
 from shadow.victims.networks import Victim, from_functions
 
-REVISION = 1  # see `shadow.records`
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 1
 INITIALISERS = ("torch", "he_normal")
 BIASES = ("none", "first", "hidden")
 

@@ -37,7 +37,8 @@ from uninformed.homogeneous import DenseLayers, Layer
 
 LOSSES = ("logistic", "mse")
 ROUTES = ("sphere", "weight_decay", "none")
-REVISION = 1  # see `shadow.records`
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 1
 # First and last sharpness of the soft least margin, in units of 1 / least margin: at
 # first all points pull, in the end those alone within about a percent of the margin.
 _SHARP = (3.0, 300.0)

@@ -82,7 +82,7 @@ class _Refit:
           images: (known + 1, 1, features, 1); only the last one, the missing row, is
             looked at, because the known rows are at hand without rounding.
           targets: (known + 1,), indices of classes; again only the last one.
-          seed: of the estimator.
+          seed: root of the randomness of the estimator.
         """
         row = self.low + self.scale * np.asarray(images[-1], np.float64).ravel()
         own = self.output if self.classes is None else self.classes[targets[-1]]

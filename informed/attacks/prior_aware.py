@@ -131,7 +131,7 @@ def play(
     Args:
       victim: the network that is trained.
       training: how it is trained: privately, with noise.
-      fixed: D_-.
+      fixed: the fixed set D_-.
       candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
       runs: number of independent trainings, each with a target and noise of its own.

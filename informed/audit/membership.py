@@ -139,7 +139,7 @@ def audited(
 
     Args:
       of_released: log-probability of each target's label (columns) under each model.
-      of_shadows: the same log-probabilities under shadow models, which saw no target.
+      of_shadows: log-probabilities under shadow models, which saw no target.
     Returns: name, about, knows, auc, epsilon (at least so much, with a confidence of 95
       %; relation "replace_one"), or why_not.
     """

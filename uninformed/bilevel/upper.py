@@ -23,7 +23,8 @@ from uninformed.bilevel.lower import (
 from uninformed.threat import Architecture, Candidates
 
 OPTIMISERS = ("adam", "line_search")
-REVISION = 1  # see `shadow.records`
+# Grows when the same configuration would give something else; see `shadow.records`.
+REVISION = 1
 # Mean and standard deviation, in pixels, of the noise that `BilevelAttack` begins at:
 # grey favours no class, and the noise makes points of one class differ.
 _GREY, _SPREAD = 0.5, 0.1

@@ -37,7 +37,7 @@ class Retraining:
 
     Attributes:
       algorithm: A, as it is told.
-      fixed: D_-.
+      fixed: the fixed set D_-.
       num_params: length of theta.
       num_classes: number of labels to choose from.
       averaged: whether some randomness of A isn't told, so that theta is a mean.
