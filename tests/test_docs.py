@@ -110,3 +110,20 @@ def test_what_pages_import_is_there():
     assert len(lines) > 5
     for line in sorted(lines):
         exec(line, {})
+
+
+def test_the_architecture_names_every_file_and_no_other():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text[text.index("| file |") : text.index("The way of the data")]
+    named = set()
+    for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE):
+        folder = Path()
+        for name in re.findall(r"`([^`]+)`", row):
+            path = Path(name)
+            folder = path.parent if "/" in name else folder
+            named.add(ROOT / (path if "/" in name else folder / path))
+    assert not [str(path) for path in named if not path.exists()]
+    files = {file for file in FILES if file.name != "__init__.py"}
+    assert len(files) > 200
+    left = [f for f in files if not {f, *f.parents} & named]
+    assert not sorted(str(file.relative_to(ROOT)) for file in left)
