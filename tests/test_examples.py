@@ -125,7 +125,7 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(tmp_path, monkeypatch
         shadow.VictimConfig(architecture="normalised")
     cli.main(["run", f"--config={file}", f"--workdir={tmp_path}", "--quiet", "--json"])
     results = json.loads((tmp_path / "results.json").read_text())
-    assert results["reconn_mse"] < results["mean_image_mse"]
+    assert results["attacks"]["reconn"]["mse"] < results["mean_image_mse"]
     versions = json.loads((tmp_path / "shadow" / "manifest.json").read_text())
     assert versions["versions"]["revision of normalised"] == "1"
     with pytest.raises(ValueError, match="called 'normalised' already"):

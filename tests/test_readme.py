@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from informed.audit import released
 from informed.cli import main
+from shadow import released
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

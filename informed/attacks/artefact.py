@@ -19,7 +19,7 @@ from jaxtyping import Array
 import artefacts
 from informed.attacks.artefact_networks import reconstruct_sklearn
 from informed.attacks.row import Material
-from informed.threat import Knowledge, Reconstruction
+from informed.threat import Knowledge, Reconstruction, require_told
 from shadow.tables import Table
 
 # Fields that are named on the page; more of them don't help anybody to decide.
@@ -66,6 +66,7 @@ class ArtefactAttack:
           knowledge: D_- (`fixed`) is needed.
         """
         del key
+        require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
         fixed = knowledge.fixed
         known = features(self.table, fixed.images)

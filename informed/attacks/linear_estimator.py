@@ -15,7 +15,7 @@ from jaxtyping import Array
 from artefacts.glm.estimators import reconstruct
 from informed.attacks.artefact import as_image, features
 from informed.attacks.row import Material
-from informed.threat import Knowledge, Reconstruction
+from informed.threat import Knowledge, Reconstruction, require_told
 from shadow import released
 from shadow.release import Release
 from shadow.tables import Table
@@ -57,11 +57,12 @@ class LinearEstimatorAttack:
           knowledge: D_- (`fixed`) is needed.
         """
         del key
+        require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
         fixed = knowledge.fixed
         known = features(self.table, fixed.images)
         images, labels = [], []
-        for theta in release.values:
+        for theta in release.weights:
             model = released.with_theta(self.template, theta)
             try:
                 guess: Any = reconstruct(model, known, fixed.labels)

@@ -46,8 +46,9 @@ class TwoMissing:
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
         """Two records of one release after the other, in any order within a label."""
+        knowledge.require(release, "fixed", "algorithm")
         for i in range(len(release)):
-            one = dataclasses.replace(release, values=release.values[i : i + 1])
+            one = dataclasses.replace(release, values=release.weights[i : i + 1])
             yield from self.inversion.several(
                 one, knowledge, self.labels[i : i + 1], key=key
             )

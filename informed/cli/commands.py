@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
-    arguments, rest = parser(asked).parse_known_args(argv)
+    arguments, rest = parsers(asked)[0].parse_known_args(argv)
     try:
         _execute(arguments, rest)
     except _EXPECTED as error:
@@ -100,11 +100,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def parser(asked: str) -> argparse.ArgumentParser:
+def parsers(
+    asked: str,
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """All commands, and the arguments of the one that is asked for.
 
     Args:
       asked: a command; "": none, so that no module is loaded.
+    Returns: the parser of the command line, and of each command.
     """
     whole = argparse.ArgumentParser(
         prog="informed",
@@ -128,7 +131,7 @@ def parser(asked: str) -> argparse.ArgumentParser:
             module.add_arguments(one, name)
             one.add_argument("--json", action="store_true", help="print JSON")
             one.add_argument("--debug", action="store_true", help="show tracebacks")
-    return whole
+    return whole, added.choices
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -139,9 +142,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Print the script of `informed completion`."""
     refuse_unknown(rest)
-    print(
-        helping.completion(arguments.shell, {name: parser(name) for name in COMMANDS})
-    )
+    each = {name: parsers(name)[1][name] for name in COMMANDS}
+    print(helping.completion(arguments.shell, each))
 
 
 def refuse_unknown(rest: Sequence[str]) -> None:

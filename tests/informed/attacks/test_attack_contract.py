@@ -11,13 +11,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn import linear_model
 
 import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.registry import Material
-from informed.threat import Knowledge
+from informed.threat import Knowledge, own_draws
+from shadow import released
+from shadow.parallel import Runs
 from uninformed import bilevel, homogeneous
 from uninformed import rows as uninformed_rows  # noqa: F401
 from uninformed.threat import Architecture
@@ -42,6 +45,27 @@ WORLDS = {
 }
 
 
+def fitted(parts, targets, i):
+    """A ridge regression on D_- and one target."""
+    data = np.concatenate([parts.fixed.images, targets.images[i : i + 1]])
+    labels = np.append(parts.fixed.labels, targets.labels[i]).astype(float)
+    return linear_model.Ridge(alpha=0.1).fit(data.reshape(len(data), -1), labels)
+
+
+def theta(estimator):
+    return np.concatenate([np.ravel(p.array) for p in released.parts(estimator)])
+
+
+def pairs(factory, targets):
+    """Models of two targets each."""
+    fixed = (factory.fixed.images, factory.fixed.labels)
+    told = Knowledge.informed(factory)
+    draw = own_draws(told, KEY)
+    runs = Runs(factory.algorithm, fixed, draw, width=2)
+    places = np.arange(4).reshape(2, 2)
+    return runs(targets.images[places], targets.labels[places], np.zeros(2, int))
+
+
 def rows_of(protocol):
     rows = [row for row in registry.rows().values() if row.protocol == protocol]
     return pytest.mark.parametrize("row", rows, ids=lambda row: row.name)
@@ -58,14 +82,28 @@ class World:
     parts: shadow.Split
     attack: object
     told: Knowledge
-    weights: np.ndarray
+    weights: np.ndarray | tuple
+    template: object = None
 
     @functools.cached_property
     def found(self):
         return self.play(self.weights)
 
     def play(self, weights, told=None, key=KEY):
-        return self.attack(shadow.publish(weights), told or self.told, key=key)
+        return self.attack(self.seen(weights), told or self.told, key=key)
+
+    def seen(self, weights):
+        return weights if isinstance(weights, tuple) else shadow.publish(weights)
+
+    def of_one_other(self):
+        """Releases that are all the model of one other point."""
+        other = self.parts.shadow.take(slice(7, 8))
+        if isinstance(self.weights, tuple):
+            return (fitted(self.parts, other, 0),) * len(self.weights)
+        if self.template is not None:
+            return np.repeat(theta(fitted(self.parts, other, 0))[None], 4, axis=0)
+        released = dataclasses.replace(self.factory, role="released")
+        return np.repeat(released.train(other), len(self.weights), axis=0)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +130,16 @@ def world(digits, tmp_path_factory):
     @functools.cache
     def made(name):
         row = registry.find(name)
-        factory, released = developer(tuple(WORLDS.get(name, {}).items()))
+        factory, models = developer(tuple(WORLDS.get(name, {}).items()))
+        template = None
+        if row.sees == "artefact":
+            models = tuple(fitted(parts, parts.test, i) for i in range(4))
+        if name == "closed_form":
+            template = fitted(parts, parts.test, 0)
+            each = [theta(fitted(parts, parts.test, i)) for i in range(4)]
+            models = np.stack(each)
+        if row.sees == "pairs":
+            models = pairs(factory, parts.test)
         needs_shadows = "public" in row.knows
         weights = factory.train(parts.shadow) if needs_shadows else None
         material = Material(
@@ -101,10 +148,12 @@ def world(digits, tmp_path_factory):
             else None,
             workdir=tmp_path_factory.mktemp(name),
             key=KEY,
+            template=template,
+            labels=parts.test.labels[:4].reshape(2, 2),
         )
         attack = row.make(row.config(**QUICK.get(name, {})), material)
         told = Knowledge.informed(factory, public=parts.shadow)
-        return World(factory, parts, attack, told, released)
+        return World(factory, parts, attack, told, models, template)
 
     return made
 
@@ -149,9 +198,11 @@ def test_the_truth_replaced_the_output_stays(row, world):
 @named
 def test_what_is_not_finite_is_refused(row, world):
     played = world(row.name)
-    bad = played.weights.copy()
+    if row.sees == "artefact":
+        pytest.skip("what an estimator holds is read field by field")
+    bad, count = played.weights.copy(), len(played.weights)
     bad[1, 3] = np.nan
-    with pytest.raises(ValueError, match="NaN or infinity in 1 of 4 releases"):
+    with pytest.raises(ValueError, match=f"NaN or infinity in 1 of {count} releases"):
         played.play(bad)
 
 
@@ -161,10 +212,9 @@ def test_a_release_that_tells_nothing_is_worth_nothing(row, world):
     played = world(row.name)
     if row.sees == "nothing":
         pytest.skip("it is the best guess")
-    released = dataclasses.replace(played.factory, role="released")
-    other = released.train(played.parts.shadow.take(slice(7, 8)))
-    found = played.play(np.repeat(other, 4, axis=0))
-    guess = MeanImage()(shadow.publish(played.weights), played.told, key=KEY)
+    found = played.play(played.of_one_other())
+    params = played.factory.algorithm.layout(played.parts.fixed)[-1].stop
+    guess = MeanImage()(shadow.publish(np.zeros((4, params))), played.told, key=KEY)
     truth = played.parts.test.images
     errors, best = (informed.mse(truth, each.images) for each in (found, guess))
     assert errors.mean() > 0.9 * best.mean()
@@ -196,9 +246,7 @@ def test_attacks_that_see_all_weights_refuse_less(row, world):
     played = world(row.name)
     if row.sees != "weights":
         pytest.skip("it takes other releases")
-    view = shadow.Layers.of(
-        played.factory.algorithm.layout(played.parts.fixed), ("output/b",)
-    )
+    view = shadow.Layers(columns=np.arange(3), params=played.weights.shape[1])
     release = shadow.publish(played.weights, view)
     with pytest.raises(ValueError, match="release of all weights, got one of some"):
         played.attack(release, played.told, key=KEY)

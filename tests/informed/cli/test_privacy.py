@@ -119,9 +119,8 @@ def test_finding_21_infinite_noise_on_the_command_line(capsys):
 def test_every_option_has_a_help_text(capsys):
     for command in ("bound", "calibrate"):
         parser = argparse.ArgumentParser()
-        commands = parser.add_subparsers()
-        privacy.add_parsers(commands, lambda name: "")
-        for action in commands.choices[command]._actions:
+        privacy.add_arguments(parser, command)
+        for action in parser._actions:
             assert action.help, action.option_strings
 
 

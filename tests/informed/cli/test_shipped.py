@@ -9,7 +9,7 @@ import pytest
 from informed.cli import configuration, shipped
 from tests.informed.commands import refused
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_name_is_the_file_of_the_checkout():

@@ -29,7 +29,7 @@ def test_any_run_has_a_page(finished, capsys, monkeypatch):
     output = run(capsys, "report", str(finished), "--quiet")
     html = (finished / "report.html").read_text()
     assert str(finished / "report.html") in output
-    for part in ("inversion", "RecoNN", "Membership", "bound", "What stops it"):
+    for part in ("inversion", "reconn", "Membership", "bound", "What stops it"):
         assert part in html
     values = json.loads(run(capsys, "report", str(finished), "--json", "--quiet"))
     jsonschema.validate(values, schema())

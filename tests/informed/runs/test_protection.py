@@ -43,23 +43,37 @@ def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
 
 def test_planted_success_is_a_violation(rng, digits):
     targets = rng.random((400, 4, 4, 1)).astype(np.float32)
-    labels = rng.integers(0, 10, 400)
+    labels = rng.integers(0, 10, 400).astype(np.int32)
     trained = developer(digits, noise=40.0)
     mean = targets.mean(axis=0, keepdims=True) + 0 * targets
-    honest = protection.of(trained, labels, targets, mean, labels == 3)
+    theory = protection.of(trained, labels)
+    truth = shadow.ShadowModels(
+        weights=np.zeros((400, 1), np.float32), images=targets, labels=labels
+    )
+
+    def against(images, named):
+        guess = {"images": images, "labels": named}
+        return protection.against(theory, trained, truth, guess)
+
+    honest = against(mean, np.full(400, 3))
     assert honest["roc_violations"] == 0
     assert honest["label_violation"] > 0.01
-    planted = protection.of(trained, labels, targets, targets, labels == labels)
+    planted = against(targets, labels)
     assert planted["roc_violations"] > 10
     assert planted["label_violation"] < 1e-9
 
 
 def test_without_noise_theory_says_nothing(rng, digits):
     images = rng.random((3, 2, 2, 1)).astype(np.float32)
-    found = protection.of(
-        developer(digits, noise=0.0), np.arange(3), images, images, np.ones(3, bool)
+    quiet = developer(digits, noise=0.0)
+    theory = protection.of(quiet, np.arange(3))
+    truth = shadow.ShadowModels(
+        weights=np.zeros((3, 1), np.float32),
+        images=images,
+        labels=np.arange(3, dtype=np.int32),
     )
-    assert set(found.values()) == {None}
+    found = protection.against(theory, quiet, truth, {"images": images})
+    assert {*theory.values(), *found.values()} == {None}
 
 
 def test_public_sampling_is_accounted_by_the_steps_taken(digits):

@@ -70,15 +70,16 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
     trials = workdir._trials(experiment, results, paths, victim)
     sees = {trial.name: trial.sees for trial in trials}
     assert re.fullmatch(
-        r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["kernel"]
+        r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["reconn"]
     )
     assert sees["inversion"] == "all weights in bfloat16"
-    message = refused(capsys, "invert", *arguments, "--config.view.precision=float32")
+    only = ("--only=inversion", "--config.view.precision=float32")
+    message = refused(capsys, "attack", *arguments, *only)
     assert "view.precision" in message
 
 
-@pytest.mark.parametrize("kind", ["inversion", "kernel", "named"])
-def test_finding_6_every_field_of_the_view_is_in_every_record(kind):
+@pytest.mark.parametrize("name", ["inversion", "reconn", "guess"])
+def test_finding_6_every_field_of_the_view_is_in_every_record(name):
     """Whichever field is changed, what was made before isn't served again."""
 
     class Store(ShadowStore):
@@ -92,12 +93,7 @@ def test_finding_6_every_field_of_the_view_is_in_every_record(kind):
             return "f"
 
     named = {"guess": {"type": "inversion", "targets": 1}}
-    base = Experiment.from_mapping({"attacks": named} if kind == "named" else {})
-    of = {
-        "inversion": stored.invert_record,
-        "kernel": stored.attack_record,
-        "named": lambda e, s, r: stored.named_record(e, "guess", s, r),
-    }[kind]
+    base = Experiment.from_mapping({"attacks": named} if name == "guess" else {})
     other = {
         "kind": "logits",
         "layers": ("output",),
@@ -109,7 +105,10 @@ def test_finding_6_every_field_of_the_view_is_in_every_record(kind):
     for field, value in other.items():
         view = dataclasses.replace(base.view, **{field: value})
         changed = dataclasses.replace(base, view=view)
-        before, after = of(base, Store(), Store()), of(changed, Store(), Store())
+        before, after = (
+            stored.attack_record(each, name, Store(), Store())
+            for each in (base, changed)
+        )
         assert before.fingerprint() != after.fingerprint(), field
 
 

@@ -11,7 +11,7 @@ from informed.cli import configuration
 from informed.runs import sweep
 from shadow import checks
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SWEEPS = sorted((ROOT / "configs" / "sweeps").glob("*.py"))
 CONFIG = """
 from ml_collections import config_dict
@@ -23,7 +23,7 @@ def get_config():
     config.overrides = (
         "data.num_fixed=50", "data.num_test=12", "training.epochs=10",
         "shadow.count=120", "attacks.reconn.kind=kernel",
-        "inversion.targets=0",
+        "attacks.inversion.targets=0",
     )
     config.points = (
         ("all", "attacks.reconn.models=120", "paper=0.0089"),
@@ -133,6 +133,6 @@ def test_bad_sweeps_are_refused_before_anything_runs(fields, message):
 @pytest.mark.parametrize("size", ["smoke", "cpu", "paper"])
 def test_every_sweep_of_ours_is_valid(path, size):
     """Every field exists and every value is allowed, at every size."""
-    config, base = cli.load_sweep([f"--config={path}:{size}"])
+    config, base = configuration.load_sweep([f"--config={path}:{size}"])
     found = sweep.points(config, base)
     assert len(found) == len(config.points)
