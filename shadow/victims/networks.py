@@ -12,7 +12,6 @@ the speed. Images come in and logits go out the usual way round.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from shadow.training.versions import source_hash
 from shadow.victims import groups as grouped
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.groups import Groups
+from shadow.victims.layers import INITIALISERS, Conv, Dense
 
 Params = Any  # a PyTree of float32 arrays
 Taps = dict[str, Array]
@@ -64,7 +64,7 @@ class VictimConfig:
         known = (*ARCHITECTURES, *_REGISTERED)
         checks.choice("architecture", self.architecture, known)
         checks.choice("activation", self.activation, ACTIVATIONS)
-        checks.choice("initialiser", self.initialiser, _INITIALISERS)
+        checks.choice("initialiser", self.initialiser, INITIALISERS)
         for width in self.widths:
             checks.at_least("widths", width, 1)
 
@@ -230,7 +230,7 @@ def build(
             f" {_SMALLEST_FOR_CNN}; got {image_shape}. Use 'mlp'.",
         )
     activation = ACTIVATIONS[config.activation]
-    w_init = _INITIALISERS[config.initialiser]
+    w_init = INITIALISERS[config.initialiser]
     widths = () if config.architecture == "affine" else config.widths
     sizes = {f"hidden_{i}": width for i, width in enumerate(widths)}
     sizes["output"] = num_classes
@@ -239,7 +239,7 @@ def build(
     def dense(values: Array, *, products: bool) -> Array:
         """All layers; `products`: from the products of the first one."""
         for name, width in sizes.items():
-            layer = _Dense(width, w_init, name=name)
+            layer = Dense(width, w_init, name=name)
             if name != first:
                 values = activation(values)
             if name != first or not products:
@@ -253,7 +253,7 @@ def build(
     def cnn(images: Array) -> Array:
         values = images.transpose(3, 0, 1, 2)
         for i, (channels, stride) in enumerate(((16, 2), (32, 1))):
-            layer = _Conv(channels, 4, stride, w_init, name=f"conv_{i}")
+            layer = Conv(channels, 4, stride, w_init, name=f"conv_{i}")
             values = activation(layer(values))
         values = values.transpose(2, 3, 0, 1).reshape(-1, len(images))
         return dense(values, products=False)
@@ -419,94 +419,3 @@ def accuracy(
     """Share of `images` that the victim puts into their class."""
     predicted = jnp.argmax(victim.apply(params, images), axis=-1)
     return float(jnp.mean(predicted == labels))
-
-
-class _Dense(hk.Module):
-    """A dense layer on (features, examples), in its two halves.
-
-    Weights w (in, out) and b (out,), as those of hk.Linear.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        w_init: Callable[[int], hk.initializers.Initializer],
-        name: str,
-    ) -> None:
-        super().__init__(name=name)
-        self.width, self.w_init = width, w_init
-
-    def product(self, inputs: Array) -> Array:
-        """w^T inputs."""
-        fan_in = inputs.shape[0]
-        shape = (fan_in, self.width)
-        return hk.get_parameter("w", shape, jnp.float32, self.w_init(fan_in)).T @ inputs
-
-    def shift(self, products: Array) -> Array:
-        """Products plus bias."""
-        b = hk.get_parameter("b", (self.width,), jnp.float32, jnp.zeros)
-        return products + b[:, None]
-
-
-class _Conv(hk.Module):
-    """A VALID convolution on (channels, examples, height, width).
-
-    Weights (size, size, in, out) as in hk.Conv2D. Written as one matrix product with
-    all patches: XLA's own convolution becomes a grouped one under `vmap` over models,
-    which on a CPU took 18 times as long (3,005 against 166 us per image and step).
-    """
-
-    def __init__(
-        self,
-        channels: int,
-        size: int,
-        stride: int,
-        w_init: Callable[[int], hk.initializers.Initializer],
-        name: str,
-    ) -> None:
-        super().__init__(name=name)
-        self.channels, self.size, self.stride = channels, size, stride
-        self.w_init = w_init
-
-    def __call__(self, inputs: Array) -> Array:
-        b = hk.get_parameter("b", (self.channels,), inputs.dtype, jnp.zeros)
-        return self.product(self.patches(inputs)) + b[:, None, None, None]
-
-    def patches(self, inputs: Array) -> Array:
-        """(size * size * channels, examples, rows, columns)."""
-        size, stride = self.size, self.stride
-        rows, columns = ((extent - size) // stride + 1 for extent in inputs.shape[2:])
-        return jnp.concatenate(
-            [
-                inputs[
-                    :,
-                    :,
-                    i : i + stride * (rows - 1) + 1 : stride,
-                    j : j + stride * (columns - 1) + 1 : stride,
-                ]
-                for i in range(size)
-                for j in range(size)
-            ]
-        )
-
-    def product(self, patches: Array) -> Array:
-        """w^T patches."""
-        fan_in, size = len(patches), self.size
-        shape = (size, size, fan_in // size**2, self.channels)
-        w = hk.get_parameter("w", shape, patches.dtype, self.w_init(fan_in))
-        flat = w.reshape(fan_in, -1).T @ patches.reshape(fan_in, -1)
-        return flat.reshape(-1, *patches.shape[1:])
-
-
-# Each takes the fan-in, as hk.Linear and hk.ConvND count it.
-_INITIALISERS: dict[str, Callable[[int], hk.initializers.Initializer]] = {
-    "lecun_normal": lambda fan_in: hk.initializers.TruncatedNormal(
-        1 / math.sqrt(fan_in)
-    ),
-    "he_normal": lambda fan_in: hk.initializers.VarianceScaling(
-        2.0, "fan_in", "truncated_normal"
-    ),
-    "glorot_uniform": lambda fan_in: hk.initializers.VarianceScaling(
-        1.0, "fan_avg", "uniform"
-    ),
-}

@@ -1,0 +1,104 @@
+"""Layers of the toolkit's own victims, laid out for many models at once.
+
+Dense activations are (features, examples), convolutions (channels, examples, rows,
+columns): under `vmap` over models, a layer is then one large matrix product.
+"""
+
+import math
+from collections.abc import Callable
+
+import haiku as hk
+import jax.numpy as jnp
+from jaxtyping import Array
+
+
+class Dense(hk.Module):
+    """A dense layer on (features, examples), in its two halves.
+
+    Weights w (in, out) and b (out,), as those of hk.Linear.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        w_init: Callable[[int], hk.initializers.Initializer],
+        name: str,
+    ) -> None:
+        super().__init__(name=name)
+        self.width, self.w_init = width, w_init
+
+    def product(self, inputs: Array) -> Array:
+        """w^T inputs."""
+        fan_in = inputs.shape[0]
+        shape = (fan_in, self.width)
+        return hk.get_parameter("w", shape, jnp.float32, self.w_init(fan_in)).T @ inputs
+
+    def shift(self, products: Array) -> Array:
+        """Products plus bias."""
+        b = hk.get_parameter("b", (self.width,), jnp.float32, jnp.zeros)
+        return products + b[:, None]
+
+
+class Conv(hk.Module):
+    """A VALID convolution on (channels, examples, height, width).
+
+    Weights (size, size, in, out) as in hk.Conv2D. Written as one matrix product with
+    all patches: XLA's own convolution becomes a grouped one under `vmap` over models,
+    which on a CPU took 18 times as long (3,005 against 166 us per image and step).
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        size: int,
+        stride: int,
+        w_init: Callable[[int], hk.initializers.Initializer],
+        name: str,
+    ) -> None:
+        super().__init__(name=name)
+        self.channels, self.size, self.stride = channels, size, stride
+        self.w_init = w_init
+
+    def __call__(self, inputs: Array) -> Array:
+        """Inputs (channels, examples, height, width) convolved, plus bias."""
+        b = hk.get_parameter("b", (self.channels,), inputs.dtype, jnp.zeros)
+        return self.product(self.patches(inputs)) + b[:, None, None, None]
+
+    def patches(self, inputs: Array) -> Array:
+        """(size * size * channels, examples, rows, columns)."""
+        size, stride = self.size, self.stride
+        rows, columns = ((extent - size) // stride + 1 for extent in inputs.shape[2:])
+        return jnp.concatenate(
+            [
+                inputs[
+                    :,
+                    :,
+                    i : i + stride * (rows - 1) + 1 : stride,
+                    j : j + stride * (columns - 1) + 1 : stride,
+                ]
+                for i in range(size)
+                for j in range(size)
+            ]
+        )
+
+    def product(self, patches: Array) -> Array:
+        """w^T patches."""
+        fan_in, size = len(patches), self.size
+        shape = (size, size, fan_in // size**2, self.channels)
+        w = hk.get_parameter("w", shape, patches.dtype, self.w_init(fan_in))
+        flat = w.reshape(fan_in, -1).T @ patches.reshape(fan_in, -1)
+        return flat.reshape(-1, *patches.shape[1:])
+
+
+# Each takes the fan-in, as hk.Linear and hk.ConvND count it.
+INITIALISERS: dict[str, Callable[[int], hk.initializers.Initializer]] = {
+    "lecun_normal": lambda fan_in: hk.initializers.TruncatedNormal(
+        1 / math.sqrt(fan_in)
+    ),
+    "he_normal": lambda fan_in: hk.initializers.VarianceScaling(
+        2.0, "fan_in", "truncated_normal"
+    ),
+    "glorot_uniform": lambda fan_in: hk.initializers.VarianceScaling(
+        1.0, "fan_avg", "uniform"
+    ),
+}
