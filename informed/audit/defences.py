@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from informed.attacks import artefact, registry
-from informed.audit import trained
+from informed.audit import budget, trained
 from informed.audit.findings import Preflight
 from informed.audit.playing import STUMBLES, attempt
 from informed.audit.probe import first_line
@@ -294,7 +294,9 @@ def _row(
         "name": name,
         "about": about,
         "attacks": [
-            judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
+            budget.with_advice(
+                judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
+            )
             for t in found
         ],
         "accuracy": accuracy,

@@ -23,7 +23,7 @@ from informed.audit.trained import Models
 from informed.play import Trial, blank, play
 from shadow import limits
 from shadow.release import Release, publish
-from shadow.views import Layers
+from shadow.views import EVERYTHING, Layers
 
 # What an attack may stumble over in models that hold no trace of a record.
 STUMBLES = (ValueError, ArithmeticError, RuntimeError)
@@ -117,7 +117,8 @@ def attempt(
         why = models.why_no_shadows
     if why:
         return dataclasses.replace(trial, why_not=why)
-    view = _view(row, models) if view is None else view
+    if view is None and row.sees in ("view", "answers"):
+        view = models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
     if row.shadows and not _traced(models, view):
         return _without_trace(trial, models)
     clock = limits.Clock(limit)
@@ -125,7 +126,7 @@ def attempt(
         with tempfile.TemporaryDirectory() as folder:
             material = Material(
                 shadows=models.shadows,
-                view=view,
+                view=EVERYTHING if view is None else view,
                 workdir=Path(folder),
                 key=models.key,
                 seconds_a_model=checked.seconds_a_model,
@@ -173,14 +174,10 @@ def _pairs(models: Models) -> np.ndarray:
     return np.arange(2 * count).reshape(count, 2)
 
 
-def _view(row: Row, models: Models) -> Layers:
-    return models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
-
-
 def _release(
     row: Row,
     models: Models,
-    view: Layers,
+    view: Layers | None,
     clock: limits.Clock,
     shipped: Callable[[Any, np.ndarray], Any],
 ) -> Any:
@@ -190,14 +187,15 @@ def _release(
     if row.sees == "pairs":
         with limits.seconds(clock.left):
             return models.without_two(_pairs(models))
-    if row.sees == "weights":
+    if view is None:
         return models.weights
     return publish(np.asarray(models.released, np.float32), view)
 
 
-def _traced(models: Models, view: Layers) -> bool:
+def _traced(models: Models, view: Layers | None) -> bool:
     """Whether shadow models differ in what is seen of them."""
     assert models.shadows is not None
+    assert view is not None
     return bool(np.ptp(view(np.asarray(models.shadows.weights)), axis=0).any())
 
 
