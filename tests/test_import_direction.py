@@ -4,6 +4,7 @@ And files import each other in no circle: what a file needs stands before it.
 """
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,7 @@ def file_of(module: str) -> Path | None:
     return None
 
 
+@functools.cache
 def graph() -> dict[Path, set[Path]]:
     """File -> the files that it imports."""
     found = {}
