@@ -207,8 +207,8 @@ def _with_found(
         )
     whole = Reconstruction.joined(found)
     missing = attempted * row.points - len(whole.images)
-    blank = np.full((missing, *whole.images.shape[1:]), np.nan, np.float32)
-    images = np.concatenate([whole.images, blank]) if missing else whole.images
+    nothing = np.full((missing, *whole.images.shape[1:]), np.nan, np.float32)
+    images = np.concatenate([whole.images, nothing]) if missing else whole.images
     return dataclasses.replace(
         trial,
         images=images,

@@ -153,8 +153,9 @@ def fit(
       features: standardised, of shadow models in random order.
       images, labels: targets of the shadow models.
       config: the kernel.
-      validation: the same of other shadow models, which choose the ridge, where it is
-        left open, and whether to average over labels. None: the least ridge, no.
+      validation: features, images and labels of other shadow models. They choose the
+        ridge, where the configuration leaves it open, and whether guesses are averaged
+        over labels. None: the least ridge is taken, and nothing is averaged.
       progress: show a bar.
     """
     flat = images.reshape(len(images), -1)

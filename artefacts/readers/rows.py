@@ -16,9 +16,10 @@ from artefacts.findings import Finding, Leaf, around, refuted, spread
 from artefacts.readers.moments import check_count
 from artefacts.registry import register
 
-# Of a column's spread: what the rounding of a step before may change of a value.
+# How far rounding in an earlier step may move a value, as a share of the column's
+# spread.
 _SAME = 1e-9
-# Of a column's spread: the same of a step that loses digits, such as a power.
+# The same bound where the earlier step loses digits, as taking a power does.
 _ROUNDED = 1e-6
 
 

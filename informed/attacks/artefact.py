@@ -40,10 +40,12 @@ class ArtefactAttack:
         are.
       fields: stored fields that gave whole features away, one tuple a target that was
         read; grows while estimators are read, for the advice of `remedy`.
+      stumbles: why nothing was read of an estimator, one line each; grows likewise.
     """
 
     table: Table | None = None
     fields: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
+    stumbles: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def made(cls, config: ArtefactConfig, material: Material) -> "ArtefactAttack":
@@ -76,13 +78,8 @@ class ArtefactAttack:
     def _read(
         self, estimator: Any, known: np.ndarray, labels: np.ndarray, shape: tuple
     ) -> Reconstruction:
-        """What an estimator tells; where that is nothing, the mean of the known rows.
-
-        Raises: ReconstructionImpossibleError, and other ValueErrors: nothing in this
-          estimator tells anything.
-        """
-        mean = known.mean(axis=0)
-        value, label, certified = np.full(len(mean), np.nan), -1, False
+        """What an estimator tells; the known rows' mean where it tells nothing."""
+        mean, label, certified = known.mean(axis=0), -1, False
         try:
             answer = reconstruct_sklearn(estimator, known, labels)
         except ValueError as error:
@@ -107,8 +104,6 @@ class ArtefactAttack:
             certified=np.array([certified]),
             trainings=np.array([1]),
         )
-
-    stumbles: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def note(self) -> str:

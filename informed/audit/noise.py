@@ -1,9 +1,9 @@
 """Training with noise: an attack and its bound on one axis.
 
 For a training function that takes `noise_multiplier` and says in PRIVACY what its steps
-are. Played is the game that bounds are about: one of m candidate records was trained
-on, each as likely as the others, so that kappa = 1/m; the adversary, who knows
-everything but the noise, the sample and the seed, names one from the released weights.
+are. The game is the one that bounds are about. One of m candidate records was trained
+on, all with the same probability, so that kappa = 1/m. The adversary knows everything
+but the noise, the sample and the seed, and names one from the released weights.
 
 The attack trains models on each candidate, without noise for the directions in which
 their weights differ, with noise for how they scatter along these, and names the

@@ -117,7 +117,7 @@ def attempt(
         why = models.why_no_shadows
     if why:
         return dataclasses.replace(trial, why_not=why)
-    if view is None and row.sees in ("view", "answers"):
+    if view is None and (row.shadows or row.sees in ("view", "answers")):
         view = models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
     if row.shadows and not _traced(models, view):
         return _without_trace(trial, models)
@@ -187,7 +187,7 @@ def _release(
     if row.sees == "pairs":
         with limits.seconds(clock.left):
             return models.without_two(_pairs(models))
-    if view is None:
+    if view is None or row.sees == "weights":
         return models.weights
     return publish(np.asarray(models.released, np.float32), view)
 

@@ -316,8 +316,8 @@ def at_truth(
 ) -> tuple[float, np.ndarray]:
     """How far the victim is from a KKT point, at its own training points.
 
-    |theta - sum| / |theta| with the best coefficients, and the same of each layer
-    relative to that layer, (layers,). Where it is large, any attack looks bad.
+    Returns |theta - sum| / |theta| with the best coefficients, and this quotient for
+    each layer by itself, (layers,). Where it is large, any attack looks bad.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)
