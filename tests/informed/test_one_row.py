@@ -97,7 +97,11 @@ def test_it_is_listed_runs_and_sweeps(added, tmp_path, capsys):
     assert "a grey picture" in (workdir / "report.html").read_text()
 
 
-def test_it_is_in_an_audit(added, digits):
+@pytest.mark.parametrize("shadows", [False, True])
+def test_it_is_in_an_audit(added, digits, shadows):
+    """Also where it is trained on shadow models, and sees all weights."""
+    registry.register(dataclasses.replace(ROW, shadows=shadows))
+
     def train(images, labels):
         return images.reshape(len(images), -1).mean(axis=0)
 
