@@ -428,7 +428,8 @@ def test_two_missing_is_held_against_its_pairs(digits):
     found = check(linear, digits, targets=8)
     models = trained.train(found.subject, targets=8)
     row = registry.find("two_missing")
-    assert playing.attempt(row, models, found, limit=0.001).planned == 6
+    unplayed = dataclasses.replace(row, applies=lambda facts: "it isn't played here")
+    assert playing.attempt(unplayed, models, found, limit=60).planned == 6
 
 
 def test_a_batch_is_not_begun_when_the_time_is_over(digits):

@@ -1,0 +1,141 @@
+"""What values columns take, as far as the known rows tell: whole numbers, one-hots."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+
+# Steps of columns that aren't whole: bytes as numbers of [0, 1], and few decimals.
+_STEPS = (1 / 255, 0.1, 0.01)
+# Values per column up to which whole numbers are levels: those of one byte.
+_MOST_LEVELS = 256
+# Spans of values that differ by less share one range: a rare value may be missing in a
+# column of genotypes while other columns have it.
+_ALIKE = 4
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Columns:
+    """Columns of whole numbers, after division by a step, and one-hots among them.
+
+    Attributes:
+      discrete: (features,) bool, which columns hold multiples of a step.
+      step: (features,), the step of each discrete column; 1 elsewhere.
+      low, high: (features,) in steps, the range of each discrete column.
+      groups: one array of positions a one-hot, of which exactly one column is 1.
+    """
+
+    discrete: Bool[np.ndarray, " features"]
+    step: Float[np.ndarray, " features"]
+    low: Float[np.ndarray, " features"]
+    high: Float[np.ndarray, " features"]
+    groups: tuple[Int[np.ndarray, " columns"], ...] = ()
+
+    def rounded(self, row: Float[np.ndarray, " features"]) -> np.ndarray:
+        """The nearest row of such values; columns that aren't discrete stay."""
+        near = self.step * np.clip(np.round(row / self.step), self.low, self.high)
+        out = np.where(self.discrete, near, row)
+        for group in self.groups:
+            out[group] = 0.0
+            out[group[np.argmax(row[group])]] = 1.0
+        return out
+
+    def part(self, where: Any) -> "Columns":
+        """Some columns, without one-hots."""
+        return Columns(
+            discrete=self.discrete[where],
+            step=self.step[where],
+            low=self.low[where],
+            high=self.high[where],
+        )
+
+    @property
+    def digits(self) -> float:
+        """Decimal digits that say which of all possible rows it is."""
+        free = self.discrete.copy()
+        for group in self.groups:
+            free[group] = False
+        each = np.log10((self.high - self.low + 1)[free])
+        return float(each.sum() + sum(np.log10(len(group)) for group in self.groups))
+
+    def allowed(self, rows: Float[np.ndarray, "rows features"]) -> np.ndarray:
+        """(rows,) bool, which rows have possible values in all discrete columns."""
+        where = self.discrete
+        values = rows if where.all() else rows[:, where]
+        values = values / self.step[where]
+        room = 1e-9
+        inside = (values >= self.low[where] - room) & (
+            values <= self.high[where] + room
+        )
+        return np.asarray(inside.all(axis=1))
+
+
+def of(known: Any) -> Columns | None:
+    """The values that columns take in the known rows; None: no column is discrete.
+
+    Args:
+      known: (known, features), an array or a sparse matrix.
+    """
+    rows = known.toarray() if sparse.issparse(known) else np.asarray(known)
+    rows = rows.astype(np.float64)
+    features = rows.shape[1]
+    step = np.ones(features)
+    whole = (rows == np.round(rows)).all(axis=0)
+    for unit in _STEPS:
+        rest = np.flatnonzero(~whole)
+        left = rows[:, rest]
+        fits = np.abs(left - np.round(left / unit) * unit).max(axis=0, initial=0) < 1e-7
+        step[rest[fits]], whole[rest[fits]] = unit, True
+    low, high = (rows / step).min(axis=0).round(), (rows / step).max(axis=0).round()
+    discrete = whole & (high - low < _MOST_LEVELS)
+    if not discrete.any():
+        return None
+    low, high = _shared(discrete, step, low, high)
+    return Columns(
+        discrete=discrete,
+        step=step,
+        low=low,
+        high=high,
+        groups=_one_hots(rows, discrete & (step == 1) & (low == 0) & (high == 1)),
+    )
+
+
+def _shared(
+    discrete: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One range for all columns of small ranges, and one for those of bytes."""
+    low, high = low.copy(), high.copy()
+    for unit in np.unique(step[discrete]):
+        alike = discrete & (step == unit)
+        if unit == 1:
+            alike &= (low >= 0) & (high < _ALIKE)
+        if alike.any():
+            low[alike], high[alike] = low[alike].min(), high[alike].max()
+    return low, high
+
+
+def _one_hots(rows: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Runs of binary columns of which exactly one is 1 in every known row."""
+    groups, at = [], 0
+    features = len(binary)
+    while at < features:
+        if not binary[at]:
+            at += 1
+            continue
+        total, end = np.zeros(len(rows)), at
+        while end < features and binary[end]:
+            total += rows[:, end]
+            end += 1
+            if (total > 1).any() or (total == 1).all():
+                break
+        if (total == 1).all() and end - at > 1:
+            # Categories that no known row has belong to the run as well.
+            while end < features and binary[end] and not rows[:, end].any():
+                end += 1
+            groups.append(np.arange(at, end))
+            at = end
+        else:
+            at += 1
+    return tuple(groups)

@@ -1,0 +1,156 @@
+"""What a layer holds off the span of the known rows: the direction of the missing one.
+
+Where inputs first meet a dense layer whose updates are sums of gradients,
+
+    W = shrunk W_0 + sum_i alpha_i x_i^T,
+
+so that off the span of the known rows P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
+taken off, that has rank one, and its right singular vector is the direction of P z. k
+missing rows leave rank k, as far as there are outputs enough.
+
+Source: ours; docs/span.md has the statement and its proof.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from artefacts.findings import EPS, ReconstructionImpossibleError
+from artefacts.span import precision
+from artefacts.span.basis import Basis
+
+# A singular value counts as a row if it is this many times what rounding may leave:
+# that is the largest singular value of noise alone, so that twice it is no noise.
+_ABOVE_NOISE = 2.0
+# Rounding of training itself, of the summed sizes of what it adds up: measured on the
+# nine models of benchmarks.span, where the ratio of singular values is at least 1e11.
+_TRAINING = 64 * EPS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Direction:
+    """The missing rows off the span of the known ones.
+
+    Attributes:
+      basis: the span of the known rows; all vectors here are in its units.
+      vectors: (rank, features), orthonormal, off the span: they span what the missing
+        rows have there. Of one missing row it is its direction, the sign unknown.
+      singular: (outputs,), all singular values, the largest first.
+      noise: what rounding may leave of them.
+      error: sine of the angle between what is read and the truth, by estimate (Wedin).
+      precision: what the released numbers were rounded to, as `precision.of` names it.
+      outputs: (outputs, rank), left singular vectors: the gradients' own direction.
+      shares: (outputs, known), coefficients of the known rows; zeros for those that are
+        combinations of others.
+    """
+
+    basis: Basis
+    vectors: Float[np.ndarray, "rank features"]
+    singular: Float[np.ndarray, " outputs"]
+    noise: float
+    error: float
+    precision: str
+    outputs: Float[np.ndarray, "outputs rank"]
+    shares: Float[np.ndarray, "outputs known"]
+
+    @property
+    def rank(self) -> int:
+        """Number of unknown rows that the layer shows: at most one an output."""
+        return len(self.vectors)
+
+    @property
+    def equations(self) -> int:
+        """How many more equations there are than unknowns, for one missing row."""
+        return self.basis.features - len(self.basis) - self.rank
+
+    @functools.cached_property
+    def untrained(self) -> Int[np.ndarray, " named"]:
+        """Known rows of which the layer bears no trace of their own.
+
+        Their coefficients are combinations of the unknown rows'. A row that was altered
+        is among them, and so is one that training never touched. Empty where there are
+        no more outputs than unknown rows: then every row looks like that.
+        """
+        if self.rank >= len(self.shares):
+            return np.zeros(0, int)
+        kept = self.basis.kept
+        there = self.shares[:, kept]
+        off = there - self.outputs @ (self.outputs.T @ there)
+        size = np.linalg.norm(there, axis=0)
+        level = max(self.error, 1e-9) * np.median(size[size > 0], initial=0.0)
+        return kept[np.linalg.norm(off, axis=0) <= 100 * level]
+
+
+def read(
+    weights: Float[np.ndarray, "outputs features"],
+    known: Any,
+    *,
+    start: Float[np.ndarray, "outputs features"] | None = None,
+    deviation: float | None = None,
+) -> Direction:
+    """Read the direction of what is missing.
+
+    Args:
+      weights: of the layer that the inputs meet first, as released.
+      known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
+      start: what the layer began at, or what a reference training on the known rows and
+        a public one gave, that row then being among the known; None: zeros.
+      deviation: of noise on the weights; None: their rounding, which is measured.
+    Raises:
+      ReconstructionImpossibleError: no dimension is left off the span; nothing is off
+        it, so that no unknown row was trained on.
+      ValueError: shapes that don't belong together.
+    """
+    weights = np.atleast_2d(np.asarray(weights))
+    written = precision.of(weights.astype(np.float64))
+    basis = Basis(known)
+    if weights.shape[1] != basis.features:
+        raise ValueError(
+            f"Expected known rows of {weights.shape[1]} features, as many as the layer"
+            f" has, got {basis.features}."
+        )
+    if len(basis) >= basis.features - 1:
+        raise ReconstructionImpossibleError(
+            f"The known rows span {len(basis)} of {basis.features} dimensions: what is"
+            " missing leaves no direction off their span."
+        )
+    change = weights.astype(np.float64)
+    change = change if start is None else change - np.asarray(start, np.float64)
+    # A column's unit divides rows and multiplies nothing: weights are rows as well.
+    scaled = change / basis.scale
+    shares = basis.coefficients(scaled)
+    off = basis.off(scaled)
+    left, singular, right = np.linalg.svd(off, full_matrices=False)
+    rounding = (
+        written.deviation if deviation is None else np.full_like(change, deviation)
+    )
+    sizes = np.abs(shares) @ np.abs(basis.rows) + np.abs(scaled)
+    each = np.hypot(rounding / basis.scale, _TRAINING * sizes)
+    # The largest singular value of independent noise of this size.
+    noise = float(np.sqrt((each**2).mean())) * (np.sqrt(len(off)) + np.sqrt(off.shape[1]))
+    rank = int((singular > _ABOVE_NOISE * noise).sum())
+    if not rank:
+        raise ReconstructionImpossibleError(
+            "Off the span of the known rows the weights hold nothing above rounding"
+            f" ({written.name}): no direction can be read there. Either training was"
+            " never moved by the missing row, or its trace is lost in rounding."
+        )
+    whole = np.zeros((len(change), _count(known)))
+    whole[:, basis.kept] = shares
+    return Direction(
+        basis=basis,
+        vectors=right[:rank],
+        singular=singular,
+        noise=noise,
+        error=min(1.0, noise / float(singular[rank - 1])),
+        precision=written.name if deviation is None else f"noise of {deviation:.2g}",
+        outputs=left[:, :rank],
+        shares=whole,
+    )
+
+
+def _count(rows: Any) -> int:
+    return int(rows.shape[0])

@@ -1,0 +1,210 @@
+"""From a direction to a row of whole numbers: rounding and projecting in turns.
+
+The row lies in the span of the known rows and the direction read, n + 1 dimensions of
+d, and on a grid. A row on which both agree is certain if the d - n - 1 equations that
+are left hold to more digits than it takes to say which row of the grid it is.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from artefacts.span import columns as values
+from artefacts.span.basis import Basis
+from artefacts.span.columns import Columns
+from artefacts.span.completion import SURE, Completion
+from artefacts.span.direction import Direction
+
+# Rounds of rounding and projecting. Rows that are found take ten, seldom forty.
+_ROUNDS = 200
+# Lengths off the span that are tried, as multiples of what the columns' variance says;
+# both signs of each.
+_LENGTHS = (1.0, 0.75, 1.35)
+# Of a column's step: where less of a change in one column is off the span, in length,
+# than this, equations don't settle that column.
+_SETTLED = 1e-3
+# The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
+# power of m (Stirling).
+_BALL = float(np.sqrt(2 * np.pi * np.e))
+# Columns that are looked at first when known rows are exchanged for each other.
+_FIRST = 64
+
+
+def complete(
+    direction: Direction, known: Any, columns: Columns | None = None
+) -> Completion | None:
+    """The row of the grid on which rounding and projection agree.
+
+    Args:
+      direction: of one missing row.
+      known: (known, features), the rows that its basis was made of.
+      columns: what values columns take; None: as the known rows tell.
+    Returns: the best that was found; None: no columns are discrete, or too few.
+    """
+    columns = values.of(known) if columns is None else columns
+    if columns is None or direction.rank != 1:
+        return None
+    rows = known.toarray() if sparse.issparse(known) else np.asarray(known, np.float64)
+    grid = columns.discrete
+    space = _Space(direction, rows, columns)
+    if space.equations <= 0:
+        return None
+    best, distance, rounds = None, np.inf, 0
+    for start in space.starts():
+        row, off, took = space.searched(start)
+        rounds += took
+        if off < distance:
+            best, distance = row, off
+        if space.certain(distance):
+            break
+    assert best is not None
+    sure = space.certain(distance)
+    certified = sure and not space.known(best) and not space.exchangeable(best)
+    whole, settled = space.extended(best)
+    if certified:
+        why = (
+            f"{space.equations} equations more than unknowns hold to"
+            f" {space.digits(distance) / space.equations:.1f} digits each"
+        )
+    elif sure:
+        why = "exchanging known rows gives another row as good, or it is a known one"
+    else:
+        why = "no row of such values lies in the span: are the known rows the others?"
+    return Completion(
+        row=whole,
+        certified=bool(certified and settled[grid].all()),
+        determined=settled,
+        by="levels",
+        why=why,
+        rounds=rounds,
+    )
+
+
+class _Space:
+    """The discrete columns of the span of the known rows and the direction."""
+
+    def __init__(self, direction: Direction, rows: np.ndarray, columns: Columns) -> None:
+        grid = columns.discrete
+        self._rows, self._columns, self._grid = rows, columns, grid
+        self._whole = grid.all()
+        if self._whole:
+            self._basis, w = direction.basis, direction.vectors[0]
+        else:
+            self._basis = Basis(rows[:, grid])
+            # The direction is known up to a point of the span, in any columns.
+            full = direction.vectors[0] * direction.basis.scale
+            w = self._basis.off((full[grid] / self._basis.scale)[None])[0]
+            w = w / np.linalg.norm(w)
+        self._direction, self._w = direction, w
+        self._scale = self._basis.scale
+        self._some = dataclasses.replace(
+            columns.part(grid), groups=_inside(columns.groups, grid)
+        )
+        self.equations = len(w) - len(self._basis) - 1
+
+    def starts(self) -> list[np.ndarray]:
+        """The known mean, and the length off the span that variances let expect."""
+        here = self._rows[:, self._grid] / self._scale
+        mean, variance = here.mean(axis=0), here.var(axis=0)
+        expected = np.sqrt(
+            variance.sum() * max(1 - len(self._basis) / len(self._w), 1e-6)
+        )
+        return [
+            mean + sign * length * expected * self._w
+            for length in _LENGTHS
+            for sign in (1.0, -1.0)
+        ]
+
+    def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
+        """What of a row, in units, is off the span and the direction."""
+        left = self._basis.off(row[None], rounds)[0]
+        return left - (left @ self._w) * self._w
+
+    def searched(self, start: np.ndarray) -> tuple[np.ndarray, float, int]:
+        """(row, distance per equation in steps, rounds) where it settles."""
+        here, before = start, None
+        for number in range(1, _ROUNDS + 1):
+            near = self._some.rounded(here * self._scale)
+            if before is not None and np.array_equal(near, before):
+                break
+            before = near
+            scaled = near / self._scale
+            here = scaled - self.off(scaled)
+        assert before is not None
+        return before, self.distance(before), number
+
+    def distance(self, row: np.ndarray) -> float:
+        """How far a row is from the span and the direction, an equation, in steps."""
+        off = self.off(row / self._scale, rounds=3) * self._scale / self._some.step
+        return float(np.linalg.norm(off) / np.sqrt(self.equations))
+
+    def digits(self, distance: float) -> float:
+        """Decimal digits of agreement, of all equations together.
+
+        Rows of the grid that have nothing to do with the span lie evenly around it, one
+        a unit of volume. As many of them come as near as the volume of a ball of that
+        radius says, in as many dimensions as there are equations.
+        """
+        chance = min(_BALL * max(distance, 1e-12), 1.0)
+        return -self.equations * float(np.log10(chance))
+
+    def certain(self, distance: float) -> bool:
+        """Whether equations outnumber what is unknown, by digits."""
+        return self.digits(distance) > self._some.digits + SURE
+
+    def known(self, row: np.ndarray) -> bool:
+        """Whether it is a known row, or lies in their span."""
+        scaled = row / self._scale
+        off = self._basis.off(scaled[None])[0]
+        return bool(np.linalg.norm(off) <= 1e-6 * np.linalg.norm(scaled))
+
+    def exchangeable(self, row: np.ndarray) -> bool:
+        """Whether the row plus one known row less another is on the grid as well.
+
+        All of these are as far from the span.
+        """
+        rows = self._rows[:, self._grid]
+        # Columns in which known rows differ most rule out most exchanges.
+        first = np.argsort(-rows.var(axis=0) / self._some.step**2)[:_FIRST]
+        some = self._some.part(first)
+        few = rows[:, first]
+        for i, here in enumerate(rows):
+            near = np.arange(len(rows))
+            # A few columns at a time: the first of them leave hardly a row.
+            for at in range(0, len(first), 8):
+                part = slice(at, at + 8)
+                moved = row[first[part]] + few[i, part] - few[near, part]
+                near = near[some.part(part).allowed(moved)]
+            for j in near:
+                other = rows[j]
+                if j != i and not np.array_equal(here, other):
+                    if self._some.allowed((row + here - other)[None])[0]:
+                        return True
+        return False
+
+    def extended(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The row in all columns, and which of them are settled."""
+        settled = 1 - self._basis.leverages - self._w**2 > _SETTLED**2
+        if self._whole:
+            return row, settled
+        basis, full = self._direction.basis, self._direction.vectors[0]
+        # Coefficients from the discrete columns alone give the others.
+        equations = np.column_stack(
+            [np.asarray(basis.rows)[:, self._grid].T, full[self._grid]]
+        )
+        wanted = row / basis.scale[self._grid]
+        found, _, rank, _ = np.linalg.lstsq(equations, wanted, rcond=1e-10)
+        everything = np.vstack([np.asarray(basis.rows), full]).T @ found
+        whole = everything * basis.scale
+        whole[self._grid] = row
+        determined = np.full(len(whole), rank == equations.shape[1])
+        determined[self._grid] = settled
+        return whole, determined
+
+
+def _inside(groups: tuple, grid: np.ndarray) -> tuple:
+    """Positions of one-hots among the discrete columns."""
+    place = np.cumsum(grid) - 1
+    return tuple(place[group] for group in groups)

@@ -1,0 +1,75 @@
+"""How finely released numbers are written, as the noise that it leaves on them."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+# Digits after the point that are tried, the fewest first.
+_DECIMALS = 8
+# Bits of the significand, the leading one included.
+_SIGNIFICANDS = {"bfloat16": 8, "float16": 11, "float32": 24}
+_DOUBLE = 53
+# The smallest number of float16 that has all its bits: below it spacing is absolute.
+_SMALLEST_HALF = 2.0**-14
+# Evenly spaced values up to which numbers are taken for quantised.
+_MOST_STEPS = 1 << 16
+
+
+class Precision(NamedTuple):
+    """What released numbers were rounded to.
+
+    Attributes:
+      name: "float64", "float32", "float16", "bfloat16", "4 decimals" or "steps of ...".
+      deviation: (outputs, features), the standard deviation of rounding.
+    """
+
+    name: str
+    deviation: Float[np.ndarray, "outputs features"]
+
+
+def of(weights: Float[np.ndarray, "outputs features"]) -> Precision:
+    """The coarsest writing in which all numbers are what they are.
+
+    Numbers of few digits would look like single precision too, so decimals go first.
+    """
+    size = np.abs(weights)
+    for digits in range(1, _DECIMALS + 1):
+        if np.array_equal(np.round(weights, digits), weights):
+            spacing = np.full_like(size, 10.0**-digits)
+            return Precision(f"{digits} decimals", spacing / np.sqrt(12))
+    for name, bits in _SIGNIFICANDS.items():
+        if np.array_equal(_rounded(weights, bits), weights):
+            floor = _SMALLEST_HALF if name == "float16" else 0.0
+            return Precision(name, _spacing(np.maximum(size, floor), bits))
+    step = _step(weights)
+    if step is not None:
+        return Precision(f"steps of {step:.3g}", np.full_like(size, step / 12**0.5))
+    return Precision("float64", _spacing(size, _DOUBLE))
+
+
+def _rounded(weights: np.ndarray, bits: int) -> np.ndarray:
+    mantissa, exponent = np.frexp(weights)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
+
+
+def _spacing(size: np.ndarray, bits: int) -> np.ndarray:
+    """Standard deviation of rounding to a significand, uniform within a spacing."""
+    _, exponent = np.frexp(size)
+    return np.where(size > 0, np.ldexp(1.0, exponent - bits), 0.0) / np.sqrt(12)
+
+
+def _step(weights: np.ndarray) -> float | None:
+    """The step of evenly spaced numbers, as integers times one scale are."""
+    values = np.unique(np.abs(weights))
+    values = values[values > 0]
+    if not 1 < len(values) < min(_MOST_STEPS, weights.size):
+        return None
+    step = float(np.diff(values).min())
+    if step <= 1e-6 * values[-1]:
+        return None
+    # The scale from the largest number, which carries it best.
+    step = float(values[-1] / np.round(values[-1] / step))
+    whole = weights / step
+    # Products of a whole number and a scale, in single precision at the coarsest.
+    return step if np.abs(whole - np.round(whole)).max() < 1e-4 else None

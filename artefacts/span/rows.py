@@ -1,0 +1,99 @@
+"""From a direction to a row, by whatever the known rows are made of."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy import sparse as matrices
+
+from artefacts.span import columns, levels, sparse
+from artefacts.span.completion import Completion
+from artefacts.span.direction import Direction
+
+# Share of zeros from which rows that aren't negative are taken for bags of words.
+_SPARSE = 0.8
+# Range of whole numbers up to which rounding is tried before sparsity: genotypes are
+# both, and rounding takes a tenth of the time.
+_FEW_LEVELS = 8
+# The least count of any word, at most: documents have a word that stands there once.
+_LARGEST_LEAST = 4
+# Entries up to which rows are looked at as a whole, and as an array: half a GiB.
+_LARGEST = 1 << 26
+
+
+def complete(direction: Direction, known: Any) -> Completion | None:
+    """The missing row, completed by levels or by sparsity.
+
+    Args:
+      direction: of one missing row.
+      known: (known, features), the rows that its basis was made of.
+    Returns: the certified one; of those that aren't the one that was tried first; None:
+      the known rows are neither discrete nor sparse.
+    """
+    found = []
+    for way in _ways(known):
+        completion = way(direction, known)
+        if completion is not None:
+            found.append(completion)
+            if completion.certified:
+                return completion
+    return found[0] if found else None
+
+
+def _ways(known: Any) -> list[Any]:
+    filled = known.count_nonzero() if matrices.issparse(known) else None
+    filled = np.count_nonzero(known) if filled is None else filled
+    size = known.shape[0] * known.shape[1]
+    bag = known.min() >= 0 and filled <= (1 - _SPARSE) * size
+    if size > _LARGEST:
+        return [_by_sparsity] if bag else []
+    values = columns.of(known)
+    few = values is not None and (
+        (values.high - values.low)[values.discrete].max() < _FEW_LEVELS
+    )
+    ways: list[Any] = [_by_levels] if values is not None else []
+    if bag:
+        ways = [*ways, _by_sparsity] if few else [_by_sparsity, *ways]
+    return ways
+
+
+def _by_levels(direction: Direction, known: Any) -> Completion | None:
+    return levels.complete(direction, known)
+
+
+def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
+    """A bag of words, whose length is the known rows' where they share one."""
+    found = sparse.complete(direction)
+    if found is None:
+        return None
+    return _scaled(found, known)
+
+
+def _scaled(found: Completion, known: Any) -> Completion:
+    """Counts are whole numbers; other rows have the length that known rows share."""
+    if matrices.issparse(known):
+        lengths = np.sqrt(np.asarray(known.multiply(known).sum(axis=1))).ravel()
+        entries = known.data
+    else:
+        lengths = np.linalg.norm(known, axis=1)
+        entries = np.asarray(known)[np.asarray(known) != 0]
+    lengths = lengths[lengths > 0]
+    if np.ptp(lengths) <= 1e-6 * lengths.max():
+        return dataclasses.replace(found, row=found.row * float(lengths.mean()))
+    if not (entries == np.round(entries)).all():
+        return dataclasses.replace(
+            found,
+            certified=False,
+            why=f"{found.why}; but only up to its length, since known rows have several",
+        )
+    there = found.row[found.row > 0]
+    for least in range(1, _LARGEST_LEAST + 1):
+        counts = found.row * (least / there.min())
+        if np.abs(counts - np.round(counts)).max() <= 1e-6 * counts.max():
+            return dataclasses.replace(found, row=np.round(counts))
+    return dataclasses.replace(
+        found,
+        certified=False,
+        why=f"{found.why}; but no factor makes its entries whole numbers",
+    )
+
