@@ -73,14 +73,19 @@ class Leaf:
     @property
     def count(self) -> int:
         """Rows of the training set: one more than are known."""
-        return len(self.known) + 1
+        return self._known + 1
 
     @property
     def sample_weights(self) -> Float[np.ndarray, " known"]:
         """Sample weights of the known rows; ones where there are none."""
         if self.weights is None:
-            return np.ones(len(self.known))
+            return np.ones(self._known)
         return np.asarray(self.weights, np.float64)
+
+    @property
+    def _known(self) -> int:
+        """Number of known rows, which may be a sparse matrix."""
+        return len(self.known) if isinstance(self.known, list) else self.known.shape[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

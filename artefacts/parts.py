@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import _safe_indexing
 
 from artefacts import inverse, registry
@@ -36,7 +36,8 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
         if last or not hasattr(step, "transform"):
             return
         features = width(here.leaf.known)
-        made = dense(step.transform(here.leaf.known))
+        made = step.transform(here.leaf.known)
+        words = _words(step, here)
 
         def back(bounds: Box, step: Any = step, features: int = features) -> Box | None:
             return inverse.pull(step, bounds, features)
@@ -57,6 +58,7 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             leaf=dataclasses.replace(here.leaf, path=path),
             through=(*here.through, type(step).__name__) if lost else here.through,
             repeats=here.repeats and repeats(step),
+            words=words,
         )
 
 
@@ -64,6 +66,13 @@ def _unweighted(site: Site) -> Site:
     """The site, fitted without sample weights."""
     leaf = dataclasses.replace(site.leaf, weights=None, target_weight=1.0)
     return dataclasses.replace(site, leaf=leaf)
+
+
+def _words(step: Any, here: Site) -> np.ndarray | None:
+    """The words that a step's output counts: a vectoriser's, or those it was given."""
+    if isinstance(here.leaf.known, list) and hasattr(step, "vocabulary_"):
+        return np.asarray(step.get_feature_names_out())
+    return here.words if isinstance(step, OneToOneFeatureMixin) else None
 
 
 def _made(step: Any, rows: Any) -> Any:

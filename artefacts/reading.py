@@ -22,7 +22,7 @@ from artefacts.findings import (
     refuted,
     spread,
 )
-from artefacts.readers import rows, vocabularies
+from artefacts.readers import rows, span, vocabularies
 from artefacts.walk import Site
 
 
@@ -218,6 +218,13 @@ def read_leaf(site: Site, read: Read) -> None:
     reader = registry.kind_of(name).read
     findings: list[Finding] = []
     refused = False
+    if span.applies(leaf):
+        findings = span.read(leaf, site.words)
+        read.notes += [f"{leaf.path or name}: {n}" for f in findings for n in f.notes]
+        if any(each.certified for each in findings):
+            read.lines += [_line(site, each) for each in findings]
+            return
+        findings = []
     if reader is not None:
         try:
             findings = reader(_as_numbers(leaf))

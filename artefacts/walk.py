@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from artefacts import registry
 from artefacts.findings import Box, Leaf
@@ -47,6 +48,7 @@ class Site:
       forward: from rows of the whole to rows as the leaf gets them.
       repeats: whether the known rows as the leaf got them can be computed: every step
         before it transforms as it did while it was fitted.
+      words: the words that the leaf's features count; None: they count no words.
     """
 
     leaf: Leaf
@@ -60,6 +62,7 @@ class Site:
     features: int = 0
     forward: Forward = lambda rows: rows
     repeats: bool = True
+    words: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +177,16 @@ def inside(
 def dense(rows: Any) -> Any:
     """Sparse output as an array."""
     return rows.toarray() if hasattr(rows, "toarray") else rows
+
+
+def rows_of(known: Any) -> Any:
+    """Rows of numbers, sparse where they came so; None where they are none."""
+    if sparse.issparse(known):
+        return sparse.csr_array(known, dtype=np.float64)
+    try:
+        return np.asarray(known, np.float64)
+    except (ValueError, TypeError):
+        return None
 
 
 def width(rows: Any) -> int:

@@ -90,6 +90,9 @@ def of(known: Any) -> Columns | None:
         step[rest[fits]], whole[rest[fits]] = unit, True
     low, high = (rows / step).min(axis=0).round(), (rows / step).max(axis=0).round()
     discrete = whole & (high - low < _MOST_LEVELS)
+    if not discrete.all():
+        # What a column of one value would take otherwise, nothing tells.
+        discrete &= high > low
     if not discrete.any():
         return None
     low, high = _shared(discrete, step, low, high)

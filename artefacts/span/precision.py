@@ -32,8 +32,11 @@ def of(weights: Float[np.ndarray, "outputs features"]) -> Precision:
     """The coarsest writing in which all numbers are what they are.
 
     Numbers of few digits would look like single precision too, so decimals go first.
+    Whole numbers are taken for exact: a perceptron on whole numbers has such weights.
     """
     size = np.abs(weights)
+    if np.array_equal(np.round(weights), weights):
+        return Precision("whole numbers", _spacing(size, _DOUBLE))
     for digits in range(1, _DECIMALS + 1):
         if np.array_equal(np.round(weights, digits), weights):
             spacing = np.full_like(size, 10.0**-digits)

@@ -17,6 +17,8 @@ _SPARSE = 0.8
 _FEW_LEVELS = 8
 # The least count of any word, at most: documents have a word that stands there once.
 _LARGEST_LEAST = 4
+# Words that have to come out as whole numbers together: six digits each.
+_ENOUGH = 8
 # Entries up to which rows are looked at as a whole, and as an array: half a GiB.
 _LARGEST = 1 << 26
 
@@ -66,11 +68,21 @@ def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
     found = sparse.complete(direction)
     if found is None:
         return None
-    return _scaled(found, known)
+    found, whole = _scaled(found, known)
+    if direction.alone or whole:
+        return found
+    return dataclasses.replace(
+        found,
+        certified=False,
+        why=f"{found.why}; but with one output it may be the sum of several rows",
+    )
 
 
-def _scaled(found: Completion, known: Any) -> Completion:
-    """Counts are whole numbers; other rows have the length that known rows share."""
+def _scaled(found: Completion, known: Any) -> tuple[Completion, bool]:
+    """Counts are whole numbers; other rows have the length that known rows share.
+
+    Returns: the row at its length; whether it is one of whole numbers.
+    """
     if matrices.issparse(known):
         lengths = np.sqrt(np.asarray(known.multiply(known).sum(axis=1))).ravel()
         entries = known.data
@@ -79,21 +91,15 @@ def _scaled(found: Completion, known: Any) -> Completion:
         entries = np.asarray(known)[np.asarray(known) != 0]
     lengths = lengths[lengths > 0]
     if np.ptp(lengths) <= 1e-6 * lengths.max():
-        return dataclasses.replace(found, row=found.row * float(lengths.mean()))
+        return dataclasses.replace(found, row=found.row * float(lengths.mean())), False
     if not (entries == np.round(entries)).all():
-        return dataclasses.replace(
-            found,
-            certified=False,
-            why=f"{found.why}; but only up to its length, since known rows have several",
-        )
+        why = f"{found.why}; but only up to its length, since known rows have several"
+        return dataclasses.replace(found, certified=False, why=why), False
     there = found.row[found.row > 0]
     for least in range(1, _LARGEST_LEAST + 1):
         counts = found.row * (least / there.min())
         if np.abs(counts - np.round(counts)).max() <= 1e-6 * counts.max():
-            return dataclasses.replace(found, row=np.round(counts))
-    return dataclasses.replace(
-        found,
-        certified=False,
-        why=f"{found.why}; but no factor makes its entries whole numbers",
-    )
-
+            enough = len(there) >= _ENOUGH
+            return dataclasses.replace(found, row=np.round(counts)), enough
+    why = f"{found.why}; but no factor makes its entries whole numbers"
+    return dataclasses.replace(found, certified=False, why=why), False

@@ -7,7 +7,9 @@ program in c.
 The certificate: any point can make as many entries zero as it has unknowns. Here each
 unknown is settled more than once, and all the equations agree: whichever equation is
 left out, together with those that say the same, the others give the same row. In the
-words of least squares, none of them has a leverage of one.
+words of least squares, none of them has a leverage of one. A sum of two documents is
+sparse as well; that it is one document, other outputs tell (`Direction.alone`), or whole
+numbers.
 """
 
 from typing import Any
@@ -41,6 +43,8 @@ def complete(direction: Direction, tolerance: float | None = None) -> Completion
       negative entries lies there.
     """
     if direction.rank != 1 or direction.equations <= 0:
+        return None
+    if not direction.basis.scale.size or not len(direction.basis):
         return None
     zero = max(_ZERO, 10 * direction.error) if tolerance is None else tolerance
     rows = sparse.csc_array(direction.basis.rows)
@@ -99,7 +103,9 @@ def _polished(rows: Any, zero: np.ndarray, here: np.ndarray) -> np.ndarray:
     return np.asarray(rows.T @ (moved / size))
 
 
-def _judged(direction: Direction, rows: Any, here: np.ndarray, zero: float) -> Completion:
+def _judged(
+    direction: Direction, rows: Any, here: np.ndarray, zero: float
+) -> Completion:
     """The row, and whether the entries that are zero settle it."""
     scale = direction.basis.scale
     size = float(np.abs(here).max())

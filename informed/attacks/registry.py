@@ -13,7 +13,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from artefacts.glm.estimators import SUPPORTED
-from informed.attacks import artefact, linear_estimator, prior_aware, two_missing
+from informed.attacks import (
+    artefact,
+    linear_estimator,
+    prior_aware,
+    span,
+    two_missing,
+)
 from informed.attacks.closed_form import GlmAttack, GlmConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
@@ -173,6 +179,21 @@ for _row in (
         remedy="only noise in training bounds it (`informed calibrate`); fewer digits"
         " of the coefficients make it inexact",
         share=0.05,
+    ),
+    Row(
+        name="span",
+        about="what the first layer holds off the span of the known records",
+        protocol="reconstruction",
+        config=span.SpanConfig,
+        make=span.SpanAttack.made,
+        sees="weights",
+        knows=("fixed",),
+        uses=("algorithm", "initialisation", "training_key", "public"),
+        gives=("images", "certified", "trainings"),
+        applies=span.applies,
+        remedy="only noise in training bounds it (`informed calibrate`); rounded weights"
+        " hide it where there are few features more than records",
+        share=0.03,
     ),
     Row(
         name="inversion",

@@ -429,7 +429,7 @@ def test_two_missing_is_held_against_its_pairs(digits):
     models = trained.train(found.subject, targets=8)
     row = registry.find("two_missing")
     unplayed = dataclasses.replace(row, applies=lambda facts: "it isn't played here")
-    assert playing.attempt(unplayed, models, found, limit=60).planned == 6
+    assert playing.attempt(unplayed, models, found, limit=60.0).planned == 6
 
 
 def test_a_batch_is_not_begun_when_the_time_is_over(digits):

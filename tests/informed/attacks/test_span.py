@@ -1,0 +1,132 @@
+"""The attack off the span of D_-, on estimators and on layers that begin anywhere."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from sklearn import linear_model
+
+import shadow
+from informed.attacks import registry
+from informed.attacks.row import Facts, Material
+from informed.threat import Knowledge
+from shadow import released
+
+KEY = jax.random.key(0)
+ROW = registry.find("span")
+
+
+def letters(seed, rows=90, side=20, share=0.25):
+    """Pictures of two levels, with more pixels than there are of them."""
+    rng = np.random.default_rng(seed)
+    images = (rng.random((rows, side, side, 1)) < share).astype(np.float32)
+    labels = images[:, : side // 2].mean(axis=(1, 2, 3)) > share
+    return shadow.Examples(images=images, labels=labels.astype(np.int32), num_classes=2)
+
+
+def made(optimiser, seed=0, fixed=50, **training):
+    """A factory of small networks, its parts, and released models of four targets."""
+    parts = shadow.split(
+        letters(seed), num_fixed=fixed, num_shadow=20, num_test=4, seed=0
+    )
+    victim = shadow.build_victim(
+        shadow.VictimConfig(architecture="mlp", widths=(8,)),
+        image_shape=(20, 20, 1),
+        num_classes=2,
+    )
+    settings = {"epochs": 20, "optimiser": optimiser} | training
+    descent = shadow.GradientDescent(
+        victim=victim, training=shadow.TrainingConfig(**settings)
+    )
+    factory = shadow.Factory(
+        algorithm=descent, fixed=parts.fixed, key=jax.random.key(1), width=4
+    )
+    weights = dataclasses.replace(factory, role="released").train(parts.test)
+    return factory, parts, shadow.publish(weights)
+
+
+def play(release, knowledge, tmp_path, template=None):
+    material = Material(workdir=tmp_path, key=KEY, template=template)
+    attack = ROW.make(ROW.config(), material)
+    return attack(release, knowledge, key=KEY), attack.note
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "training", [{}, {"momentum": 0.9}, {"weight_decay": 1e-3}, {"batch_size": 16}]
+)
+def test_the_first_layer_of_a_network(training, seed, tmp_path):
+    factory, parts, release = made("sgd", seed, **training)
+    told = Knowledge.informed(factory, public=parts.shadow)
+    found, note = play(release, told, tmp_path)
+    assert note == ""
+    assert np.array_equal(found.images, parts.test.images)
+    assert found.certified.all()
+    assert found.trainings.tolist() == [2, 0, 0, 0]
+
+
+def test_adam_leaves_the_span_and_is_refused(tmp_path):
+    factory, parts, release = made("adam", learning_rate=1e-2)
+    told = Knowledge.informed(factory, public=parts.shadow)
+    found, note = play(release, told, tmp_path)
+    assert "leaves the span" in note
+    assert not found.certified.any()
+
+
+def test_a_known_row_that_is_another_gives_no_certificate(tmp_path):
+    factory, parts, release = made("sgd")
+    images = parts.fixed.images.copy()
+    images[3] = letters(9).images[0]
+    wrong = dataclasses.replace(parts.fixed, images=images)
+    told = Knowledge.informed(factory, public=parts.shadow)
+    told = dataclasses.replace(told, fixed=wrong)
+    found, _ = play(release, told, tmp_path)
+    assert not found.certified.any()
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [("public", "two public records"), ("algorithm", "aren't told")],
+)
+def test_what_a_layer_needs_is_named(field, why, tmp_path):
+    factory, parts, release = made("sgd")
+    told = Knowledge.informed(factory, public=parts.shadow)
+    found, note = play(release, dataclasses.replace(told, **{field: None}), tmp_path)
+    assert why in note
+    assert not found.certified.any()
+
+
+def test_more_records_than_pixels_leave_nothing(tmp_path):
+    parts = letters(0, rows=500, side=20)
+    known, target = parts.take(np.arange(450)), parts.take(np.arange(450, 451))
+    rows = np.concatenate([known.images, target.images]).reshape(451, -1)
+    labels = np.concatenate([known.labels, target.labels])
+    model = linear_model.LogisticRegression().fit(rows, labels)
+    theta = np.concatenate([np.ravel(p.array) for p in released.parts(model)])
+    told = Knowledge(fixed=known)
+    found, note = play(shadow.publish(theta[None]), told, tmp_path, template=model)
+    assert "of 400 dimensions" in note
+    assert not found.certified.any()
+
+
+def test_a_linear_estimator_needs_no_training_code(tmp_path):
+    parts = letters(2)
+    known, target = parts.take(np.arange(60)), parts.take(np.arange(60, 61))
+    rows = np.concatenate([known.images, target.images]).reshape(61, -1)
+    labels = np.concatenate([known.labels, target.labels])
+    model = linear_model.LogisticRegression(max_iter=5).fit(rows, labels)
+    theta = np.concatenate([np.ravel(p.array) for p in released.parts(model)])
+    told = Knowledge(fixed=known)
+    found, note = play(shadow.publish(theta[None]), told, tmp_path, template=model)
+    assert note == ""
+    assert np.array_equal(found.images, target.images)
+    assert found.certified.all()
+
+
+def test_when_it_applies():
+    assert ROW.why_not(Facts(returned=linear_model.Ridge())) != ""
+    fitted = linear_model.Ridge().fit(np.eye(3), np.ones(3))
+    assert ROW.why_not(Facts(returned=fitted, secret=True)) == ""
+    assert "secret" in ROW.why_not(Facts(secret=True))
+    assert "other weights" in ROW.why_not(Facts(deterministic=False))
