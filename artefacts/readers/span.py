@@ -14,16 +14,13 @@ from artefacts.findings import EPS, Finding, Leaf, ReconstructionImpossibleError
 from artefacts.span import probe
 from artefacts.walk import rows_of
 
-# Of a value: what completing a row by sparsity leaves of it.
-_ROUNDING = 1e-9
-
 
 def applies(leaf: Leaf) -> bool:
     """Whether there are coefficients, and more features than known rows."""
     weights = getattr(leaf.estimator, "coef_", None)
     if not isinstance(weights, np.ndarray) or weights.dtype.kind != "f":
         return False
-    shape = getattr(leaf.known, "shape", ())
+    shape: tuple[int, ...] = getattr(leaf.known, "shape", ())
     fits = len(shape) == 2 and weights.shape[-1:] == shape[1:] and weights.ndim <= 2
     return fits and shape[0] + 1 < shape[1]
 
@@ -41,7 +38,8 @@ def read(leaf: Leaf, names: np.ndarray | None = None) -> list[Finding]:
     why, row = _row(leaf.estimator, known)
     if row is None:
         return [_nothing(why)] if why else []
-    told = {} if names is None else {"words": frozenset(names[row.row > 0].tolist())}
+    size = float(np.abs(row.row).max())
+    words = None if names is None else frozenset(names[row.row > 0].tolist())
     return [
         Finding(
             field="coef_",
@@ -49,9 +47,9 @@ def read(leaf: Leaf, names: np.ndarray | None = None) -> list[Finding]:
             f" what completes it by {row.by}",
             certified=True,
             determined=row.determined,
+            words=words,
             notes=(f"coef_ off the span of the known rows: {row.why}.",),
-            **told,
-            **around(row.row, (_ROUNDING + 4 * EPS) * np.abs(row.row)),
+            **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
         )
     ]
 

@@ -20,6 +20,8 @@ class Completion:
       determined: (features,) bool, the columns that the equations settle.
       by: how it was completed: "levels", "sparsity", "gallery".
       why: what the certificate rests on, or why there is none, in a sentence.
+      error: of the row's largest entry: how far the row may be off where it is
+        certified.
       rounds: of the search.
     """
 
@@ -28,4 +30,5 @@ class Completion:
     determined: Bool[np.ndarray, " features"]
     by: str
     why: str
+    error: float = 0.0
     rounds: int = 0

@@ -25,8 +25,8 @@ from artefacts.span.basis import Basis
 # A singular value counts as a row if it is this many times what rounding may leave:
 # that is the largest singular value of noise alone, so that twice it is no noise.
 _ABOVE_NOISE = 2.0
-# Rounding of training itself, in rounding errors of what it adds up, which are taken for
-# independent. Below it stayed every model of tests/artefacts/span.
+# Rounding of training itself, in rounding errors of what it adds up, which are taken
+# for independent. Below it stayed every model of tests/artefacts/span.
 _TRAINING = 32
 
 

@@ -8,12 +8,14 @@ column that doesn't.
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from artefacts.span import columns as values
+from artefacts.span import sparse as bags
 from artefacts.span.basis import Basis
 from artefacts.span.columns import Columns
 from artefacts.span.completion import SURE, Completion
@@ -68,11 +70,11 @@ def complete(
         # Known rows are on the grid and in the span as well, and no answer.
         if off < distance and not space.known(row):
             best, distance = row, off
-        if space.certain(distance) and space.within_error(best):
+        if best is not None and space.sure(best, distance):
             break
     if best is None:
         return None
-    sure = space.certain(distance) and space.within_error(best)
+    sure = space.sure(best, distance)
     certified = sure and not space.exchangeable(best)
     whole, settled = space.extended(best)
     if certified:
@@ -119,18 +121,28 @@ class _Space:
         )
         self.equations = len(w) - len(self._basis) - 1
 
-    def starts(self) -> list[np.ndarray]:
-        """The known mean, and the length off the span that variances let expect."""
+    def starts(self) -> Iterator[np.ndarray]:
+        """The known mean, and the length off the span that variances let expect.
+
+        Of one-hots then the row of the least sum, as in `sparse`: each group's sum of
+        one tells how long it is.
+        """
         here = self._rows[:, self._grid] / self._scale
         mean, variance = here.mean(axis=0), here.var(axis=0)
         expected = np.sqrt(
             variance.sum() * max(1 - len(self._basis) / len(self._w), 1e-6)
         )
-        return [
-            mean + sign * length * expected * self._w
-            for length in _LENGTHS
-            for sign in (1.0, -1.0)
-        ]
+        for length in _LENGTHS:
+            for sign in (1.0, -1.0):
+                yield mean + sign * length * expected * self._w
+        if not self._some.groups or (self._some.low < 0).any():
+            return
+        spanning = sparse.csc_array(self._basis.rows)
+        for sign in (1.0, -1.0):
+            found = bags.least(spanning, sign * self._w)
+            if found is not None:
+                sums = [(found * self._scale)[g].sum() for g in self._some.groups]
+                yield found / np.median(sums)
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
         """What of a row, in units, is off the span and the direction."""
@@ -140,7 +152,9 @@ class _Space:
     def searched(self, start: np.ndarray) -> tuple[np.ndarray, float, int]:
         """(row, distance per equation in steps, rounds) where it settles."""
         here, before = start, None
-        for number in range(1, _ROUNDS + 1):
+        number = 0
+        while number < _ROUNDS:
+            number += 1
             near = self._some.rounded(here * self._scale)
             if before is not None and np.array_equal(near, before):
                 break
@@ -165,9 +179,10 @@ class _Space:
         chance = min(_BALL * max(distance, 1e-12), 1.0)
         return -self.equations * float(np.log10(chance))
 
-    def certain(self, distance: float) -> bool:
-        """Whether equations outnumber what is unknown, by digits."""
-        return self.digits(distance) > self._some.digits + SURE
+    def sure(self, row: np.ndarray, distance: float) -> bool:
+        """Whether equations outnumber what is unknown, by digits, and all hold."""
+        enough = self.digits(distance) > self._some.digits + SURE
+        return enough and self.within_error(row)
 
     def within_error(self, row: np.ndarray) -> bool:
         """Whether what is off the span is the direction's error, in every column.
@@ -211,9 +226,10 @@ class _Space:
                 near = near[some.part(part).allowed(moved)]
             for j in near:
                 other = rows[j]
-                if j != i and not np.array_equal(here, other):
-                    if self._some.allowed((row + here - other)[None])[0]:
-                        return True
+                moved = (row + here - other)[None]
+                another = j != i and not np.array_equal(here, other)
+                if another and self._some.allowed(moved)[0]:
+                    return True
         return False
 
     def extended(self, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -90,9 +90,10 @@ def _scaled(found: Completion, known: Any) -> tuple[Completion, bool]:
         lengths = np.linalg.norm(known, axis=1)
         entries = np.asarray(known)[np.asarray(known) != 0]
     lengths = lengths[lengths > 0]
-    if np.ptp(lengths) <= 1e-6 * lengths.max():
-        return dataclasses.replace(found, row=found.row * float(lengths.mean())), False
     if not (entries == np.round(entries)).all():
+        if np.ptp(lengths) <= 1e-6 * lengths.max():
+            row = found.row * float(lengths.mean())
+            return dataclasses.replace(found, row=row), False
         why = f"{found.why}; but only up to its length, since known rows have several"
         return dataclasses.replace(found, certified=False, why=why), False
     there = found.row[found.row > 0]
@@ -100,6 +101,7 @@ def _scaled(found: Completion, known: Any) -> tuple[Completion, bool]:
         counts = found.row * (least / there.min())
         if np.abs(counts - np.round(counts)).max() <= 1e-6 * counts.max():
             enough = len(there) >= _ENOUGH
-            return dataclasses.replace(found, row=np.round(counts)), enough
+            row = np.round(counts)
+            return dataclasses.replace(found, row=row, error=0.0), enough
     why = f"{found.why}; but no factor makes its entries whole numbers"
     return dataclasses.replace(found, certified=False, why=why), False

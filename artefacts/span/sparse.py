@@ -8,8 +8,8 @@ The certificate: any point can make as many entries zero as it has unknowns. Her
 unknown is settled more than once, and all the equations agree: whichever equation is
 left out, together with those that say the same, the others give the same row. In the
 words of least squares, none of them has a leverage of one. A sum of two documents is
-sparse as well; that it is one document, other outputs tell (`Direction.alone`), or whole
-numbers.
+sparse as well; that it is one document, other outputs tell (`Direction.alone`), or
+whole numbers.
 """
 
 from typing import Any
@@ -23,6 +23,8 @@ from artefacts.span.direction import Direction
 # Of the largest entry: less is zero. Above the rounding that 400 known documents leave
 # (1e-13), far below a word's weight.
 _ZERO = 1e-9
+# How many times the limit of zero every other entry has to be.
+_CLEAR = 10.0
 # How far from one the leverage of every equation has to be.
 _LEVERAGE = 1e-6
 # Of the largest entry: what the program leaves of an entry that it takes for zero.
@@ -38,9 +40,9 @@ def complete(direction: Direction, tolerance: float | None = None) -> Completion
       direction: of one missing row.
       tolerance: of the largest entry, below which an entry is zero; None: as the error
         of the direction says.
-    Returns: a row of length 1 in the columns' own units, the better of both signs; None:
-      there is more than one missing row, there are too few columns, or no row without
-      negative entries lies there.
+    Returns: a row of length 1 in the columns' own units, the better of both signs;
+      None: there is more than one missing row, there are too few columns, or no row
+      without negative entries lies there.
     """
     if direction.rank != 1 or direction.equations <= 0:
         return None
@@ -48,7 +50,7 @@ def complete(direction: Direction, tolerance: float | None = None) -> Completion
         return None
     zero = max(_ZERO, 10 * direction.error) if tolerance is None else tolerance
     rows = sparse.csc_array(direction.basis.rows)
-    found = [_least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
+    found = [least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
     judged = [_judged(direction, rows, row, zero) for row in found if row is not None]
     if not judged:
         return None
@@ -68,11 +70,15 @@ def complete(direction: Direction, tolerance: float | None = None) -> Completion
     return max(judged, key=lambda each: int((each.row == 0).sum()))
 
 
-def _least(rows: Any, off: np.ndarray) -> np.ndarray | None:
+def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
     """off + V^T c with the least sum, no entry negative; None: there is none.
 
     The unknowns are c, as many as there are known rows; with the entries of z as
     unknowns the same program takes ten times as long.
+
+    Args:
+      rows: (rank, features), sparse by columns; V.
+      off: (features,), a direction off their span.
     """
     used = np.flatnonzero(np.diff(rows.indptr) > 0)
     idle = np.delete(off, used)
@@ -121,8 +127,15 @@ def _judged(
         more = int(used.sum()) - rows.shape[0]
         most, alike = _leverage(rows[:, np.flatnonzero(used)])
         digits = -more * np.log10(zero)
-        certified = bool(more > 0 and most < 1 - _LEVERAGE and digits > SURE)
-        if certified:
+        settled = bool(more > 0 and most < 1 - _LEVERAGE and digits > SURE)
+        clear = float(here[~nothing].min(initial=size)) > _CLEAR * zero * size
+        certified = settled and clear
+        if settled and not clear:
+            why = (
+                "the weights are rounded too coarsely to tell small entries from none:"
+                f" to {direction.error:.0e}"
+            )
+        elif certified:
             why = (
                 f"{int(used.sum())} entries are zero together, {more} more than there"
                 f" are unknowns, and each unknown is settled twice ({alike} that say"
@@ -136,6 +149,7 @@ def _judged(
         determined=np.full(len(row), certified),
         by="sparsity",
         why=why,
+        error=zero,
     )
 
 

@@ -183,8 +183,8 @@ class SpanAttack:
             return [], "A, or two public records, aren't told"
         if known.shape[0] + 3 >= known.shape[1]:
             return [], (
-                f"D_- has {known.shape[0]} rows of {known.shape[1]} features: they leave"
-                " no dimension off their span"
+                f"D_- has {known.shape[0]} rows of {known.shape[1]} features: no"
+                " dimension is left off their span"
             )
         start = knowledge.initialisation
         if start is not None and np.ndim(start) != 1:

@@ -1,0 +1,315 @@
+"""Targets read off the span of the known rows: one JSON line a row.
+
+    python -m benchmarks.span --targets=20 --seed=0 > span.jsonl
+    python -m benchmarks.span --only=texts
+
+Every target has a data set of its own: n known rows and the target, drawn anew, and a
+model of scikit-learn's at its defaults (seeds apart), trained on all of them.
+
+model, data, known, dimensions, targets
+touched             of the targets: those that moved the weights above rounding
+direction_error     the largest sine of the angle between what is read and the truth
+exact               of the targets: the row to 1e-9 of its largest entry, or as closely
+                    as it claims of rounded weights, and no word more or less; for
+                    galleries: first among all
+certified           of the targets; for galleries: the only name, and the right one
+wrong_certificates  certified, and another row: 0 everywhere
+seconds             the longest of any target, reading and completing
+after_float32, after_float16    exact, from weights that were rounded
+
+genotypes  counts of an allele, synthetic: frequencies Beta(1, 3) in [0.02, 0.6]; "in
+           blocks": ten variants in a row are correlated at 0.6
+texts      docstrings of NumPy, SciPy, scikit-learn and JAX as they are installed, by
+           module; TF-IDF with a vocabulary that was fitted to all of them (public) or
+           to the training set (fitted)
+tables     synthetic: 60 one-hots of ten categories each; and with whole numbers and
+           three measurements
+pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
+"""
+
+import argparse
+import importlib
+import inspect
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import (
+    LogisticRegression,
+    PassiveAggressiveClassifier,
+    Perceptron,
+    Ridge,
+    SGDClassifier,
+)
+from sklearn.svm import LinearSVC
+
+from artefacts import span
+from artefacts.findings import ReconstructionImpossibleError
+
+MODULES = (
+    "numpy",
+    "numpy.linalg",
+    "scipy.stats",
+    "scipy.signal",
+    "scipy.special",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.linalg",
+    "scipy.ndimage",
+    "sklearn.linear_model",
+    "sklearn.preprocessing",
+    "sklearn.metrics",
+    "sklearn.ensemble",
+    "sklearn.decomposition",
+    "jax.numpy",
+    "jax.lax",
+)
+# Docstrings that are shorter are references to others.
+_SHORTEST = 300
+_GALLERY = 10_000
+# Seeds of targets begin here, times the benchmark's seed plus one: what the attack was
+# made on began at zero.
+_SEEDS = 10_000
+
+
+class Set(NamedTuple):
+    """Rows and labels of one training, the target last, and a gallery if there is one.
+
+    The gallery's first row is the target.
+    """
+
+    rows: Any
+    labels: np.ndarray
+    gallery: np.ndarray | None = None
+
+
+Draw = Callable[[np.random.Generator], Set]
+
+
+def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
+    """Counts of an allele, and a trait that a twentieth of the variants make."""
+
+    def draw(rng: np.random.Generator) -> Set:
+        share = np.clip(rng.beta(1, 3, features), 0.02, 0.6)
+        shape = (2, known + 1, features)
+        chance = rng.random(shape)
+        if blocks:
+            # Variants of a block share a draw with probability 0.6.
+            first = np.repeat(chance[..., ::10], 10, axis=-1)[..., :features]
+            chance = np.where(rng.random(shape) < 0.6, first, chance)
+        rows = (chance < share).sum(axis=0).astype(np.float64)
+        effects = rng.standard_normal(features) * (rng.random(features) < 0.05)
+        trait = rows @ effects
+        trait = (trait - trait.mean()) / trait.std() + rng.standard_normal(known + 1)
+        return Set(rows, trait)
+
+    return draw
+
+
+def documents() -> tuple[list[str], np.ndarray]:
+    """Docstrings, and the number of the module that each is from."""
+    texts: list[str] = []
+    labels, seen = [], set()
+    for number, name in enumerate(MODULES):
+        module = importlib.import_module(name)
+        for attribute in sorted(dir(module)):
+            if attribute.startswith("_"):
+                continue
+            text = inspect.getdoc(getattr(module, attribute)) or ""
+            if len(text) >= _SHORTEST and text not in seen:
+                seen.add(text)
+                texts.append(text)
+                labels.append(number)
+    return texts, np.asarray(labels)
+
+
+def texts(known: int, *, public: bool) -> Draw:
+    """TF-IDF of docstrings."""
+    every, labels = documents()
+    whole = TfidfVectorizer().fit(every)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(every))[: known + 1]
+        some = [every[i] for i in chosen]
+        vectoriser = whole if public else TfidfVectorizer().fit(some)
+        rows = sparse.csr_array(vectoriser.transform(some))
+        return Set(rows, labels[chosen])
+
+    return draw
+
+
+def table(known: int, *, mixed: bool) -> Draw:
+    """One-hots, and whole numbers and measurements beside them."""
+
+    def draw(rng: np.random.Generator) -> Set:
+        share = rng.dirichlet(np.ones(10), 60)
+        picked = np.stack([rng.choice(10, known + 1, p=each) for each in share], axis=1)
+        rows = np.eye(10)[picked].reshape(known + 1, -1)
+        if mixed:
+            whole = rng.integers(0, 90, (known + 1, 4))
+            rows = np.hstack([rows, whole, rng.standard_normal((known + 1, 3))])
+        score = rows[:, :600] @ rng.standard_normal(600)
+        return Set(rows, score)
+
+    return draw
+
+
+def pixels(name: str, known: int) -> Draw:
+    """Real pictures, and others of the same set as a gallery."""
+    from shadow import data
+
+    examples = data.load(name)
+    flat = examples.images.reshape(len(examples), -1)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(flat))[: known + _GALLERY]
+        at = chosen[: known + 1]
+        gallery = np.concatenate([chosen[known : known + 1], chosen[known + 1 :]])
+        return Set(
+            flat[at].astype(np.float64),
+            examples.labels[at],
+            flat[gallery].astype(np.float64),
+        )
+
+    return draw
+
+
+def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
+    """(data, estimator, draw) of every row whose data begin so."""
+    sizes = ((200, 5000), (400, 2000), (1000, 5000))
+    named: list[tuple[str, list[Any], Callable[[], Draw]]] = [
+        *(
+            (
+                f"genotypes {n} x {d}",
+                [LogisticRegression(), LinearSVC(), Ridge()],
+                lambda n=n, d=d: genotypes(n, d),
+            )
+            for n, d in sizes
+        ),
+        (
+            "genotypes in blocks",
+            [
+                LogisticRegression(),
+                SGDClassifier(random_state=0),
+                Perceptron(random_state=0),
+                PassiveAggressiveClassifier(random_state=0),
+            ],
+            lambda: genotypes(400, 2000, blocks=True),
+        ),
+        (
+            "texts, public vocabulary",
+            [LogisticRegression(), LinearSVC(), SGDClassifier(random_state=0)],
+            lambda: texts(400, public=True),
+        ),
+        (
+            "texts, fitted vocabulary",
+            [LogisticRegression(), LinearSVC()],
+            lambda: texts(400, public=False),
+        ),
+        ("tables of one-hots", [LogisticRegression()], lambda: table(200, mixed=False)),
+        ("tables, mixed", [LogisticRegression()], lambda: table(200, mixed=True)),
+        ("pixels of MNIST", [LogisticRegression()], lambda: pixels("mnist", 300)),
+        ("pixels of CIFAR-10", [LinearSVC()], lambda: pixels("cifar10", 500)),
+    ]
+    for data, estimators, draw in named:
+        if data.startswith(only):
+            made = draw()
+            for estimator in estimators:
+                yield data, estimator, made
+
+
+def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
+    """One target: read, completed, compared."""
+    known, target = drawn.rows[:-1], drawn.rows[-1:]
+    row = target.toarray()[0] if sparse.issparse(target) else target[0]
+    started = time.monotonic()
+    try:
+        direction = span.read(weights, known)
+    except ReconstructionImpossibleError:
+        return {"touched": False, "exact": False, "certified": False, "wrong": False}
+    if drawn.gallery is None:
+        found = span.complete(direction, known)
+        exact = found is not None and _close(found, row)
+        certified = found is not None and found.certified
+    else:
+        ranking = span.rank(direction, drawn.gallery)
+        exact = bool(ranking.order[0] == 0)
+        certified = bool(len(ranking.names))
+        exact &= not certified or ranking.names.tolist() == [0]
+    seconds = time.monotonic() - started
+    off = direction.basis.off((row / direction.basis.scale)[None])
+    off /= np.linalg.norm(off)
+    rest = off - (off @ direction.vectors.T) @ direction.vectors
+    return {
+        "touched": True,
+        "exact": exact,
+        "certified": certified,
+        "wrong": certified and not exact,
+        "seconds": seconds,
+        "error": float(np.linalg.norm(rest)),
+    }
+
+
+def _close(found: span.Completion, row: np.ndarray) -> bool:
+    limit = max(1e-9, found.error) * np.abs(row).max()
+    same = np.array_equal(np.abs(found.row) > limit, np.abs(row) > limit)
+    return bool(same and np.abs(found.row - row).max() <= limit)
+
+
+def measured(data: str, estimator: Any, draw: Draw, args: Any) -> dict[str, Any]:
+    """One row of the benchmark."""
+    made: dict[str, list[dict[str, Any]]] = {
+        "float64": [],
+        "float32": [],
+        "float16": [],
+    }
+    for target in range(args.targets):
+        drawn = draw(np.random.default_rng(_SEEDS * (args.seed + 1) + target))
+        labels = drawn.labels
+        if labels.dtype.kind == "f" and not isinstance(estimator, Ridge):
+            labels = (labels > np.median(labels)).astype(np.int64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = clone(estimator).fit(drawn.rows, labels)
+        weights = np.atleast_2d(model.coef_)
+        for name, found in made.items():
+            found.append(tried(weights.astype(name).astype(np.float64), drawn))
+    whole = made["float64"]
+    touched = [each for each in whole if each["touched"]]
+    wrong = sum(each["wrong"] for found in made.values() for each in found)
+    return {
+        "model": type(estimator).__name__,
+        "data": data,
+        "known": drawn.rows.shape[0] - 1,
+        "dimensions": drawn.rows.shape[1],
+        "targets": args.targets,
+        "touched": len(touched),
+        "direction_error": max((each["error"] for each in touched), default=None),
+        "exact": sum(each["exact"] for each in whole),
+        "certified": sum(each["certified"] for each in whole),
+        "wrong_certificates": wrong,
+        "seconds": round(max((each["seconds"] for each in touched), default=0.0), 2),
+        "after_float32": sum(each["exact"] for each in made["float32"]),
+        "after_float16": sum(each["exact"] for each in made["float16"]),
+    }
+
+
+def main() -> None:
+    """Print one JSON line a row."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--targets", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="data whose name begins so")
+    args = parser.parse_args()
+    for data, estimator, draw in rows(args.only):
+        print(json.dumps(measured(data, estimator, draw, args)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
