@@ -21,8 +21,9 @@ from shadow.launchers import local, table
 from shadow.victims import networks
 
 ROOT = Path(__file__).parent.parent
-AUDITS = sorted((ROOT / "examples").glob("audit_*.py"))
-EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - set(AUDITS))
+TEXT = ROOT / "examples" / "audit_text.py"
+AUDITS = sorted(set((ROOT / "examples").glob("audit_*.py")) - {TEXT})
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - {*AUDITS, TEXT})
 
 
 def load(name):
@@ -45,6 +46,22 @@ def test_audits_are_short_and_named_where_they_are_explained():
         assert f"examples/{file.name}" in text
         source = file.read_text()
         assert f"informed audit examples/{file.name}:train" in source
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_a_text_classifier_gives_a_document_away(hashed, tmp_path):
+    out = tmp_path / "page.html"
+    text, answer = load(TEXT.name)["main"](out=str(out), hashed=hashed)
+    assert len(TEXT.read_text().splitlines()) <= 60
+    assert TEXT.name in (ROOT / "docs" / "span.md").read_text()
+    assert answer.certified
+    page = out.read_text()
+    if hashed:  # no vocabulary is stored: which entries there are, and no words
+        assert any("zero together" in note for note in answer.notes)
+        return
+    words = set(re.findall(r"\b\w\w+\b", text.lower()))
+    assert answer.words == words
+    assert all(word in page for word in words)
 
 
 def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):
