@@ -2,6 +2,7 @@
 
     python -m benchmarks.span --targets=20 --seed=0 > span.jsonl
     python -m benchmarks.span --only=texts
+    python -m benchmarks.span --wrong
 
 Every target has a data set of its own: n known rows and the target, drawn anew, and a
 model of scikit-learn's at its defaults (seeds apart), trained on all of them.
@@ -25,12 +26,19 @@ texts      docstrings of NumPy, SciPy, scikit-learn and JAX as they are installe
 tables     synthetic: 60 one-hots of ten categories each; and with whole numbers and
            three measurements
 pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
+
+`--wrong` plays what must not be certified: known rows of which one is another, or is
+missing too; rows that a scaler of D_- alone made, where training had one of all rows;
+training that leaves the span (L1, Adam). A line each: runs, refused (nothing was read),
+certified (0 everywhere), and what is said most often.
 """
 
 import argparse
+import collections
 import importlib
 import inspect
 import json
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -38,6 +46,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn import preprocessing
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import (
@@ -50,7 +59,8 @@ from sklearn.linear_model import (
 from sklearn.svm import LinearSVC
 
 from artefacts import span
-from artefacts.findings import ReconstructionImpossibleError
+from artefacts.findings import Leaf, ReconstructionImpossibleError
+from artefacts.readers import span as reader
 
 MODULES = (
     "numpy",
@@ -256,6 +266,114 @@ def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
     }
 
 
+def wrong(args: Any) -> Iterator[dict[str, Any]]:
+    """What must not be certified, a line each."""
+    kinds: dict[str, Callable[[Set, np.random.Generator, Draw], Any]] = {
+        "one known row is another": _another,
+        "one known row is missing": lambda drawn, rng, draw: drawn.rows[1:-1],
+        "one value of a known row": _one_value,
+        "a scaler of D_- alone": _scaled,
+    }
+    models = {
+        "genotypes": (genotypes(200, 2000), LogisticRegression()),
+        "genotypes, l1": (genotypes(200, 2000), LinearSVC(penalty="l1", dual=False)),
+        "texts": (texts(400, public=True), LogisticRegression()),
+        "texts, two classes": (texts(400, public=True), LogisticRegression()),
+    }
+    for name, (draw, estimator) in models.items():
+        for kind, change in kinds.items():
+            if ("scaler" in kind or "value" in kind) and "texts" in name:
+                continue
+            said: collections.Counter[str] = collections.Counter()
+            certified = 0
+            for target in range(args.targets):
+                rng = np.random.default_rng(_SEEDS * (args.seed + 3) + target)
+                drawn = draw(rng)
+                labels = drawn.labels
+                if labels.dtype.kind == "f" or "two" in name:
+                    labels = (labels > np.median(labels)).astype(np.int64)
+                rows, known = drawn.rows, change(drawn, rng, draw)
+                if "scaler" in kind:
+                    rows = preprocessing.StandardScaler().fit_transform(rows)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = clone(estimator).fit(rows, labels)
+                leaf = Leaf(estimator=model, known=known, labels=None)
+                found = reader.read(leaf)
+                certified += any(each.certified for each in found)
+                notes = [note for each in found for note in each.notes] or ["nothing"]
+                said[re.sub(r"[0-9][0-9.e-]*", "#", notes[0])] += 1
+            yield {
+                "model": name,
+                "wrong": kind,
+                "runs": args.targets,
+                "certified": certified,
+                "said": said.most_common(1)[0][0],
+            }
+    yield _adam(args.targets, args.seed)
+
+
+def _another(drawn: Set, rng: np.random.Generator, draw: Draw) -> Any:
+    """Known rows whose first is one of another set."""
+    other = draw(rng).rows[:1]
+    stack = sparse.vstack if sparse.issparse(other) else np.vstack
+    return stack([other, drawn.rows[1:-1]])
+
+
+def _one_value(drawn: Set, rng: np.random.Generator, draw: Draw) -> Any:
+    """Known rows of which one value is another allele count."""
+    known = drawn.rows[:-1].copy()
+    at = rng.integers(known.shape[0]), rng.integers(known.shape[1])
+    known[at] = (known[at] + 1) % 3
+    return known
+
+
+def _scaled(drawn: Set, rng: np.random.Generator, draw: Draw) -> Any:
+    """Known rows as a scaler of theirs makes them."""
+    return preprocessing.StandardScaler().fit_transform(drawn.rows[:-1])
+
+
+def _adam(count: int, seed: int) -> dict[str, Any]:
+    """Small networks by Adam, read by the attack as it is in runs."""
+    import jax
+
+    import shadow
+    from informed import Knowledge
+    from informed.attacks.span import SpanAttack
+
+    rng = np.random.default_rng(seed)
+    images = (rng.random((80 + count, 20, 20, 1)) < 0.25).astype(np.float32)
+    labels = images[:, :10].mean(axis=(1, 2, 3)) > 0.25
+    examples = shadow.Examples(
+        images=images, labels=labels.astype(np.int32), num_classes=2
+    )
+    parts = shadow.split(examples, num_fixed=50, num_shadow=20, num_test=count, seed=0)
+    victim = shadow.build_victim(
+        shadow.VictimConfig(architecture="mlp", widths=(8,)),
+        image_shape=(20, 20, 1),
+        num_classes=2,
+    )
+    training = shadow.TrainingConfig(optimiser="adam", learning_rate=1e-2, epochs=50)
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        fixed=parts.fixed,
+        key=jax.random.key(seed),
+        role="released",
+    )
+    attack = SpanAttack()
+    told = Knowledge.informed(factory, public=parts.shadow)
+    release = shadow.publish(factory.train(parts.test))
+    found = attack(release, told, key=jax.random.key(1))
+    assert found.certified is not None
+    return {
+        "model": "network of 8 units",
+        "wrong": "Adam",
+        "runs": count,
+        "certified": int(found.certified.sum()),
+        "said": attack.note,
+    }
+
+
 def _close(found: span.Completion, row: np.ndarray) -> bool:
     limit = max(1e-9, found.error) * np.abs(row).max()
     same = np.array_equal(np.abs(found.row) > limit, np.abs(row) > limit)
@@ -306,7 +424,12 @@ def main() -> None:
     parser.add_argument("--targets", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="data whose name begins so")
+    parser.add_argument("--wrong", action="store_true", help="see above")
     args = parser.parse_args()
+    if args.wrong:
+        for line in wrong(args):
+            print(json.dumps(line), flush=True)
+        return
     for data, estimator, draw in rows(args.only):
         print(json.dumps(measured(data, estimator, draw, args)), flush=True)
 

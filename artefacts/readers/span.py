@@ -80,7 +80,7 @@ def _row(estimator: Any, known: Any) -> tuple[str, span.Completion | None]:
     if found is None or not found.certified:
         return (
             "coef_ holds the direction of the missing row off the span of the known"
-            f" ones, to {direction.error:.0e}, which a gallery would name"
+            f" ones, to {direction.error:.0e}, by which a gallery can be ranked"
             " (`artefacts.span.rank`)"
             + (f"; completed by {found.by}: {found.why}." if found else "."),
             None,
