@@ -28,6 +28,8 @@ _ABOVE_NOISE = 2.0
 # Rounding of training itself, in rounding errors of what it adds up, which are taken
 # for independent. Below it stayed every model of tests/artefacts/span.
 _TRAINING = 32
+# Known rows whose inner products take 3 GiB.
+_MOST = 20_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,11 +117,16 @@ def read(
         a public one gave, that row then being among the known; None: zeros.
       deviation: of noise on the weights; None: their rounding, which is measured.
     Raises:
-      ReconstructionImpossibleError: no dimension is left off the span; nothing is off
-        it, so that no unknown row was trained on.
+      ReconstructionImpossibleError: no dimension is left off the span; nothing above
+        rounding is off it; more than 20,000 known rows.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
+    if _count(known) > _MOST:
+        raise ReconstructionImpossibleError(
+            f"Expected at most {_MOST} known rows, got {_count(known)}: their inner"
+            " products would not fit into memory. That is a limit of this tool."
+        )
     written = precision.of(weights.astype(np.float64))
     basis = Basis(known)
     if weights.shape[1] != basis.features:

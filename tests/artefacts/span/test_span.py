@@ -188,6 +188,9 @@ def test_more_known_rows_than_features_leave_no_direction():
     rows = genotypes(9, rows=80, features=60)
     with pytest.raises(ReconstructionImpossibleError, match="60 of 60 dimensions"):
         span.read(np.ones((1, 60)), rows)
+    many = matrices.csr_array((20_001, 30_000))
+    with pytest.raises(ReconstructionImpossibleError, match="at most 20000 known rows"):
+        span.read(np.ones((1, 30_000)), many)
     with pytest.raises(ValueError, match="60 features, as many as the layer"):
         span.read(np.ones((1, 60)), rows[:, :50])
 
