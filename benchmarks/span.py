@@ -258,9 +258,9 @@ def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
     rest = off - (off @ direction.vectors.T) @ direction.vectors
     return {
         "touched": True,
-        "exact": exact,
-        "certified": certified,
-        "wrong": certified and not exact,
+        "exact": bool(exact),
+        "certified": bool(certified),
+        "wrong": bool(certified and not exact),
         "seconds": seconds,
         "error": float(np.linalg.norm(rest)),
     }
