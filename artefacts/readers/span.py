@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from artefacts import span
-from artefacts.findings import EPS, Finding, Leaf, ReconstructionImpossibleError, around
+from artefacts.findings import (
+    EPS,
+    PRECISION,
+    Finding,
+    Leaf,
+    ReconstructionImpossibleError,
+    around,
+)
 from artefacts.span import probe
 from artefacts.walk import rows_of
 
@@ -46,7 +53,8 @@ def read(leaf: Leaf, names: np.ndarray | None = None) -> list[Finding]:
             tells="the row itself: its direction off the span of the known rows, and"
             f" what completes it by {row.by}",
             certified=True,
-            determined=row.determined,
+            # What is told less closely is an interval.
+            determined=row.determined if row.error <= PRECISION else None,
             words=words,
             notes=(f"coef_ off the span of the known rows: {row.why}.",),
             **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),

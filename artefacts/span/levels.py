@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from artefacts.findings import PRECISION
 from artefacts.span import columns as values
 from artefacts.span import sparse as bags
 from artefacts.span.basis import Basis
@@ -32,6 +33,9 @@ _SETTLED = 1e-3
 # The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
 # power of m (Stirling).
 _BALL = float(np.sqrt(2 * np.pi * np.e))
+# Equations more than unknowns, at least: a grid of a few columns has rows such as zeros
+# that lie in any span.
+_FEWEST = 20
 # Rounding of projections, of a row's length.
 _EXACT = 1e-12
 # Errors of the direction, all columns together and in one column: of independent noise
@@ -61,7 +65,7 @@ def complete(
     rows = _array(known)
     grid = columns.discrete
     space = _Space(direction, rows, columns)
-    if space.equations <= 0:
+    if space.equations < _FEWEST:
         return None
     best, distance, rounds = None, np.inf, 0
     for start in space.starts():
@@ -75,9 +79,12 @@ def complete(
     if best is None:
         return None
     sure = space.sure(best, distance)
-    certified = sure and not space.exchangeable(best)
+    one = sure and not space.exchangeable(best)
     whole, settled = space.extended(best)
-    if certified:
+    certified = one and bool(settled.all())
+    if one and not certified:
+        why = "columns that aren't whole numbers aren't settled by those that are"
+    elif certified:
         why = (
             f"{space.equations} equations more than unknowns hold to"
             f" {space.digits(distance) / space.equations:.1f} digits each"
@@ -88,10 +95,11 @@ def complete(
         why = "no row of such values lies in the span: are the known rows the others?"
     return Completion(
         row=whole,
-        certified=bool(certified and settled[grid].all()),
+        certified=certified,
         determined=settled,
         by="levels",
         why=why,
+        error=0.0 if grid.all() else PRECISION,
         rounds=rounds,
     )
 
@@ -245,7 +253,9 @@ class _Space:
         found, _, rank, _ = np.linalg.lstsq(equations, wanted, rcond=1e-10)
         whole = (spanning.T @ found) * basis.scale
         whole[self._grid] = row
-        determined = np.full(len(whole), rank == equations.shape[1])
+        error = self._direction.error * float(np.linalg.norm(whole / basis.scale))
+        found_all = rank == equations.shape[1] and error <= PRECISION
+        determined = np.full(len(whole), found_all)
         determined[self._grid] = settled
         return whole, determined
 

@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array
 
 from artefacts import span
-from artefacts.findings import ReconstructionImpossibleError
+from artefacts.findings import PRECISION, ReconstructionImpossibleError
 from artefacts.span import probe
 from artefacts.span.basis import Basis
 from informed.attacks.artefact import as_image, features
@@ -128,7 +128,7 @@ class SpanAttack:
                 row = self._row(theta, known, layers or [], why)
             except ReconstructionImpossibleError as error:
                 self.stumbles.append(str(error).rstrip("."))
-            certified = row is not None and row.certified
+            certified = row is not None and row.certified and row.error <= PRECISION
             value = row.row if row is not None else known.mean(axis=0)
             image = as_image(self.table, value, fixed.image_shape)
             yield Reconstruction(

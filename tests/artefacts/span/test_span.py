@@ -266,6 +266,28 @@ def test_a_table_of_categories_whole_numbers_and_measurements():
     assert found.certified
 
 
+def test_measurements_beside_whole_numbers_are_certain_only_from_exact_weights():
+    rng = np.random.default_rng(5)
+    blocks = [np.eye(12)[rng.integers(12, size=81)] for _ in range(40)]
+    rows = np.hstack([*blocks, rng.standard_normal((81, 3))])
+    model = fitted("logistic", rows, traits(rows, 1))
+    for weights, sure in ((model.coef_, True), (np.float16(model.coef_), False)):
+        direction = span.read(weights.astype(np.float64), rows[:-1])
+        found = span.complete(direction, rows[:-1])
+        assert np.array_equal(found.row[:-3], rows[-1, :-3])
+        assert found.certified == sure
+
+
+def test_a_grid_of_few_columns_settles_nothing():
+    """Found by the benchmark: a row of zeros, certified by two equations."""
+    rows = documents(13)
+    rows[:, :40] = 0.0
+    rows[np.arange(40), np.arange(40)] = 1.0
+    model = fitted("logistic", rows, traits(rows, 13, classes=3))
+    found = levels.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+    assert found is None or not found.certified
+
+
 def test_two_classes_in_two_outputs_are_one_output():
     rows = documents(12)
     model = fitted("logistic", rows, traits(rows, 12))
