@@ -41,7 +41,8 @@ class Leaf:
     Attributes:
       estimator: the fitted estimator, as it was released.
       known: (known, features), the known rows as its own `fit` received them: float64,
-        or object for raw categories; a list of texts for a vectoriser.
+        or object for raw categories; a list of texts for a vectoriser, and a
+        sparse matrix behind it.
       labels: (known,), the known rows' labels as its own `fit` received them; None:
         there are none.
       path: where the estimator lies in the whole, as "pipeline.scaler"; empty: it is

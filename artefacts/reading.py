@@ -215,16 +215,36 @@ def read_leaf(site: Site, read: Read) -> None:
     """One leaf's lines, in the units of the whole."""
     leaf = site.leaf
     name = type(leaf.estimator).__name__
+    findings: list[Finding] = []
+    if span.applies(leaf):
+        whole, said = span.read(leaf, site.words)
+        read.notes.append(f"{leaf.path or name}: {said}")
+        findings = [] if whole is None else [whole]
+    # A row that is certain leaves nothing to read, to make dense or to fit again.
+    if not findings:
+        findings = _stored(site, read)
+    if name not in ("LabelEncoder", "LabelBinarizer"):
+        findings = [
+            *findings,
+            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
+        ]
+    if not site.repeats:
+        findings = [_unrepeated(each) for each in findings]
+    if site.through:
+        read.notes.append(
+            f"{leaf.path}: what it tells cannot be carried back through"
+            f" {' and '.join(site.through)}."
+        )
+    read.lines += [_line(site, finding) for finding in findings]
+
+
+def _stored(site: Site, read: Read) -> list[Finding]:
+    """What a leaf's own reader finds, and rows in any of its arrays."""
+    leaf = site.leaf
+    name = type(leaf.estimator).__name__
     reader = registry.kind_of(name).read
     findings: list[Finding] = []
     refused = False
-    if span.applies(leaf):
-        findings = span.read(leaf, site.words)
-        read.notes += [f"{leaf.path or name}: {n}" for f in findings for n in f.notes]
-        if any(each.certified for each in findings):
-            read.lines += [_line(site, each) for each in findings]
-            return
-        findings = []
     if reader is not None:
         try:
             findings = reader(_as_numbers(leaf))
@@ -252,19 +272,7 @@ def read_leaf(site: Site, read: Read) -> None:
         read.notes.append(f"{leaf.path or name}: there is no reader for {name}.")
     if refused or (reader is None and not findings):
         read.unread.append(f"{leaf.path} ({name})" if leaf.path else name)
-    if name not in ("LabelEncoder", "LabelBinarizer"):
-        findings = [
-            *findings,
-            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
-        ]
-    if not site.repeats:
-        findings = [_unrepeated(each) for each in findings]
-    if site.through:
-        read.notes.append(
-            f"{leaf.path}: what it tells cannot be carried back through"
-            f" {' and '.join(site.through)}."
-        )
-    read.lines += [_line(site, finding) for finding in findings]
+    return findings
 
 
 def _tells_all(finding: Finding, known: np.ndarray) -> bool:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from artefacts import registry
 from artefacts.findings import Box, Leaf
@@ -177,16 +176,6 @@ def inside(
 def dense(rows: Any) -> Any:
     """Sparse output as an array."""
     return rows.toarray() if hasattr(rows, "toarray") else rows
-
-
-def rows_of(known: Any) -> Any:
-    """Rows of numbers, sparse where they came so; None where they are none."""
-    if sparse.issparse(known):
-        return sparse.csr_array(known, dtype=np.float64)
-    try:
-        return np.asarray(known, np.float64)
-    except (ValueError, TypeError):
-        return None
 
 
 def width(rows: Any) -> int:

@@ -8,6 +8,7 @@ rows.
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from artefacts import span
 from artefacts.findings import (
@@ -19,7 +20,6 @@ from artefacts.findings import (
     around,
 )
 from artefacts.span import probe
-from artefacts.walk import rows_of
 
 
 def applies(leaf: Leaf) -> bool:
@@ -32,38 +32,45 @@ def applies(leaf: Leaf) -> bool:
     return fits and shape[0] + 1 < shape[1]
 
 
-def read(leaf: Leaf, names: np.ndarray | None = None) -> list[Finding]:
+def read(leaf: Leaf, names: np.ndarray | None = None) -> tuple[Finding | None, str]:
     """The missing row, where it can be completed and is certain; else why it isn't.
 
     Args:
       leaf: one that `applies`; its known rows may be a sparse matrix.
       names: (features,), words that the features count; None: they are no words.
+    Returns: the finding, with a certificate, or None; what is to be said of it.
     """
-    known: Any = rows_of(leaf.known)
-    if known is None:
-        return []
+    try:
+        known: Any = _numbers(leaf.known)
+    except (ValueError, TypeError):
+        return None, "the known rows are no numbers."
     why, row = _row(leaf.estimator, known)
     if row is None:
-        return [_nothing(why)] if why else []
+        return None, why
     size = float(np.abs(row.row).max())
     words = None if names is None else frozenset(names[row.row > 0].tolist())
-    return [
-        Finding(
-            field="coef_",
-            tells="the row itself: its direction off the span of the known rows, and"
-            f" what completes it by {row.by}",
-            certified=True,
-            # What is told less closely is an interval.
-            determined=row.determined if row.error <= PRECISION else None,
-            words=words,
-            notes=(f"coef_ off the span of the known rows: {row.why}.",),
-            **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
-        )
-    ]
+    finding = Finding(
+        field="coef_",
+        tells="the row itself: its direction off the span of the known rows, and what"
+        f" completes it by {row.by}",
+        certified=True,
+        # What is told less closely is an interval.
+        determined=row.determined if row.error <= PRECISION else None,
+        words=words,
+        **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
+    )
+    return finding, f"coef_ off the span of the known rows: {row.why}."
+
+
+def _numbers(known: Any) -> Any:
+    """Rows of numbers, sparse where they came so."""
+    if sparse.issparse(known):
+        return sparse.csr_array(known, dtype=np.float64)
+    return np.asarray(known, np.float64)
 
 
 def _row(estimator: Any, known: Any) -> tuple[str, span.Completion | None]:
-    """A certified row; or why there is none, "" where there was nothing to read."""
+    """A certified row, or why there is none."""
     try:
         direction = span.read(estimator.coef_, known)
     except ReconstructionImpossibleError as error:
@@ -94,11 +101,3 @@ def _row(estimator: Any, known: Any) -> tuple[str, span.Completion | None]:
             None,
         )
     return "", found
-
-
-def _nothing(why: str) -> Finding:
-    return Finding(
-        field="coef_",
-        tells="off the span of the known rows: no whole row",
-        notes=(why,),
-    )

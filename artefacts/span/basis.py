@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import linalg, sparse
 
+from artefacts.walk import dense
+
 # A row counts as a combination of the others where less than this of its length is off
 # their span. Inner products are exact to 1e-16 of a squared length, whose root is 1e-8;
 # ten times that keeps rounding out.
@@ -42,7 +44,7 @@ class Basis:
           rows: (rows, features), an array or a sparse matrix of SciPy's.
         """
         scaled, self.scale = _in_units(rows)
-        products = _dense(scaled @ scaled.T)
+        products = dense(scaled @ scaled.T)
         self.kept, self._factor = _independent(products)
         self._rows = scaled[self.kept]
 
@@ -60,26 +62,26 @@ class Basis:
         """(rank, features), the rows that are kept, in the units of `scale`."""
         return self._rows
 
-    def coefficients(self, scaled: Rows) -> Float[np.ndarray, "rows rank"]:
-        """Coefficients of the nearest points of the span, one a kept row."""
-        found = np.zeros((len(scaled), len(self)))
-        left = scaled
-        for _ in range(_ROUNDS):
-            step = self._solve(left)
-            found += step
-            left = left - self._combined(step)
-        return found
-
-    def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
-        """What is left of vectors off the span, both in the units of `scale`.
+    def split(
+        self, scaled: Rows, rounds: int = _ROUNDS
+    ) -> tuple[Float[np.ndarray, "rows rank"], Rows]:
+        """Coefficients of the nearest points of the span, and what is left off it.
 
         Args:
+          scaled: vectors in the units of `scale`.
           rounds: projections that follow one another; one is enough inside a search.
         """
+        found = np.zeros((len(scaled), len(self)))
         left = np.asarray(scaled, np.float64)
         for _ in range(rounds):
-            left = left - self._combined(self._solve(left))
-        return left
+            step = self._solve(left)
+            found += step
+            left = left - np.asarray((self._rows.T @ step.T).T)
+        return found, left
+
+    def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
+        """What is left of vectors off the span; see `split`."""
+        return self.split(scaled, rounds)[1]
 
     @functools.cached_property
     def leverages(self) -> Float[np.ndarray, " features"]:
@@ -88,7 +90,7 @@ class Basis:
         # Blocks, since the solution for all columns is dense.
         block = max(1, (1 << 25) // max(len(self), 1))
         for at in range(0, self.features, block):
-            rows = _dense(self._rows[:, at : at + block])
+            rows = dense(self._rows[:, at : at + block])
             half = linalg.solve_triangular(self._factor, rows, lower=True)
             whole[at : at + block] = np.einsum("ij,ij->j", half, half)
         return np.minimum(whole, 1.0)
@@ -96,13 +98,6 @@ class Basis:
     def _solve(self, scaled: Rows) -> Float[np.ndarray, "rows rank"]:
         products = np.asarray(self._rows @ scaled.T)
         return linalg.cho_solve((self._factor, True), products).T
-
-    def _combined(self, coefficients: np.ndarray) -> Rows:
-        return np.asarray((self._rows.T @ coefficients.T).T)
-
-
-def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
 
 
 def _in_units(rows: Any) -> tuple[Any, np.ndarray]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import sparse
+
+from artefacts.walk import dense
 
 # Steps of columns that aren't whole: bytes as numbers of [0, 1], and few decimals.
 _STEPS = (1 / 255, 0.1, 0.01)
@@ -78,8 +79,7 @@ def of(known: Any) -> Columns | None:
     Args:
       known: (known, features), an array or a sparse matrix.
     """
-    rows = known.toarray() if sparse.issparse(known) else np.asarray(known)
-    rows = rows.astype(np.float64)
+    rows = np.asarray(dense(known), np.float64)
     features = rows.shape[1]
     step = np.ones(features)
     whole = (rows == np.round(rows)).all(axis=0)

@@ -22,7 +22,6 @@ class Completion:
       why: what the certificate rests on, or why there is none, in a sentence.
       error: of the row's largest entry: how far the row may be off where it is
         certified.
-      rounds: of the search.
     """
 
     row: Float[np.ndarray, " features"]
@@ -31,4 +30,3 @@ class Completion:
     by: str
     why: str
     error: float = 0.0
-    rounds: int = 0

@@ -41,9 +41,7 @@ class Direction:
       vectors: (rank, features), orthonormal, off the span: they span what the missing
         rows have there. Of one missing row it is its direction, the sign unknown.
       singular: (outputs,), all singular values, the largest first.
-      noise: what rounding may leave of them.
       error: sine of the angle between what is read and the truth, by estimate (Wedin).
-      precision: what the released numbers were rounded to, as `precision.of` names it.
       outputs: (outputs, rank), left singular vectors: the gradients' own direction.
       shares: (outputs, known), coefficients of the known rows; zeros for those that are
         combinations of others.
@@ -52,9 +50,7 @@ class Direction:
     basis: Basis
     vectors: Float[np.ndarray, "rank features"]
     singular: Float[np.ndarray, " outputs"]
-    noise: float
     error: float
-    precision: str
     outputs: Float[np.ndarray, "outputs rank"]
     shares: Float[np.ndarray, "outputs known"]
 
@@ -106,7 +102,7 @@ def read(
     known: Any,
     *,
     start: Float[np.ndarray, "*outputs features"] | None = None,
-    deviation: float | None = None,
+    deviation: float | Float[np.ndarray, " features"] | None = None,
 ) -> Direction:
     """Read the direction of what is missing.
 
@@ -115,16 +111,18 @@ def read(
       known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
       start: what the layer began at, or what a reference training on the known rows and
         a public one gave, that row then being among the known; None: zeros.
-      deviation: of noise on the weights; None: their rounding, which is measured.
+      deviation: of noise on the weights, of all or of each column; None: their
+        rounding, which is measured.
     Raises:
       ReconstructionImpossibleError: no dimension is left off the span; nothing above
         rounding is off it; more than 20,000 known rows.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
-    if _count(known) > _MOST:
+    count = known.shape[0]
+    if count > _MOST:
         raise ReconstructionImpossibleError(
-            f"Expected at most {_MOST} known rows, got {_count(known)}: their inner"
+            f"Expected at most {_MOST} known rows, got {count}: their inner"
             " products would not fit into memory. That is a limit of this tool."
         )
     written = precision.of(weights.astype(np.float64))
@@ -143,8 +141,7 @@ def read(
     change = change if start is None else change - np.asarray(start, np.float64)
     # A column's unit divides rows and multiplies nothing: weights are rows as well.
     scaled = change / basis.scale
-    shares = basis.coefficients(scaled)
-    off = basis.off(scaled)
+    shares, off = basis.split(scaled)
     left, singular, right = np.linalg.svd(off, full_matrices=False)
     rounding = (
         written.deviation if deviation is None else np.full_like(change, deviation)
@@ -165,19 +162,13 @@ def read(
             f" ({written.name}): no direction can be read there. Either training was"
             " never moved by the missing row, or its trace is lost in rounding."
         )
-    whole = np.zeros((len(change), _count(known)))
+    whole = np.zeros((len(change), count))
     whole[:, basis.kept] = shares
     return Direction(
         basis=basis,
         vectors=right[:rank],
         singular=singular,
-        noise=noise,
         error=min(1.0, noise / float(singular[rank - 1])),
-        precision=written.name if deviation is None else f"noise of {deviation:.2g}",
         outputs=left[:, :rank],
         shares=whole,
     )
-
-
-def _count(rows: Any) -> int:
-    return int(rows.shape[0])

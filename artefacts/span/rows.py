@@ -43,8 +43,8 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 
 
 def _ways(known: Any) -> list[Any]:
-    filled = known.count_nonzero() if matrices.issparse(known) else None
-    filled = np.count_nonzero(known) if filled is None else filled
+    sparse_given = matrices.issparse(known)
+    filled = known.count_nonzero() if sparse_given else np.count_nonzero(known)
     size = known.shape[0] * known.shape[1]
     bag = known.min() >= 0 and filled <= (1 - _SPARSE) * size
     if size > _LARGEST:
@@ -53,14 +53,10 @@ def _ways(known: Any) -> list[Any]:
     few = values is not None and (
         (values.high - values.low)[values.discrete].max() < _FEW_LEVELS
     )
-    ways: list[Any] = [_by_levels] if values is not None else []
+    ways: list[Any] = [levels.complete] if values is not None else []
     if bag:
         ways = [*ways, _by_sparsity] if few else [_by_sparsity, *ways]
     return ways
-
-
-def _by_levels(direction: Direction, known: Any) -> Completion | None:
-    return levels.complete(direction, known)
 
 
 def _by_sparsity(direction: Direction, known: Any) -> Completion | None:

@@ -12,6 +12,7 @@ sparse as well; that it is one document, other outputs tell (`Direction.alone`),
 whole numbers.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from scipy import linalg, optimize, sparse
 from artefacts.span.completion import SURE, Completion
 from artefacts.span.direction import Direction
 
-# Of the largest entry: less is zero. Above the rounding that 400 known documents leave
-# (1e-13), far below a word's weight.
-_ZERO = 1e-9
+# Of the largest entry: less is zero. It is far above the rounding that 400 known
+# documents leave (1e-13), and far below a word's weight. Of a direction that is known
+# less closely it is so many errors.
+_ZERO, _ERRORS = 1e-9, 10.0
 # How many times the limit of zero every other entry has to be.
 _CLEAR = 10.0
 # How far from one the leverage of every equation has to be.
@@ -33,22 +35,18 @@ _NEARLY = 1e-6
 _RIDGE, _TINY = 1e-14, 1e-24
 
 
-def complete(direction: Direction, tolerance: float | None = None) -> Completion | None:
+def complete(direction: Direction) -> Completion | None:
     """The sparse row that isn't negative, up to its length.
 
     Args:
       direction: of one missing row.
-      tolerance: of the largest entry, below which an entry is zero; None: as the error
-        of the direction says.
     Returns: a row of length 1 in the columns' own units, the better of both signs;
       None: there is more than one missing row, there are too few columns, or no row
       without negative entries lies there.
     """
-    if direction.rank != 1 or direction.equations <= 0:
+    if direction.rank != 1 or direction.equations <= 0 or not len(direction.basis):
         return None
-    if not direction.basis.scale.size or not len(direction.basis):
-        return None
-    zero = max(_ZERO, 10 * direction.error) if tolerance is None else tolerance
+    zero = max(_ZERO, _ERRORS * direction.error)
     rows = sparse.csc_array(direction.basis.rows)
     found = [least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
     judged = [_judged(direction, rows, row, zero) for row in found if row is not None]
@@ -58,15 +56,14 @@ def complete(direction: Direction, tolerance: float | None = None) -> Completion
     if len(sure) == 1:
         return sure[0]
     if sure:
-        why = "both signs of the direction have an answer"
-        sparser = max(sure, key=lambda each: int((each.row == 0).sum()))
-        return Completion(
-            row=sparser.row,
-            certified=False,
-            determined=np.zeros(len(sparser.row), bool),
-            by="sparsity",
-            why=why,
+        why, none = (
+            "both signs of the direction have an answer",
+            np.zeros(rows.shape[1]),
         )
+        judged = [
+            dataclasses.replace(each, certified=False, why=why, determined=none > 0)
+            for each in sure
+        ]
     return max(judged, key=lambda each: int((each.row == 0).sum()))
 
 

@@ -191,8 +191,8 @@ for _row in (
         uses=("algorithm", "initialisation", "training_key", "public"),
         gives=("images", "certified", "trainings"),
         applies=span.applies,
-        remedy="only noise in training bounds it (`informed calibrate`); rounding of"
-        " weights hides it only where features are few more than records",
+        remedy="only noise in training bounds it (`informed calibrate`); rounded"
+        " weights mostly give it away as well",
         share=0.03,
     ),
     Row(

@@ -67,13 +67,13 @@ class _Layer:
       part: where they lie in theta.
       start: (units, features), after training on D_- and the public record.
       known: (rows, features), D_- and the public record.
-      deviation: what rounding leaves on a weight.
+      deviation: (features,), what rounding leaves on the weights of each column.
     """
 
     part: Slice
     start: np.ndarray
     known: np.ndarray
-    deviation: float
+    deviation: np.ndarray
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -118,14 +118,16 @@ class SpanAttack:
         assert knowledge.fixed is not None
         fixed = knowledge.fixed
         known = features(self.table, fixed.images).astype(np.float64)
-        layers, why, trainings = None, "", 1
+        layers: list[_Layer] = []
+        # One fit gives the template, which all releases share.
+        why, trainings = "", 1
+        if self.template is None:
+            layers, why = self._layers(knowledge, known, key)
+            trainings = 2 if layers else 0
         for theta in release.weights:
-            if self.template is None and layers is None:
-                layers, why = self._layers(knowledge, known, key)
-                trainings = 2 if layers else 0
             row = None
             try:
-                row = self._row(theta, known, layers or [], why)
+                row = self._row(theta, known, layers, why)
             except ReconstructionImpossibleError as error:
                 self.stumbles.append(str(error).rstrip("."))
             certified = row is not None and row.certified and row.error <= PRECISION
@@ -216,7 +218,7 @@ class SpanAttack:
                     part=part,
                     start=first,
                     known=np.vstack([known, others[:1]]),
-                    deviation=float(_SPREAD * deviation * np.median(basis.scale)),
+                    deviation=_SPREAD * deviation * basis.scale,
                 )
             )
         if layers:
