@@ -230,7 +230,8 @@ def read_leaf(site: Site, read: Read) -> None:
         ]
     if not site.repeats:
         findings = [_unrepeated(each) for each in findings]
-    if site.through:
+    # Words come back by name, whatever carries numbers back or doesn't.
+    if site.through and not any(each.words for each in findings):
         read.notes.append(
             f"{leaf.path}: what it tells cannot be carried back through"
             f" {' and '.join(site.through)}."
