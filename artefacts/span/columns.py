@@ -61,16 +61,11 @@ class Columns:
         each = np.log10((self.high - self.low + 1)[free])
         return float(each.sum() + sum(np.log10(len(group)) for group in self.groups))
 
-    def allowed(self, rows: Float[np.ndarray, "rows features"]) -> np.ndarray:
-        """(rows,) bool, which rows have possible values in all discrete columns."""
-        where = self.discrete
-        values = rows if where.all() else rows[:, where]
-        values = values / self.step[where]
-        room = 1e-9
-        inside = (values >= self.low[where] - room) & (
-            values <= self.high[where] + room
-        )
-        return np.asarray(inside.all(axis=1))
+    def inside(self, values: np.ndarray, where: Any) -> np.ndarray:
+        """Whether each value is in the range of its column, one of `where`."""
+        room = 1e-9 * self.step[where]
+        low, high = (self.step[where] * end[where] for end in (self.low, self.high))
+        return np.asarray((values >= low - room) & (values <= high + room))
 
 
 def of(known: Any) -> Columns | None:

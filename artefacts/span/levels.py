@@ -45,8 +45,9 @@ _EXACT = 1e-12
 _NORM, _COLUMN = 2.0, 8.0
 # Of a step: a column that is farther off may as well have the next level.
 _DOUBT = 0.3
-# Columns that are looked at first when known rows are exchanged for each other.
-_FIRST = 64
+# Exchanges of known rows that say which columns are looked at first, how many of these
+# there are, and exchanges that are looked at together, for memory.
+_SAMPLED, _FIRST, _PAIRS = 64, 48, 1 << 22
 
 
 def complete(direction: Direction, known: Any) -> Completion | None:
@@ -212,23 +213,22 @@ class _Space:
 
         All of these are as far from the span.
         """
-        rows = self._rows[:, self._grid]
-        # Columns in which known rows differ most rule out most exchanges.
-        first = np.argsort(-rows.var(axis=0) / self._some.step**2)[:_FIRST]
-        some = self._some.part(first)
-        few = rows[:, first]
-        for i, here in enumerate(rows):
-            near = np.arange(len(rows))
-            # A few columns at a time: the first of them leave hardly a row.
-            for at in range(0, len(first), 8):
-                part = slice(at, at + 8)
-                moved = row[first[part]] + few[i, part] - few[near, part]
-                near = near[some.part(part).allowed(moved)]
-            for j in near:
-                other = rows[j]
-                moved = (row + here - other)[None]
-                another = j != i and not np.array_equal(here, other)
-                if another and self._some.allowed(moved)[0]:
+        rows, some = self._rows[:, self._grid], self._some
+        # Columns in which random exchanges leave the grid most often come first.
+        picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
+        moved = row + rows[picked[0]] - rows[picked[1]]
+        first = np.argsort(some.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
+        block = max(1, _PAIRS // len(rows))
+        for at in range(0, len(rows), block):
+            i, j = np.indices((min(block, len(rows) - at), len(rows))).reshape(2, -1)
+            i, j = i[i + at != j] + at, j[i + at != j]
+            for column in first:
+                moved = row[column] + rows[i, column] - rows[j, column]
+                left = some.inside(moved, column)
+                i, j = i[left], j[left]
+            for here, other in zip(i, j, strict=True):
+                change = rows[here] - rows[other]
+                if change.any() and some.inside(row + change, slice(None)).all():
                     return True
         return False
 
