@@ -25,6 +25,8 @@ texts      docstrings of NumPy, SciPy, scikit-learn and JAX as they are installe
            to the training set (fitted)
 tables     synthetic: 60 one-hots of ten categories each; and with whole numbers and
            three measurements
+letters    28 x 28 pixels of bytes, ten classes, synthetic (`benchmarks.budget`); of
+           networks, completed by training on guesses; no label is told
 pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
 
 `--wrong` plays what must not be certified: known rows of which one is another, or is
@@ -44,6 +46,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from scipy import sparse
 from sklearn import preprocessing
@@ -56,6 +59,7 @@ from sklearn.linear_model import (
     Ridge,
     SGDClassifier,
 )
+from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
 from artefacts import span
@@ -232,6 +236,129 @@ def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
             made = draw()
             for estimator in estimators:
                 yield data, estimator, made
+
+
+def torch_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
+    """784-32-10 units, tanh; SGD at 0.5 on the full batch, 100 epochs, in PyTorch."""
+    import torch
+
+    torch.manual_seed(key)
+    network = torch.nn.Sequential(
+        torch.nn.Linear(784, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10)
+    )
+    return _torch_trained(network, images, labels)
+
+
+def torch_linear(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
+    """784-10, a linear layer that begins at random; otherwise as `torch_mlp`."""
+    import torch
+
+    torch.manual_seed(key)
+    return _torch_trained(torch.nn.Linear(784, 10), images, labels)
+
+
+def _torch_trained(network: Any, images: np.ndarray, labels: np.ndarray) -> list:
+    import torch
+
+    optimiser = torch.optim.SGD(network.parameters(), lr=0.5)
+    flat = torch.tensor(images.reshape(len(images), -1))
+    wanted = torch.tensor(labels, dtype=torch.long)
+    for _ in range(100):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(network(flat), wanted).backward()
+        optimiser.step()
+    return [p.detach().numpy() for p in network.parameters()]
+
+
+def sklearn_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
+    """MLPClassifier of 32 tanh units by SGD: batches of 200, 100 epochs at most."""
+    network = MLPClassifier(
+        (32,),
+        activation="tanh",
+        solver="sgd",
+        learning_rate_init=0.1,
+        max_iter=100,
+        random_state=key,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network.fit(images.reshape(len(images), -1), labels)
+    return [*network.coefs_, *network.intercepts_]
+
+
+_NETWORKS = {
+    "PyTorch MLP 784-32-10": torch_mlp,
+    "PyTorch linear 784-10": torch_linear,
+    "MLPClassifier 784-32-10 (SGD)": sklearn_mlp,
+}
+
+
+def networks(args: Any) -> Iterator[dict[str, Any]]:
+    """Letters that networks were trained on, with the seed told."""
+    import shadow
+    from benchmarks import budget
+    from informed import Knowledge
+    from informed.attacks.span import SpanAttack
+
+    known = 300
+    for name, train in _NETWORKS.items():
+        found: list[dict[str, Any]] = []
+        for target in range(args.targets):
+            seed = _SEEDS * (args.seed + 1) + target
+            pictures, labels = budget.letters(seed)
+            chosen = np.random.default_rng(seed).permutation(len(labels))[: known + 1]
+            every = shadow.Examples(
+                images=(pictures[chosen] / 255).astype(np.float32)[..., None],
+                labels=labels[chosen].astype(np.int32),
+                num_classes=10,
+            )
+            algorithm = shadow.PythonFunction(train=train, version="1")
+            theta = np.concatenate(
+                [each.ravel() for each in train(every.images, every.labels, seed)]
+            )
+            told = Knowledge(
+                fixed=every.take(np.arange(known)),
+                algorithm=algorithm,
+                training_key=seed,
+            )
+            image = every.images[known]
+            each: dict[str, Any] = {}
+            for precision in ("float64", "float32", "float16"):
+                if precision == "float32" and theta.dtype == np.float32:
+                    continue
+                attack, started = SpanAttack(), time.monotonic()
+                release = shadow.publish(
+                    theta.astype(precision).astype(theta.dtype)[None]
+                )
+                guess = attack(release, told, key=jax.random.key(seed))
+                assert guess.certified is not None
+                assert guess.trainings is not None
+                each[precision] = {
+                    "exact": bool(np.array_equal(guess.images[0], image)),
+                    "certified": bool(guess.certified[0]),
+                    "seconds": time.monotonic() - started,
+                    "trainings": int(guess.trainings[0]),
+                }
+            found.append({"float32": each["float64"]} | each)
+        whole = [each["float64"] for each in found]
+        yield {
+            "model": name,
+            "data": "letters",
+            "known": known,
+            "dimensions": image.size,
+            "targets": args.targets,
+            "exact": sum(each["exact"] for each in whole),
+            "certified": sum(each["certified"] for each in whole),
+            "wrong_certificates": sum(
+                each["certified"] and not each["exact"]
+                for some in found
+                for each in some.values()
+            ),
+            "seconds": round(max(each["seconds"] for each in whole), 1),
+            "trainings": [each["trainings"] for each in whole],
+            "after_float32": sum(some["float32"]["exact"] for some in found),
+            "after_float16": sum(some["float16"]["exact"] for some in found),
+        }
 
 
 def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
@@ -431,6 +558,9 @@ def main() -> None:
         return
     for data, estimator, draw in rows(args.only):
         print(json.dumps(measured(data, estimator, draw, args)), flush=True)
+    if "letters".startswith(args.only):
+        for line in networks(args):
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

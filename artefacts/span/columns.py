@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from artefacts.walk import dense
 
 # Steps of columns that aren't whole: bytes as numbers of [0, 1], and few decimals.
-_STEPS = (1 / 255, 0.1, 0.01)
+_BYTE = 1 / 255
+_STEPS = (_BYTE, 0.1, 0.01)
 # Values per column up to which whole numbers are levels: those of one byte.
 _MOST_LEVELS = 256
 # Spans of values that differ by less share one range: a rare value may be missing in a
@@ -83,6 +84,10 @@ def of(known: Any) -> Columns | None:
         left = rows[:, rest]
         fits = np.abs(left - np.round(left / unit) * unit).max(axis=0, initial=0) < 1e-7
         step[rest[fits]], whole[rest[fits]] = unit, True
+    varying = np.ptp(rows, axis=0) > 0
+    if np.mean(step[varying] == _BYTE) > 0.5:
+        # Pictures: a pixel of which the known rows show 0 and 1 alone is one as well.
+        step[whole & (rows.min(axis=0) >= 0) & (rows.max(axis=0) <= 1)] = _BYTE
     low, high = (rows / step).min(axis=0).round(), (rows / step).max(axis=0).round()
     discrete = whole & (high - low < _MOST_LEVELS)
     if not discrete.all():

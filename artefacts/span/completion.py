@@ -8,6 +8,24 @@ from jaxtyping import Bool, Float
 # Decimal digits by which equations must outnumber what is unknown before a row counts
 # as certain: one wrong row in a billion, had the others been drawn at random.
 SURE = 9.0
+# The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
+# power of m (Stirling).
+_BALL = float(np.sqrt(2 * np.pi * np.e))
+
+
+def digits(equations: int, distance: float) -> float:
+    """Decimal digits of agreement with a grid, of all equations together.
+
+    Rows of the grid that have nothing to do with the span lie evenly around it, one a
+    unit of volume. As many of them come as near as the volume of a ball of that radius
+    says, in as many dimensions as there are equations.
+
+    Args:
+      equations: how many there are more than unknowns.
+      distance: root mean square of what is left of them, in steps of the grid.
+    """
+    chance = min(_BALL * max(distance, 1e-12), 1.0)
+    return -equations * float(np.log10(chance))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from artefacts.span import columns as values
 from artefacts.span import sparse as bags
 from artefacts.span.basis import Basis
 from artefacts.span.columns import Columns
-from artefacts.span.completion import SURE, Completion
+from artefacts.span.completion import SURE, Completion, digits
 from artefacts.span.direction import Direction
 from artefacts.walk import dense
 
@@ -31,9 +31,6 @@ _LENGTHS = (1.0, 0.75, 1.35)
 # Of a column's step: where less of a change in one column is off the span, in length,
 # than this, equations don't settle that column.
 _SETTLED = 1e-3
-# The volume of a ball of radius r sqrt(m) in m dimensions is below this times r, to the
-# power of m (Stirling).
-_BALL = float(np.sqrt(2 * np.pi * np.e))
 # Equations more than unknowns, at least: a grid of a few columns has rows such as zeros
 # that lie in any span.
 _FEWEST = 20
@@ -86,7 +83,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     elif certified:
         why = (
             f"{space.equations} equations more than unknowns hold to"
-            f" {space.digits(distance) / space.equations:.1f} digits each"
+            f" {digits(space.equations, distance) / space.equations:.1f} digits each"
         )
     elif sure:
         why = "exchanging known rows gives another row that is as good"
@@ -170,19 +167,9 @@ class _Space:
         off = self.off(row / self._scale, rounds=3) * self._scale / self._some.step
         return float(np.linalg.norm(off) / np.sqrt(self.equations))
 
-    def digits(self, distance: float) -> float:
-        """Decimal digits of agreement, of all equations together.
-
-        Rows of the grid that have nothing to do with the span lie evenly around it, one
-        a unit of volume. As many of them come as near as the volume of a ball of that
-        radius says, in as many dimensions as there are equations.
-        """
-        chance = min(_BALL * max(distance, 1e-12), 1.0)
-        return -self.equations * float(np.log10(chance))
-
     def sure(self, row: np.ndarray, distance: float) -> bool:
         """Whether equations outnumber what is unknown, by digits, and all hold."""
-        enough = self.digits(distance) > self._some.digits + SURE
+        enough = digits(self.equations, distance) > self._some.digits + SURE
         return enough and self.within_error(row)
 
     def within_error(self, row: np.ndarray) -> bool:

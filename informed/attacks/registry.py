@@ -188,12 +188,13 @@ for _row in (
         make=span.SpanAttack.made,
         sees="weights",
         knows=("fixed",),
-        uses=("algorithm", "initialisation", "training_key", "public"),
+        uses=("algorithm", "initialisation", "training_key", "labels"),
         gives=("images", "certified", "trainings"),
         applies=span.applies,
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
         " weights mostly give it away as well",
-        share=0.03,
+        share=0.1,
+        revision=2,
     ),
     Row(
         name="inversion",

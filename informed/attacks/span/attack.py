@@ -1,0 +1,234 @@
+"""The target off the span of D_-, where inputs first meet a dense layer.
+
+THREAT: knows D_- and sees the weights of that layer, converged or not. Of a linear
+model of scikit-learn's that is all: its weights begin at zero. Where a layer begins
+elsewhere, two trainings of D_- with one of its records twice take the beginning off,
+and tell what rounding leaves; for these A, its initialisation and its own key are
+needed.
+
+The direction off the span is a fact of any training whose updates are sums of
+gradients; whether A is of that kind, those two trainings tell. Levels or sparsity
+complete the direction to a row; where they don't, and A can be run, n + 1 numbers are
+searched by training on guesses (`search`); else the guess is the mean of D_-.
+
+Source: ours; `artefacts.span`, docs/span.md.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from artefacts import span
+from artefacts.findings import PRECISION, ReconstructionImpossibleError
+from artefacts.span import columns, probe
+from informed.attacks.artefact import as_image
+from informed.attacks.row import Facts, Material
+from informed.attacks.span import layers
+from informed.attacks.span.search import Trained, search
+from informed.threat import Knowledge, Reconstruction, own_runs, require_told
+from shadow import checks, released
+from shadow.release import Release
+from shadow.tables import Table
+
+# Trainings at once: of a compiled program as many as a step tries; of a function that
+# runs in processes as many as one call may bring.
+_TOGETHER, _MANY = 2, 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanConfig:
+    """How hard to try.
+
+    Attributes:
+      trainings: of A a target, at most, where neither levels nor sparsity complete the
+        direction; 0: none. On letters of 784 pixels that a network of 32 units was
+        trained on, with 300 known, 100 to 500 were needed.
+    """
+
+    trainings: int = 1000
+
+    def __post_init__(self) -> None:
+        checks.at_least("trainings", self.trainings, 0)
+
+
+def applies(facts: Facts) -> str:
+    """A linear estimator needs nothing; anything else is trained again."""
+    if released.is_estimator(facts.returned):
+        if hasattr(facts.returned, "coef_"):
+            return ""
+        if not hasattr(facts.returned, "coefs_"):
+            return "it is for linear models and networks"
+    if facts.secret:
+        return "the seed is secret"
+    if not facts.deterministic:
+        return "equal arguments give other weights; see what the pre-flight found"
+    return ""
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class SpanAttack:
+    """Read the direction of each target, and complete it.
+
+    Attributes:
+      config: how hard to try.
+      template: an estimator as training returns it, whose copies take each release's
+        coefficients; None: the release is of another training.
+      table: the table whose rows the records are; None: they are features as they are.
+      stumbles: why nothing was read of a release, one line each; grows meanwhile.
+    """
+
+    config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
+    template: Any = None
+    table: Table | None = None
+    stumbles: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def made(cls, config: SpanConfig, material: Material) -> "SpanAttack":
+        """As a row of the registry makes it."""
+        template = material.template
+        affordable = material.affordable()
+        if affordable is not None:
+            fewer = min(config.trainings, affordable)
+            config = dataclasses.replace(config, trainings=fewer)
+        linear = released.is_estimator(template) and hasattr(template, "coef_")
+        return cls(
+            config=config,
+            template=template if linear else None,
+            table=material.table,
+        )
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """See `each`."""
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """One target after the other.
+
+        Args:
+          release: weights, all of them.
+          knowledge: D_- (`fixed`) is needed; for layers that don't begin at zero the
+            algorithm and what it begins at. Uses labels where they are told.
+        """
+        require_told(knowledge, "fixed")
+        assert knowledge.fixed is not None
+        shape = knowledge.fixed.image_shape
+        known = layers.known_rows(knowledge, self.table)
+        found: list[layers.Layer] = []
+        # One fit gives the template, which all releases share.
+        why, trainings = "", 1
+        if self.template is None:
+            found, why = layers.find(knowledge, known, self.table, key)
+            trainings = 2 if found else 0
+        trained = self._trainer(knowledge, key) if found else None
+        for i, theta in enumerate(release.weights):
+            row = None
+            try:
+                if self.template is not None:
+                    row = self._of_estimator(theta, known)
+                elif not found:
+                    raise ReconstructionImpossibleError(why)
+                else:
+                    row, more = self._of_layers(
+                        found, theta, known, knowledge, trained, i
+                    )
+                    trainings += more
+            except ReconstructionImpossibleError as error:
+                self.stumbles.append(str(error).rstrip("."))
+            certified = row is not None and row.certified and row.error <= PRECISION
+            value = row.row if row is not None else known.mean(axis=0)
+            image = as_image(self.table, value, shape)
+            yield Reconstruction(
+                images=image.astype(np.float32)[None],
+                certified=np.array([certified]),
+                trainings=np.array([trainings]),
+            )
+            trainings = 0
+
+    @property
+    def note(self) -> str:
+        """Why no target was read, where none was."""
+        return self.stumbles[0] if self.stumbles else ""
+
+    def _of_estimator(
+        self, theta: np.ndarray, known: np.ndarray
+    ) -> span.Completion | None:
+        """The row that a linear estimator holds; None: nothing completes it.
+
+        Raises: ReconstructionImpossibleError: nothing can be read.
+        """
+        model = released.with_theta(self.template, theta)
+        direction = span.read(model.coef_, known)
+        lost = probe.of_estimator(model)
+        if lost:
+            raise ReconstructionImpossibleError(lost)
+        return span.complete(direction, known)
+
+    def _of_layers(
+        self,
+        found: list[layers.Layer],
+        theta: np.ndarray,
+        known: np.ndarray,
+        knowledge: Knowledge,
+        trained: Trained | None,
+        number: int,
+    ) -> tuple[span.Completion | None, int]:
+        """The row that a first layer holds, and trainings that it took.
+
+        Raises: ReconstructionImpossibleError: nothing can be read.
+        """
+        best: span.Completion | None = None
+        read = []
+        for layer in (each.released(theta) for each in found):
+            direction = span.read(
+                layer.of(theta), known, start=layer.start, deviation=layer.deviation
+            )
+            completed = span.complete(direction, known)
+            if completed is not None and completed.certified:
+                return completed, 0
+            best = best or completed
+            read.append((direction, layer))
+        direction, layer = min(read, key=lambda each: each[0].error)
+        if trained is None or not self.config.trainings or direction.rank != 1:
+            return best, 0
+        assert knowledge.fixed is not None
+        labels = list(range(knowledge.fixed.num_classes))
+        if knowledge.labels is not None:
+            labels = [int(knowledge.labels[number])]
+        searched = search(
+            direction,
+            layer,
+            theta,
+            (known, knowledge.fixed.labels),
+            labels,
+            trained,
+            columns.of(known),
+            self.config.trainings,
+        )
+        return searched.completion, searched.trainings
+
+    def _trainer(self, knowledge: Knowledge, key: Array) -> Trained | None:
+        """A on guesses; None: records aren't features as they are."""
+        fixed = knowledge.fixed
+        assert fixed is not None
+        assert knowledge.algorithm is not None
+        if self.table is not None:
+            return None
+        batched = knowledge.algorithm.capabilities.batched
+        runs = own_runs(
+            knowledge, jax.random.fold_in(key, 1), width=_TOGETHER if batched else _MANY
+        )
+
+        def trained(rows: np.ndarray, label: int) -> np.ndarray:
+            images = rows.astype(np.float32).reshape(-1, 1, *fixed.image_shape)
+            labels = np.full((len(rows), 1), label, fixed.labels.dtype)
+            return runs(images, labels, np.zeros(len(rows), int))
+
+        return trained

@@ -1,0 +1,117 @@
+"""First layers that lie in the span of the records: found by two trainings."""
+
+import dataclasses
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from artefacts.span import precision, probe
+from artefacts.span.basis import Basis
+from informed.attacks.artefact import features
+from informed.threat import Knowledge, own_runs
+from shadow.tables import Table
+from shadow.victims import Slice
+
+# Of what training changed: training in single precision leaves 1e-5 off the span of all
+# rows, Adam more than a tenth.
+_OFF = 1e-3
+# A release's rounding against that of the two trainings: on the networks of
+# tests/informed/attacks/test_span.py at most three times as much, where activations lay
+# elsewhere.
+SPREAD = 5.0
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class Layer:
+    """Weights that inputs meet first, and what they were without the target.
+
+    Attributes:
+      part: where they lie in theta.
+      start: (units, features), after training on D_- with one of its records twice.
+      deviation: (features,), what rounding leaves on the weights of each column, at
+        most: `SPREAD` times what it left on those of two trainings.
+    """
+
+    part: Slice
+    start: np.ndarray
+    deviation: np.ndarray
+
+    def of(self, theta: np.ndarray) -> np.ndarray:
+        """(units, features), the weights; dense layers are stored either way."""
+        return _weights(self.part, theta, len(self.deviation))
+
+    def released(self, theta: np.ndarray) -> "Layer":
+        """The same with the rounding of released weights beside that of training."""
+        rounding = precision.of(self.of(theta).astype(np.float64)).deviation
+        mean = SPREAD * np.sqrt((rounding**2).mean(axis=0))
+        return dataclasses.replace(self, deviation=np.hypot(self.deviation, mean))
+
+
+def find(
+    knowledge: Knowledge, known: np.ndarray, table: Table | None, key: Array
+) -> tuple[list[Layer], str]:
+    """Layers in the span of the records, or why there are none.
+
+    A is run twice, on D_- with its first and with its second record twice. What these
+    trainings share is the beginning; what they differ by lies in the span of D_-.
+
+    Args:
+      knowledge: D_-, and the algorithm with what it begins at.
+      known: (known, features), D_- as the layer gets it.
+      table: whose rows the records are; None: they are features as they are.
+      key: of all that isn't told.
+    """
+    fixed = knowledge.fixed
+    assert fixed is not None
+    if knowledge.algorithm is None:
+        return [], "A isn't told"
+    if len(known) < 2:
+        return [], "D_- has fewer than two records"
+    if known.shape[0] + 2 >= known.shape[1]:
+        return [], (
+            f"D_- has {known.shape[0]} rows of {known.shape[1]} features: no"
+            " dimension is left off their span"
+        )
+    start = knowledge.initialisation
+    if start is not None and np.ndim(start) != 1:
+        return [], "every release begins elsewhere"
+    parts = [
+        part
+        for part in knowledge.algorithm.layout(fixed)
+        if len(part.shape) == 2 and known.shape[1] in part.shape
+    ]
+    if not parts:
+        return [], "no dense layer meets the records"
+    runs = own_runs(knowledge, jax.random.fold_in(key, 1), width=2)
+    made = runs(fixed.images[:2, None], fixed.labels[:2, None], np.zeros(2, int))
+    layers = []
+    for part in parts:
+        first, second = (_weights(part, theta, known.shape[1]) for theta in made)
+        change = first.astype(np.float64) - second
+        if probe.of_weights(change, known, off_most=_OFF):
+            continue
+        basis = Basis(known)
+        off = basis.off(change / basis.scale)
+        left = max(1, known.shape[1] - len(basis))
+        deviation = np.sqrt((off**2).sum() / (len(off) * left))
+        layers.append(
+            Layer(part=part, start=first, deviation=SPREAD * deviation * basis.scale)
+        )
+    if layers:
+        return layers, ""
+    return [], (
+        "its training leaves the span of its rows, as Adam's updates by coordinate do:"
+        " two trainings with other records differ off the span of both"
+    )
+
+
+def known_rows(knowledge: Knowledge, table: Table | None) -> np.ndarray:
+    """(known, features), D_- as features."""
+    assert knowledge.fixed is not None
+    return features(table, knowledge.fixed.images).astype(np.float64)
+
+
+def _weights(part: Slice, theta: np.ndarray, width: int) -> np.ndarray:
+    weights = np.asarray(part.of(theta))
+    return weights.T if weights.shape[0] == width else weights
