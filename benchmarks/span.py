@@ -109,10 +109,8 @@ class Set(NamedTuple):
 Draw = Callable[[np.random.Generator], Set]
 
 
-def genotypes(
-    known: int, features: int, *, blocks: bool = False, causal: float = 0.05
-) -> Draw:
-    """Counts of an allele, and a trait that a share of the variants make."""
+def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
+    """Counts of an allele, and a trait that a twentieth of the variants make."""
 
     def draw(rng: np.random.Generator) -> Set:
         share = np.clip(rng.beta(1, 3, features), 0.02, 0.6)
@@ -123,7 +121,7 @@ def genotypes(
             first = np.repeat(chance[..., ::10], 10, axis=-1)[..., :features]
             chance = np.where(rng.random(shape) < 0.6, first, chance)
         rows = (chance < share).sum(axis=0).astype(np.float64)
-        effects = rng.standard_normal(features) * (rng.random(features) < causal)
+        effects = rng.standard_normal(features) * (rng.random(features) < 0.05)
         trait = rows @ effects
         trait = (trait - trait.mean()) / trait.std() + rng.standard_normal(known + 1)
         return Set(rows, trait)
