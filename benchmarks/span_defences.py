@@ -63,7 +63,7 @@ def drawn(data: str, seed: int) -> tuple[Any, np.ndarray]:
 def private(
     known: Any, labels: np.ndarray, multiplier: float, rate: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Weights (outputs, features), classes, and the deviation of noise on each weight."""
+    """Weights (outputs, features), classes, and the deviation of noise on them."""
     rng = np.random.default_rng(seed)
     classes = np.unique(labels)
     wanted = (labels[:, None] == classes).astype(np.float64)
