@@ -133,11 +133,14 @@ def _descended(
         jacobian = _measured(space, runs, best, measured, move)
         slow = 0
         while slow < _STALLED:
-            if runs.spent or best.squared <= space.enough:
+            # Where training diverges from a start, nothing leads away from it.
+            if runs.spent or not space.enough < best.squared < np.inf:
                 return best, None
             steps = _steps(jacobian, best.residuals, damping)
             tried = runs(best.u + steps)
             for step, there in zip(steps, tried, strict=True):
+                if not np.isfinite(there.squared) or not step.any():
+                    continue
                 missed = there.residuals - best.residuals - jacobian @ step
                 jacobian += np.outer(missed, step) / (step @ step)
             last, best = best, min([best, *tried], key=lambda each: each.squared)

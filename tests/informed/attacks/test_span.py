@@ -168,6 +168,15 @@ def test_a_target_between_levels_is_not_put_on_them(tmp_path):
     assert np.abs(found.images - off.images).max() < 1e-3
 
 
+@pytest.mark.parametrize("rate", [1e3, 1e20])
+def test_wild_training_certifies_nothing_that_is_wrong(rate, tmp_path):
+    factory, parts, release = of_pictures(pictures(6), learning_rate=rate)
+    found, _ = play(release, Knowledge.informed(factory), tmp_path)
+    assert np.isfinite(found.images).all()
+    right = (found.images == parts.test.images).all(axis=(1, 2, 3))
+    assert (right | ~found.certified).all()
+
+
 def test_another_key_of_the_training_certifies_nothing(tmp_path):
     factory, _, release = of_pictures(pictures(5), batch_size=20)
     told = Knowledge.informed(factory)
