@@ -203,7 +203,7 @@ def figure(lines: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     names = list(dict.fromkeys(line["data"] for line in lines))
-    canvas, panels = pyplot.subplots(1, len(names), figsize=(9, 3.8), sharey=True)
+    canvas, panels = pyplot.subplots(1, len(names), figsize=(9, 4.4), sharey=True)
     styles = {"rounding": ("o", "C0"), "noise": ("s", "C1"), "DP-GD": ("^", "C2")}
     for panel, name in zip(panels, names, strict=True):
         for defence, (marker, colour) in styles.items():
@@ -223,8 +223,9 @@ def figure(lines: list[dict[str, Any]], path: Path) -> None:
                 )
         panel.set(title=name, xlabel="accuracy on records not seen", ylim=(-0.04, 1.04))
     panels[0].set_ylabel("share of targets")
-    panels[-1].legend(fontsize=7, loc="center right")
-    canvas.tight_layout()
+    handles, labels = panels[-1].get_legend_handles_labels()
+    canvas.legend(handles, labels, fontsize=8, loc="lower center", ncols=3)
+    canvas.tight_layout(rect=(0, 0.12, 1, 1))
     canvas.savefig(path, dpi=150)
 
 

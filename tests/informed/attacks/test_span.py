@@ -168,6 +168,16 @@ def test_a_target_between_levels_is_not_put_on_them(tmp_path):
     assert np.abs(found.images - off.images).max() < 1e-3
 
 
+def test_levels_that_rounding_hides_are_not_certified(tmp_path):
+    factory, parts, release = of_pictures(pictures(0))
+    rounded = release.weights.astype(np.float16).astype(np.float32)
+    # Rounding alone, of what float32 certifies, moves weights more than a level does.
+    found = searched(factory, shadow.publish(rounded), tmp_path)
+    assert np.abs(found.images - parts.test.images).max() < 0.1
+    right = (found.images == parts.test.images).all(axis=(1, 2, 3))
+    assert (right | ~found.certified).all()
+
+
 @pytest.mark.parametrize("rate", [1e3, 1e20])
 def test_wild_training_certifies_nothing_that_is_wrong(rate, tmp_path):
     factory, parts, release = of_pictures(pictures(6), learning_rate=rate)
