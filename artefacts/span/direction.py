@@ -109,8 +109,8 @@ def read(
     Args:
       weights: of the layer that the inputs meet first, as released.
       known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
-      start: what the layer began at, or what a reference training on the known rows and
-        a public one gave, that row then being among the known; None: zeros.
+      start: what the layer began at, or what a training on rows of their span gave, as
+        on the known rows with one of them twice; None: zeros.
       deviation: of noise on the weights, of all or of each column; None: their
         rounding, which is measured.
     Raises:

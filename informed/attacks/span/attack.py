@@ -25,7 +25,7 @@ from jaxtyping import Array
 from artefacts import span
 from artefacts.findings import PRECISION, ReconstructionImpossibleError
 from artefacts.span import columns, probe
-from informed.attacks.artefact import as_image
+from informed.attacks.artefact import as_image, features
 from informed.attacks.row import Facts, Material
 from informed.attacks.span import layers
 from informed.attacks.span.search import Trained, search
@@ -120,12 +120,12 @@ class SpanAttack:
         require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
         shape = knowledge.fixed.image_shape
-        known = layers.known_rows(knowledge, self.table)
+        known = features(self.table, knowledge.fixed.images).astype(np.float64)
         found: list[layers.Layer] = []
         # One fit gives the template, which all releases share.
         why, trainings = "", 1
         if self.template is None:
-            found, why = layers.find(knowledge, known, self.table, key)
+            found, why = layers.find(knowledge, known, key)
             trainings = 2 if found else 0
         trained = self._trainer(knowledge, key) if found else None
         for i, theta in enumerate(release.weights):
@@ -202,7 +202,7 @@ class SpanAttack:
         labels = list(range(knowledge.fixed.num_classes))
         if knowledge.labels is not None:
             labels = [int(knowledge.labels[number])]
-        searched = search(
+        return search(
             direction,
             layer,
             theta,
@@ -212,7 +212,6 @@ class SpanAttack:
             columns.of(known),
             self.config.trainings,
         )
-        return searched.completion, searched.trainings
 
     def _trainer(self, knowledge: Knowledge, key: Array) -> Trained | None:
         """A on guesses; None: records aren't features as they are."""

@@ -8,9 +8,7 @@ from jaxtyping import Array
 
 from artefacts.span import precision, probe
 from artefacts.span.basis import Basis
-from informed.attacks.artefact import features
 from informed.threat import Knowledge, own_runs
-from shadow.tables import Table
 from shadow.victims import Slice
 
 # Of what training changed: training in single precision leaves 1e-5 off the span of all
@@ -49,7 +47,7 @@ class Layer:
 
 
 def find(
-    knowledge: Knowledge, known: np.ndarray, table: Table | None, key: Array
+    knowledge: Knowledge, known: np.ndarray, key: Array
 ) -> tuple[list[Layer], str]:
     """Layers in the span of the records, or why there are none.
 
@@ -59,7 +57,6 @@ def find(
     Args:
       knowledge: D_-, and the algorithm with what it begins at.
       known: (known, features), D_- as the layer gets it.
-      table: whose rows the records are; None: they are features as they are.
       key: of all that isn't told.
     """
     fixed = knowledge.fixed
@@ -102,14 +99,8 @@ def find(
         return layers, ""
     return [], (
         "its training leaves the span of its rows, as Adam's updates by coordinate do:"
-        " two trainings with other records differ off the span of both"
+        " two trainings, each with another known record twice, differ off their span"
     )
-
-
-def known_rows(knowledge: Knowledge, table: Table | None) -> np.ndarray:
-    """(known, features), D_- as features."""
-    assert knowledge.fixed is not None
-    return features(table, knowledge.fixed.images).astype(np.float64)
 
 
 def _weights(part: Slice, theta: np.ndarray, width: int) -> np.ndarray:

@@ -56,21 +56,6 @@ _LESS_THAN = 0.25
 Trained = Callable[[np.ndarray, int], np.ndarray]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Searched:
-    """Where a search ended.
-
-    Attributes:
-      completion: the row, and whether it is certain.
-      label: that it was trained with.
-      trainings: how many it took.
-    """
-
-    completion: Completion
-    label: int
-    trainings: int
-
-
 def search(
     direction: Direction,
     layer: Layer,
@@ -80,7 +65,7 @@ def search(
     trained: Trained,
     columns: Columns | None,
     most: int,
-) -> Searched:
+) -> tuple[Completion, int]:
     """The row whose training gives the layer, as nearly as it is found.
 
     Args:
@@ -92,6 +77,7 @@ def search(
       trained: (rows (guesses, features), label) -> theta (guesses, params) of A.
       columns: what values the known rows' columns take; None: any.
       most: trainings after which no step is begun.
+    Returns: the row, and how many trainings it took.
     """
     space = _Space(direction, layer, theta, known)
     runs = _Runs(space, trained, most)
@@ -101,7 +87,7 @@ def search(
     for u in space.starts(runs.label):
         here, found = _descended(space, runs, u, levels)
         if found is not None:
-            return Searched(completion=found, label=runs.label, trainings=runs.count)
+            return found, runs.count
         if best is None or here.squared < best.squared:
             best = here
         if runs.spent or best.squared <= space.enough:
@@ -119,7 +105,7 @@ def search(
         by="training",
         why=why,
     )
-    return Searched(completion=found, label=runs.label, trainings=runs.count)
+    return found, runs.count
 
 
 def _descended(

@@ -194,17 +194,19 @@ def test_levels_are_certain_only_where_another_level_would_show(noise, sure):
             deviation=np.full(size, layers.SPREAD * deviation),
         )
         direction = span.read(released, known, start=start, deviation=layer.deviation)
-        found = search(
+        found, _ = search(
             direction,
             layer,
             released.ravel(),
             (known, np.zeros(count, int)),
             [0],
-            lambda rows, _: start.ravel()
-            + np.einsum("i,gj->gij", share, rows).reshape(len(rows), -1),
+            lambda rows, _: (
+                start.ravel()
+                + np.einsum("i,gj->gij", share, rows).reshape(len(rows), -1)
+            ),
             columns.of(known),
             300,
-        ).completion
+        )
         near = np.round(found.row * 255) / 255
         wrong += bool(np.abs(near - target).max() > 1e-9)
         assert found.certified == sure
