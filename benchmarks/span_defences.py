@@ -34,7 +34,8 @@ import dp
 from artefacts import span
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.span.basis import Basis
-from benchmarks import span as rows
+from benchmarks import span_data
+from benchmarks.span import close
 from dp import accounting
 
 _KNOWN, _TEST, _GALLERY = 400, 400, 1000
@@ -50,9 +51,9 @@ def drawn(data: str, seed: int) -> tuple[Any, np.ndarray]:
     """Rows and labels: known ones, the target, test, gallery."""
     many = _KNOWN + _TEST + (_GALLERY if data == "genotypes" else 500)
     if data == "genotypes":
-        draw = rows.genotypes(many, 2000, blocks=True)
+        draw = span_data.genotypes(many, 2000, blocks=True)
     else:
-        draw = rows.texts(many, public=True)
+        draw = span_data.texts(many, public=True)
     found = draw(np.random.default_rng(seed))
     labels = found.labels
     if labels.dtype.kind == "f":
@@ -114,7 +115,7 @@ def read(
     except ReconstructionImpossibleError:
         return {"first": first, "exact": False, "certified": False}
     completed = span.complete(direction, known)
-    exact = completed is not None and rows.close(completed, row)
+    exact = completed is not None and close(completed, row)
     certified = completed is not None and completed.certified
     if certified and not exact:
         raise AssertionError("a wrong certificate")
@@ -134,7 +135,7 @@ def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
     """All lines of a data set."""
     tallies: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for target in range(args.targets):
-        seed = 10_000 * (args.seed + 5) + target
+        seed = span_data.SEEDS * (args.seed + 5) + target
         found, labels = drawn(data, seed)
         trained = slice(0, _KNOWN + 1)
         test = slice(_KNOWN + 1, _KNOWN + 1 + _TEST)

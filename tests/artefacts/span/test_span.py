@@ -370,3 +370,16 @@ def test_two_rows_of_one_direction_each_are_told_apart():
     )
     assert levels.complete(two, genotypes(12)[:-1]) is None
     assert sparse.complete(two) is None
+
+
+def test_dark_and_black_and_white_pixels_are_bytes_as_the_others():
+    rng = np.random.default_rng(0)
+    known = rng.integers(0, 256, (20, 9)) / 255
+    known[:, 3] = 0.0
+    known[:, 5] = rng.integers(0, 2, 20)
+    found = columns.of(known)
+    assert found is not None
+    wanted = rng.integers(0, 256, 9) / 255
+    assert np.allclose(found.rounded(wanted + 1e-3), wanted, atol=1e-12)
+    # Of one row alone no column varies, and nothing is said of bytes.
+    columns.of(known[:1])

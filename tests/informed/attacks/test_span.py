@@ -35,17 +35,23 @@ def made(optimiser, seed=0, fixed=50, **training):
     parts = shadow.split(
         letters(seed), num_fixed=fixed, num_shadow=20, num_test=4, seed=0
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(architecture="mlp", widths=(8,)),
-        image_shape=(20, 20, 1),
-        num_classes=2,
-    )
-    settings = {"epochs": 20, "optimiser": optimiser} | training
+    victim = shadow.VictimConfig(architecture="mlp", widths=(8,))
+    training = {"epochs": 20, "optimiser": optimiser} | training
+    return trained(parts, victim, training, jax.random.key(1))
+
+
+def trained(parts, victim, training, key):
+    """A factory, its parts, and released models of all targets."""
     descent = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(**settings)
+        victim=shadow.build_victim(
+            victim,
+            image_shape=parts.fixed.image_shape,
+            num_classes=parts.fixed.num_classes,
+        ),
+        training=shadow.TrainingConfig(**training),
     )
     factory = shadow.Factory(
-        algorithm=descent, fixed=parts.fixed, key=jax.random.key(1), width=4
+        algorithm=descent, fixed=parts.fixed, key=key, width=len(parts.test)
     )
     weights = dataclasses.replace(factory, role="released").train(parts.test)
     return factory, parts, shadow.publish(weights)
@@ -115,20 +121,9 @@ def pictures(seed, rows=90, side=14):
 def of_pictures(examples, seed=0, **training):
     """A factory of networks of pictures, and released models of two targets."""
     parts = shadow.split(examples, num_fixed=60, num_shadow=20, num_test=2, seed=seed)
-    victim = shadow.build_victim(
-        shadow.VictimConfig(architecture="mlp", widths=(8,), activation="tanh"),
-        image_shape=(14, 14, 1),
-        num_classes=3,
-    )
-    settings = {"epochs": 40, "optimiser": "sgd", "learning_rate": 0.05} | training
-    descent = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(**settings)
-    )
-    factory = shadow.Factory(
-        algorithm=descent, fixed=parts.fixed, key=jax.random.key(2), width=2
-    )
-    weights = dataclasses.replace(factory, role="released").train(parts.test)
-    return factory, parts, shadow.publish(weights)
+    victim = shadow.VictimConfig(architecture="mlp", widths=(8,), activation="tanh")
+    training = {"epochs": 40, "optimiser": "sgd", "learning_rate": 0.05} | training
+    return trained(parts, victim, training, jax.random.key(2))
 
 
 def searched(factory, release, tmp_path):

