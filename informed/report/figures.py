@@ -40,6 +40,8 @@ _STYLE: Any = {
 _LARGEST = 64
 # Where an error of zero is drawn on a logarithmic axis.
 _FLOOR = 1e-9
+# Ticks of an axis of errors: nine decades stand apart on 1.3 inches.
+_TICKS = 6
 # Of the width of an axis; four digits of the tick labels take 0.06 of it.
 _LABEL_WIDTH = 0.08
 Values = Mapping[str, Any]
@@ -75,7 +77,7 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 def errors(records: Sequence[Values], name: str = "errors") -> str:
     """Each record's error under each attack, and the best guess without a release."""
     attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
-    figure, axes = _figure(6.4, 3.4)
+    figure, axes = _figure(6.4, 3.0 + 0.2 * (1 + len(attacks) // 3))
     with matplotlib.rc_context(_STYLE):
         places = np.arange(1, len(records) + 1)
         without = [row["without_release_mse"] for row in records]
@@ -91,6 +93,7 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
                           color=COLOURS[i % 6], label=attack, linestyle="none",
                           markerfacecolor="none" if i % 2 else None)  # fmt: skip
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(ticker.LogLocator(numticks=_TICKS))
         axes.set_xlabel("records, worst first")
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         axes.set_ylabel("error of the guess (MSE)")
