@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, sparse
 from sklearn import base
 
 from artefacts.findings import Leaf, single_precision, spread
@@ -57,8 +57,13 @@ def refit(
     The row goes to the told position, else to the end. Warnings are dropped: they were
     the developer's to see.
     """
-    at = len(leaf.known) if leaf.position is None else leaf.position
-    rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0).astype(dtype)
+    at = leaf.count - 1 if leaf.position is None else leaf.position
+    if sparse.issparse(leaf.known):
+        parts = (leaf.known[:at], row[None], leaf.known[at:])
+        rows = sparse.csr_array(sparse.vstack(parts)).astype(dtype)
+    else:
+        rows = np.insert(np.asarray(leaf.known, np.float64), at, row, axis=0)
+        rows = rows.astype(dtype)
     arguments: dict[str, Any] = {}
     if leaf.labels is not None:
         # A fit that ignores labels gets any of them.

@@ -1,16 +1,16 @@
 """A linear model's coefficients off the span of the known rows (`artefacts.span`).
 
-It is read before anything else: it needs neither an optimum nor a refit, takes less
-than a second, and answers only with a certificate. It needs more features than known
-rows.
+It is read before anything else: it needs no optimum, and more features than known rows.
+What it reads is put back and fitted again where labels are told, once.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from artefacts import span
+from artefacts import refits, span
 from artefacts.findings import (
     EPS,
     PRECISION,
@@ -20,6 +20,16 @@ from artefacts.findings import (
     around,
 )
 from artefacts.span import probe
+
+# Of the direction: weights that are known less closely aren't compared with a refit's;
+# and errors of the direction by which two fits may differ.
+_ROUNDED, _ERRORS = 1e-3, 3.0
+_WHOLE = "the row itself"
+_BUT = "the row, but for known rows that it may hold whole"
+_UNSETTLED = (
+    "no refit with it gave coef_ again, or no labels are told, so that nothing rules"
+    " that out"
+)
 
 
 def applies(leaf: Leaf) -> bool:
@@ -35,31 +45,55 @@ def applies(leaf: Leaf) -> bool:
 def read(leaf: Leaf, names: np.ndarray | None = None) -> tuple[Finding | None, str]:
     """The missing row, where it can be completed and is certain; else why it isn't.
 
+    Where labels are told and a refit with the row gives the coefficients again, that
+    certifies it and its label. Without, rows of whole numbers are certain by their
+    equations; bags of words are but for known documents that they may hold whole.
+
     Args:
       leaf: one that `applies`; its known rows may be a sparse matrix.
       names: (features,), words that the features count; None: they are no words.
-    Returns: the finding, with a certificate, or None; what is to be said of it.
+    Returns: the finding or None; what is to be said of it.
     """
     try:
         known: Any = _numbers(leaf.known)
     except (ValueError, TypeError):
         return None, "the known rows are no numbers."
-    why, row = _row(leaf.estimator, known)
-    if row is None:
-        return None, why
-    size = float(np.abs(row.row).max())
-    words = None if names is None else frozenset(names[row.row > 0].tolist())
+    try:
+        direction = span.read(leaf.estimator.coef_, known)
+    except ReconstructionImpossibleError as error:
+        return None, str(error)
+    why = probe.of_estimator(leaf.estimator)
+    if why:
+        return None, f"coef_: {why}."
+    if direction.rank > 1:
+        return None, _several(direction, known)
+    row = span.complete(direction, known)
+    label = None if row is None else _refitted(leaf, row.row, direction)
+    if row is None or (label is None and not row.certified):
+        return None, _open(direction, known, row)
+    whole = label is not None or row.by == "levels"
     finding = Finding(
         field="coef_",
-        tells="the row itself: its direction off the span of the known rows, and what"
-        f" completes it by {row.by}",
-        certified=True,
-        # What is told less closely is an interval.
-        determined=row.determined if row.error <= PRECISION else None,
-        words=words,
-        **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
+        tells=f"{_WHOLE if whole else _BUT}: its direction off the span of the known"
+        f" rows, and what completes it by {row.by}",
+        words=None if names is None else frozenset(names[row.row > 0].tolist()),
+        label=label,
     )
-    return finding, f"coef_ off the span of the known rows: {row.why}."
+    said = f"coef_ off the span of the known rows: {row.why}"
+    if not whole:
+        finding = dataclasses.replace(finding, estimate=row.row)
+        return finding, f"{said}; {_UNSETTLED}."
+    size = float(np.abs(row.row).max())
+    settled = row.determined if label is None else np.ones(len(row.row), bool)
+    finding = dataclasses.replace(
+        finding,
+        certified=True,
+        **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
+        # What is told less closely is an interval.
+        determined=settled if row.error <= PRECISION else None,
+    )
+    again = "" if label is None else "; a refit with it gives coef_ again"
+    return finding, f"{said}{again}."
 
 
 def _numbers(known: Any) -> Any:
@@ -69,35 +103,59 @@ def _numbers(known: Any) -> Any:
     return np.asarray(known, np.float64)
 
 
-def _row(estimator: Any, known: Any) -> tuple[str, span.Completion | None]:
-    """A certified row, or why there is none."""
+def _refitted(leaf: Leaf, row: np.ndarray, direction: span.Direction) -> Any:
+    """The label with which a refit gives the coefficients again; None: there is none.
+
+    The output that the row's gradients raised most is that of its own class.
+    """
+    classes = getattr(leaf.estimator, "classes_", None)
+    if leaf.labels is None or classes is None or direction.error > _ROUNDED:
+        return None
+    scale = direction.basis.scale
+    raised = direction.outputs[:, 0] * np.sign(direction.vectors[0] @ (row / scale))
+    own = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
     try:
-        direction = span.read(estimator.coef_, known)
-    except ReconstructionImpossibleError as error:
-        return str(error), None
-    why = probe.of_estimator(estimator)
-    if why:
-        return f"coef_: {why}.", None
-    if direction.rank > 1:
-        named = direction.untrained
-        doubt = (
-            f" Known row {named[0]} has no share of its own in the coefficients: is it"
-            " another one?"
-            if len(named) == 1
-            else ""
-        )
+        again = refits.refit(leaf, row, classes[own])
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    moved = np.atleast_2d(again.coef_) - np.atleast_2d(leaf.estimator.coef_)
+    off = np.linalg.norm(moved / scale) / direction.singular[0]
+    limit = refits.AGREES + _ERRORS * direction.error
+    return classes[own] if off <= limit else None
+
+
+def _several(direction: span.Direction, known: Any) -> str:
+    """What is said where more rows are missing, or known ones are others."""
+    named = direction.untrained
+    doubt = (
+        f" Known row {named[0]} has no share of its own in the coefficients: is it"
+        " another one?"
+        if len(named) == 1
+        else ""
+    )
+    found = [each for each in span.complete_all(direction, known) if each.certified]
+    read = (
+        f" {len(found)} of them can be read (`artefacts.span.complete_all`)."
+        if found
+        else ""
+    )
+    return (
+        f"coef_: {direction.rank} rows that aren't known were trained on, or known"
+        f" rows were altered.{doubt}{read}"
+    )
+
+
+def _open(direction: span.Direction, known: Any, row: span.Completion | None) -> str:
+    """What is said where no row is certain."""
+    pair = span.complete_all(direction, known) if not direction.alone else []
+    if len(pair) > 1:
         return (
-            f"coef_: {direction.rank} rows that aren't known were trained on, or known"
-            f" rows were altered.{doubt}",
-            None,
+            "coef_: two rows that aren't known were trained on, or one known row is"
+            " another: both can be read (`artefacts.span.complete_all`)."
         )
-    found = span.complete(direction, known)
-    if found is None or not found.certified:
-        return (
-            "coef_ holds the direction of the missing row off the span of the known"
-            f" ones, to {direction.error:.0e}, by which a gallery can be ranked"
-            " (`artefacts.span.rank`)"
-            + (f"; completed by {found.by}: {found.why}." if found else "."),
-            None,
-        )
-    return "", found
+    return (
+        "coef_ holds the direction of the missing row off the span of the known ones,"
+        f" to {direction.error:.0e}, by which a gallery can be ranked"
+        " (`artefacts.span.rank`)"
+        + (f"; completed by {row.by}: {row.why}." if row else ".")
+    )

@@ -6,6 +6,7 @@ the square of the rows' condition number; a projection is therefore done more th
 each time on what the time before left over.
 """
 
+import copy
 import functools
 from typing import Any
 
@@ -34,7 +35,8 @@ class Basis:
 
     Attributes:
       scale: (features,), the unit of each column.
-      kept: (rank,) int, positions of rows that span the same as all of them.
+      kept: (rows,) int, positions of rows that span the same as all of them.
+      beside: (vectors, features), what `and_off` added, in the units of `scale`.
     """
 
     def __init__(self, rows: Any) -> None:
@@ -47,10 +49,27 @@ class Basis:
         products = dense(scaled @ scaled.T)
         self.kept, self._factor = _independent(products)
         self._rows = scaled[self.kept]
+        self.beside: Rows = np.zeros((0, len(self.scale)))
+
+    def and_off(self, vectors: Rows) -> "Basis":
+        """The span of these rows and of vectors off it.
+
+        Args:
+          vectors: in the units of `scale`, orthonormal, and off the span.
+        """
+        more = copy.copy(self)
+        more.__dict__.pop("leverages", None)
+        more.beside = np.vstack([self.beside, vectors])
+        stack = sparse.vstack if sparse.issparse(self._rows) else np.vstack
+        more._rows = stack([self._rows, vectors])
+        if sparse.issparse(more._rows):
+            more._rows = sparse.csr_array(more._rows)
+        more._factor = linalg.block_diag(self._factor, np.eye(len(vectors)))
+        return more
 
     def __len__(self) -> int:
         """The dimension of the span."""
-        return len(self.kept)
+        return int(self._rows.shape[0])
 
     @property
     def features(self) -> int:
@@ -59,7 +78,7 @@ class Basis:
 
     @property
     def rows(self) -> Any:
-        """(rank, features), the rows that are kept, in the units of `scale`."""
+        """(dimension, features), rows that span it, in the units of `scale`."""
         return self._rows
 
     def split(

@@ -44,9 +44,11 @@ class Columns:
             out[group[np.argmax(row[group])]] = 1.0
         return out
 
-    def part(self, where: Any) -> "Columns":
-        """Some columns, without one-hots."""
+    def part(self, where: Bool[np.ndarray, " features"]) -> "Columns":
+        """Some columns, of every one-hot all or none."""
+        place = np.cumsum(where) - 1
         return Columns(
+            groups=tuple(place[group] for group in self.groups if where[group].all()),
             discrete=self.discrete[where],
             step=self.step[where],
             low=self.low[where],

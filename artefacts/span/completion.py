@@ -34,7 +34,8 @@ class Completion:
 
     Attributes:
       row: (features,), the missing row.
-      certified: whether equations that weren't needed to find the row agree with it.
+      certified: whether equations that weren't needed to find the row agree with it. Of
+        bags of words it is what the row adds to known ones that it may hold whole.
       determined: (features,) bool, the columns that the equations settle.
       by: how it was completed: "levels", "sparsity", "gallery".
       why: what the certificate rests on, or why there is none, in a sentence.

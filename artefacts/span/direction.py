@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy import linalg, sparse
 
 from artefacts.findings import EPS, EPS32, ReconstructionImpossibleError
 from artefacts.span import precision
@@ -42,7 +43,8 @@ class Direction:
         rows have there. Of one missing row it is its direction, the sign unknown.
       singular: (outputs,), all singular values, the largest first.
       error: sine of the angle between what is read and the truth, by estimate (Wedin).
-      outputs: (outputs, rank), left singular vectors: the gradients' own direction.
+      outputs: (outputs, unknown), left singular vectors of all rows that training had
+        beside the known ones: their gradients' own directions.
       shares: (outputs, known), coefficients of the known rows; zeros for those that are
         combinations of others.
     """
@@ -51,7 +53,7 @@ class Direction:
     vectors: Float[np.ndarray, "rank features"]
     singular: Float[np.ndarray, " outputs"]
     error: float
-    outputs: Float[np.ndarray, "outputs rank"]
+    outputs: Float[np.ndarray, "outputs unknown"]
     shares: Float[np.ndarray, "outputs known"]
 
     @property
@@ -70,12 +72,12 @@ class Direction:
 
         It would where outputs are free: then each row has gradients of its own there,
         and a sum of two rows has rank two. With one output the direction of two rows is
-        one direction, between them.
+        one direction, between them. Rows that were found since count as unknown ones.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, as those of two classes do, are one.
         free = int((values > max(1e-6, self.error) * values.max(initial=0.0)).sum())
-        return free > self.rank
+        return free > self.outputs.shape[1]
 
     @functools.cached_property
     def untrained(self) -> Int[np.ndarray, " named"]:
@@ -95,6 +97,37 @@ class Direction:
         size = np.linalg.norm(there, axis=0)
         level = max(self.error, 1e-9) * np.median(size)
         return kept[np.linalg.norm(off, axis=0) <= 100 * level]
+
+    def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
+        """Of several missing rows: those points that lie along one direction.
+
+        Every combination of the missing rows that isn't orthogonal to it has a multiple
+        there, each of the rows as well. What completes one row completes it there.
+
+        Args:
+          along: of length one.
+        """
+        rest = linalg.null_space(along[None]).T @ self.vectors
+        return dataclasses.replace(
+            self, basis=self.basis.and_off(rest), vectors=(along @ self.vectors)[None]
+        )
+
+    def without(
+        self, known: Any, row: Float[np.ndarray, " features"]
+    ) -> tuple["Direction", Any]:
+        """What is missing once a row was found; and the known rows, that row the last.
+
+        Args:
+          known: (known, features), the rows that `basis` was made of.
+        """
+        stack = sparse.vstack if sparse.issparse(known) else np.vstack
+        more = stack([known, row[None]])
+        more = sparse.csr_array(more) if sparse.issparse(more) else more
+        basis = Basis(more)
+        off = basis.off(self.vectors * (self.basis.scale / basis.scale))
+        _, _, right = np.linalg.svd(off, full_matrices=False)
+        left = dataclasses.replace(self, basis=basis, vectors=right[: self.rank - 1])
+        return left, more
 
 
 def read(

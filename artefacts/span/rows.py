@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse as matrices
 
-from artefacts.span import columns, levels, sparse
+from artefacts.span import levels, sparse
 from artefacts.span.completion import Completion
 from artefacts.span.direction import Direction
 
@@ -43,20 +43,15 @@ def complete(direction: Direction, known: Any) -> Completion | None:
 
 
 def _ways(known: Any) -> list[Any]:
-    sparse_given = matrices.issparse(known)
-    filled = known.count_nonzero() if sparse_given else np.count_nonzero(known)
+    entries = known.data if matrices.issparse(known) else np.asarray(known)
+    entries = entries[entries != 0]
     size = known.shape[0] * known.shape[1]
-    bag = known.min() >= 0 and filled <= (1 - _SPARSE) * size
-    if size > _LARGEST:
-        return [_by_sparsity] if bag else []
-    values = columns.of(known)
-    few = values is not None and (
-        (values.high - values.low)[values.discrete].max() < _FEW_LEVELS
-    )
-    ways: list[Any] = [levels.complete] if values is not None else []
-    if bag:
-        ways = [*ways, _by_sparsity] if few else [_by_sparsity, *ways]
-    return ways
+    bag = known.min() >= 0 and len(entries) <= (1 - _SPARSE) * size
+    by_levels = [levels.complete] if size <= _LARGEST else []
+    if not bag:
+        return by_levels
+    few = (entries == np.round(entries)).all() and entries.max() < _FEW_LEVELS
+    return [*by_levels, _by_sparsity] if few else [_by_sparsity, *by_levels]
 
 
 def _by_sparsity(direction: Direction, known: Any) -> Completion | None:

@@ -10,6 +10,9 @@ left out, together with those that say the same, the others give the same row. I
 words of least squares, none of them has a leverage of one. A sum of two documents is
 sparse as well; that it is one document, other outputs tell (`Direction.alone`), or
 whole numbers.
+
+A known document that the missing one holds whole lies in the span, and the least sum
+leaves it out: no equation shows it, and the certificate says so.
 """
 
 import dataclasses
@@ -31,6 +34,8 @@ _CLEAR = 10.0
 _LEVERAGE = 1e-6
 # Of the largest entry: what the program leaves of an entry that it takes for zero.
 _NEARLY = 1e-6
+# Of a column's unit: what rounding leaves of directions in columns that have none.
+_NOTHING = 1e-13
 # Added to the diagonal, and least squared length of a row: of the largest.
 _RIDGE, _TINY = 1e-14, 1e-24
 
@@ -48,12 +53,15 @@ def complete(direction: Direction) -> Completion | None:
         return None
     zero = max(_ZERO, _ERRORS * direction.error)
     rows = sparse.csc_array(direction.basis.rows)
+    rows.data[np.abs(rows.data) <= _NOTHING] = 0.0
+    rows.eliminate_zeros()
     found = [least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
     judged = [_judged(direction, rows, row, zero) for row in found if row is not None]
     if not judged:
         return None
     sure = [each for each in judged if each.certified]
-    if len(sure) == 1:
+    # Of several missing rows each sign may have its own.
+    if len(sure) == 1 or (sure and len(direction.basis.beside)):
         return sure[0]
     if sure:
         why, none = (
@@ -140,7 +148,8 @@ def _judged(
             why = (
                 f"{int(used.sum())} entries are zero together, {more} more than there"
                 f" are unknowns, and each unknown is settled twice ({alike} that say"
-                " the same count once)"
+                " the same count once); a known document that it holds whole would not"
+                " show"
             )
         else:
             why = "too few entries are zero to settle every unknown twice"
