@@ -141,7 +141,7 @@ def rate(share):
 
 
 def test_ticks_of_a_figure_do_not_overlap(chromium, tmp_path):
-    """Noise multipliers that lie close; errors over decades, of attacks of many names."""
+    """Noise multipliers that lie close; errors over decades, of eight attacks."""
     sigmas = (0.5, 0.6, 0.7, 0.75, 0.8, 1.0, 1.1, 5.0, 300.0)
     rows = [
         {"noise_multiplier": s, "success": rate(0.4), "bound": 0.9, "accuracy": 0.7}
