@@ -81,11 +81,12 @@ def of(known: Any) -> Columns | None:
     features = rows.shape[1]
     step = np.ones(features)
     whole = (rows == np.round(rows)).all(axis=0)
+    ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
     for unit in _STEPS:
-        rest = np.flatnonzero(~whole)
-        left = rows[:, rest]
-        fits = np.abs(left - np.round(left / unit) * unit).max(axis=0, initial=0) < 1e-7
-        step[rest[fits]], whole[rest[fits]] = unit, True
+        # Most columns fail by their ends, which takes a hundredth of the time.
+        rest = np.flatnonzero(~whole & _multiples(ends, unit))
+        rest = rest[_multiples(rows[:, rest], unit)]
+        step[rest], whole[rest] = unit, True
     varying = np.ptp(rows, axis=0) > 0
     if 2 * (step[varying] == _BYTE).sum() > varying.sum():
         # Pictures: a pixel of which the known rows show 0 and 1 alone is one as well.
@@ -105,6 +106,12 @@ def of(known: Any) -> Columns | None:
         high=high,
         groups=_one_hots(rows, discrete & (step == 1) & (low == 0) & (high == 1)),
     )
+
+
+def _multiples(rows: np.ndarray, unit: float) -> np.ndarray:
+    """Which columns hold multiples of a unit, to single precision."""
+    left = np.abs(rows - np.round(rows / unit) * unit)
+    return np.asarray(left.max(axis=0, initial=0) < 1e-7)
 
 
 def _shared(
