@@ -82,33 +82,32 @@ def _is_class_of_sklearn(name: str) -> bool:
 
 
 def load_table(
-    path: str | Path, label: str | None = None
+    path: str | Path, label: str | None = None, *, field: str = "known"
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Known rows and labels from a CSV file with a header.
 
     Args:
       path: the CSV file; an empty cell is a missing value.
       label: the name of the column of labels; None: the last column; "": there is none.
+      field: what errors call the file.
     Returns: (known, features), float64, or object where cells are no numbers; labels or
       None; the features' names.
     Raises: FieldError: no such file, no such column, lines of different lengths.
     """
     path = Path(path)
     if not path.is_file():
-        raise checks.FieldError(
-            "known", f"Expected {{}} to be a file, found no {path}."
-        )
+        raise checks.FieldError(field, f"Expected {{}} to be a file, found no {path}.")
     with path.open(newline="", encoding="utf-8-sig") as file:
         lines = [line for line in csv.reader(file) if line]
     if len(lines) < 2:
         raise checks.FieldError(
-            "known", f"Expected {{}} to have a header and rows, {path.name} has none."
+            field, f"Expected {{}} to have a header and rows, {path.name} has none."
         )
     header, body = lines[0], lines[1:]
     for number, line in enumerate(body, start=2):
         if len(line) != len(header):
             raise checks.FieldError(
-                "known",
+                field,
                 f"Expected {len(header)} cells on every line of {{}}, as in the header,"
                 f" found {len(line)} on line {number}.",
             )

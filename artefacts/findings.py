@@ -106,6 +106,8 @@ class Finding:
       words: the words that are known to be in the missing text; None: rows are no
         texts.
       label: the missing row's label, as the leaf's `fit` received it; None: not told.
+      named: positions of the rows of a gallery that may be the missing one; None: no
+        gallery was given, or nothing here ranks one.
       certified: True: the stored fields come out again with the row put back, which
         they would not with another one; False: with no row, so that the known rows are
         not the right ones; None: nothing here to tell by.
@@ -123,6 +125,7 @@ class Finding:
     determined: np.ndarray | None = None
     words: frozenset[str] | None = None
     label: Any = None
+    named: tuple[int, ...] | None = None
     certified: bool | None = None
     needed: bool = True
     seconds: float = 0.0

@@ -120,6 +120,8 @@ def verdict(answer: Answer) -> str:
         first = _none_determined(answer)
     if bounded > 0 and not answer.exact:
         first += f" {bounded} more lie in an interval."
+    if answer.named is not None:
+        first += _of_gallery(answer.named)
     if answer.y is not None:
         first += f" Its label is {answer.y}."
     if count and not answer.exact:
@@ -133,6 +135,16 @@ def verdict(answer: Answer) -> str:
             f"{first} Nothing in the artefact confirms that the known rows are right."
         )
     return first
+
+
+def _of_gallery(named: tuple[int, ...]) -> str:
+    """Which rows of the gallery it may be."""
+    if not named:
+        return " No row of the gallery lies on what is missing."
+    if len(named) == 1:
+        return f" Of the gallery it is row {named[0]} (the first is 0)."
+    some = ", ".join(map(str, named[:10])) + (", ..." if len(named) > 10 else "")
+    return f" Of the gallery it is one of {len(named)} rows: {some} (the first is 0)."
 
 
 def _none_determined(answer: Answer) -> str:
@@ -165,6 +177,8 @@ def how_exact(line: Line) -> str:
         return "fits no row"
     if finding.words is not None:
         return f"{len(finding.words)} words"
+    if finding.named is not None and finding.lower is None:
+        return f"{len(finding.named)} of the gallery"
     if finding.lower is None or finding.upper is None:
         if finding.values is not None:
             return "some categories"

@@ -24,6 +24,7 @@ from artefacts.findings import (
 )
 from artefacts.readers import rows, span, vocabularies
 from artefacts.walk import Site
+from shadow import checks
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -38,6 +39,7 @@ class Read:
       unread: paths of parts that no reader told anything of, with their class.
       others: the error of a stored count that says that more or fewer rows are missing;
         None: no count says so.
+      gallery: candidates for the missing row, as the whole gets rows; None: none.
     """
 
     lines: list[Line] = dataclasses.field(default_factory=list)
@@ -47,11 +49,16 @@ class Read:
     )
     unread: list[str] = dataclasses.field(default_factory=list)
     others: OtherRowsError | None = None
+    gallery: Any = None
 
 
-def everything(whole: Site, numeric: np.ndarray | None) -> Read:
-    """Every leaf's lines; what could not be read; what was refused."""
-    read = Read()
+def everything(whole: Site, numeric: np.ndarray | None, gallery: Any = None) -> Read:
+    """Every leaf's lines; what could not be read; what was refused.
+
+    Args:
+      gallery: candidates for the missing row, as the whole gets rows; None: none.
+    """
+    read = Read(gallery=gallery)
     groups: dict[str, dict[int, list[Site]]] = {}
     for site in walk.leaves(whole):
         if not isinstance(site, Site):
@@ -217,12 +224,12 @@ def read_leaf(site: Site, read: Read) -> None:
     name = type(leaf.estimator).__name__
     findings: list[Finding] = []
     if span.applies(leaf):
-        whole, said = span.read(leaf, site.words)
+        whole, said = span.read(leaf, site.words, _gallery(site, read))
         read.notes.append(f"{leaf.path or name}: {said}")
         findings = [] if whole is None else [whole]
-    # A row that is certain leaves nothing to read, to make dense or to fit again.
-    if not findings:
-        findings = _stored(site, read)
+    # A row that is read leaves nothing to read, to make dense or to fit again.
+    if all(each.lower is None and each.estimate is None for each in findings):
+        findings = [*findings, *_stored(site, read)]
     if name not in ("LabelEncoder", "LabelBinarizer"):
         findings = [
             *findings,
@@ -237,6 +244,30 @@ def read_leaf(site: Site, read: Read) -> None:
             f" {' and '.join(site.through)}."
         )
     read.lines += [_line(site, finding) for finding in findings]
+
+
+def _gallery(site: Site, read: Read) -> Any:
+    """The gallery as the leaf gets rows.
+
+    Raises: FieldError: the steps before the leaf don't take it.
+    """
+    if read.gallery is None:
+        return None
+    try:
+        made = site.forward(read.gallery)
+    except (ValueError, TypeError, KeyError) as error:
+        raise checks.FieldError(
+            "gallery",
+            "Expected {} to hold rows as the estimator gets them:"
+            f" {str(error).splitlines()[0]}",
+        ) from error
+    if made.shape[1:] != site.leaf.known.shape[1:]:
+        raise checks.FieldError(
+            "gallery",
+            f"Expected rows of {site.leaf.known.shape[1]} features in {{}}, got"
+            f" {made.shape[1:]}.",
+        )
+    return made
 
 
 def _stored(site: Site, read: Read) -> list[Finding]:

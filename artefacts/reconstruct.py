@@ -23,6 +23,7 @@ from artefacts.answer import Answer, Line, merge
 from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import estimators
 from artefacts.glm.closed_form import GlmReconstruction
+from artefacts.readers import span
 from shadow import checks
 
 
@@ -37,6 +38,7 @@ def reconstruct(
     target_weight: float = 1.0,
     attainable: Any = None,
     retrain: bool = False,
+    gallery: Any = None,
 ) -> Answer:
     """Reconstruct the one training row that is not among the known ones.
 
@@ -55,6 +57,8 @@ def reconstruct(
         rows have, as binary columns do; or an array of values, or None, a column.
       retrain: for networks: run training again until the row is found, which takes
         minutes.
+      gallery: (candidates, features) or a list of texts, as X_known: rows of which one
+        may be the missing one; of linear models with more features than known rows.
     Returns: an `Answer`, in the units of X_known.
     Raises:
       ReconstructionImpossibleError: nothing in this estimator tells anything, or a
@@ -79,13 +83,15 @@ def reconstruct(
         retrain=retrain,
     )
     features = len(names)
-    closed, candidates, reason = _closed_form(leaf, target_label)
-    read = reading.everything(walk.root(leaf, features), numeric)
+    read = reading.everything(walk.root(leaf, features), numeric, gallery)
     lines = tuple(read.lines)
     refuted = tuple(line.field for line in lines if line.finding.certified is False)
     confirmed = any(line.finding.certified for line in lines)
     if read.others is not None and not confirmed:
         raise read.others
+    # With more features than rows Newton's method takes half a minute.
+    needless = confirmed and span.applies(leaf)
+    closed, candidates, reason = _closed_form(leaf, target_label, needless)
     held: tuple[str, ...] = ()
     if numeric is not None:
         held = tuple(each.path for each in contents.holdings(estimator, known))
@@ -108,6 +114,7 @@ def reconstruct(
         "names": names,
         "y": target_label if y is None else y,
         "words": _words(standing),
+        "named": _named(standing),
         "certified": confirmed and not contradictions,
         "refuted": refuted,
         "contradictions": contradictions,
@@ -222,7 +229,7 @@ def _labels(labels: Any, known: Any) -> np.ndarray | None:
 
 
 def _closed_form(
-    leaf: Leaf, target_label: Any
+    leaf: Leaf, target_label: Any, needless: bool
 ) -> tuple[
     GlmReconstruction | None,
     tuple[GlmReconstruction, ...],
@@ -230,12 +237,14 @@ def _closed_form(
 ]:
     """Theorems 1 and 8, where the whole is a generalised linear model.
 
+    Args:
+      needless: whether the row is certain without it.
     Returns: the answer, or two candidates, or why there is none.
     """
     name = type(leaf.estimator).__name__
     plain = leaf.weights is None and leaf.labels is not None
     plain = plain and np.ndim(np.asarray(leaf.labels)) == 1
-    if name not in estimators.SUPPORTED or not plain:
+    if needless or name not in estimators.SUPPORTED or not plain:
         return None, (), None
     assert leaf.labels is not None
     try:
@@ -290,6 +299,12 @@ def _words(lines: Iterable[Line]) -> frozenset[str] | None:
     """All words that are told."""
     told = [line.finding.words for line in lines if line.finding.words is not None]
     return frozenset().union(*told) if told else None
+
+
+def _named(lines: Iterable[Line]) -> tuple[int, ...] | None:
+    """The candidates that no line rules out; None: no line looks at candidates."""
+    told = [set(each.finding.named) for each in lines if each.finding.named is not None]
+    return tuple(sorted(set.intersection(*told))) if told else None
 
 
 def _judgement(answer: dict[str, Any]) -> list[str]:

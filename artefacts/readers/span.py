@@ -20,6 +20,7 @@ from artefacts.findings import (
     around,
 )
 from artefacts.span import probe
+from artefacts.walk import dense
 
 # Of the direction: weights that are known less closely aren't compared with a refit's;
 # and errors of the direction by which two fits may differ.
@@ -42,7 +43,9 @@ def applies(leaf: Leaf) -> bool:
     return fits and shape[0] + 1 < shape[1]
 
 
-def read(leaf: Leaf, names: np.ndarray | None = None) -> tuple[Finding | None, str]:
+def read(
+    leaf: Leaf, names: np.ndarray | None = None, gallery: Any = None
+) -> tuple[Finding | None, str]:
     """The missing row, where it can be completed and is certain; else why it isn't.
 
     Where labels are told and a refit with the row gives the coefficients again, that
@@ -52,6 +55,7 @@ def read(leaf: Leaf, names: np.ndarray | None = None) -> tuple[Finding | None, s
     Args:
       leaf: one that `applies`; its known rows may be a sparse matrix.
       names: (features,), words that the features count; None: they are no words.
+      gallery: (candidates, features), rows as the leaf gets them; None: none.
     Returns: the finding or None; what is to be said of it.
     """
     try:
@@ -65,19 +69,25 @@ def read(leaf: Leaf, names: np.ndarray | None = None) -> tuple[Finding | None, s
     why = probe.of_estimator(leaf.estimator)
     if why:
         return None, f"coef_: {why}."
+    named = _named(direction, gallery)
+    bare = None
+    if named is not None:
+        tells = "the direction of the missing row off the span of the known rows"
+        bare = Finding(field="coef_", tells=tells, named=named)
     if direction.rank > 1:
-        return None, _several(direction, known)
-    row = span.complete(direction, known)
+        return bare, _several(direction, known)
+    row = _of_gallery(gallery, named) or span.complete(direction, known)
     label = None if row is None else _refitted(leaf, row.row, direction)
     if row is None or (label is None and not row.certified):
-        return None, _open(direction, known, row)
-    whole = label is not None or row.by == "levels"
+        return bare, _open(direction, known, row)
+    whole = label is not None or row.by != "sparsity"
     finding = Finding(
         field="coef_",
         tells=f"{_WHOLE if whole else _BUT}: its direction off the span of the known"
         f" rows, and what completes it by {row.by}",
         words=None if names is None else frozenset(names[row.row > 0].tolist()),
         label=label,
+        named=named,
     )
     said = f"coef_ off the span of the known rows: {row.why}"
     if not whole:
@@ -101,6 +111,27 @@ def _numbers(known: Any) -> Any:
     if sparse.issparse(known):
         return sparse.csr_array(known, dtype=np.float64)
     return np.asarray(known, np.float64)
+
+
+def _named(direction: span.Direction, gallery: Any) -> tuple[int, ...] | None:
+    """Which candidates lie on what is missing; None: there are no candidates."""
+    if gallery is None:
+        return None
+    return tuple(span.rank(direction, _numbers(gallery)).names.tolist())
+
+
+def _of_gallery(gallery: Any, named: tuple[int, ...] | None) -> span.Completion | None:
+    """The one candidate that lies on the direction; None: none does, or several."""
+    if named is None or len(named) != 1:
+        return None
+    row = dense(_numbers(gallery)[list(named)])[0]
+    return span.Completion(
+        row=row,
+        certified=True,
+        determined=np.ones(len(row), bool),
+        by="gallery",
+        why=f"of {gallery.shape[0]} candidates one lies on the direction",
+    )
 
 
 def _refitted(leaf: Leaf, row: np.ndarray, direction: span.Direction) -> Any:

@@ -28,6 +28,9 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument(
         "--position", type=int, help="where the missing row stood, if that is known"
     )
+    command.add_argument(
+        "--gallery", help="CSV of rows that the missing one may be among, as --known"
+    )
     command.add_argument("--out", help="write an HTML page here")
 
 
@@ -39,18 +42,21 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     refuse_unknown(rest)
     estimator = files.load_estimator(arguments.model)
     rows, labels, names = files.load_table(arguments.known, arguments.label)
-    if hasattr(estimator, "feature_names_in_"):
-        rows = _framed(estimator, rows, names)
-        names = tuple(rows.columns)
-    answer = reconstruct(estimator, rows, labels, position=arguments.position)
-    stripped, after, failure = _again(estimator, rows, labels, arguments.position)
+    gallery = None
+    if arguments.gallery:
+        gallery = _gallery(arguments.gallery, names)
+    rows, gallery = (_as_fitted(estimator, each, names) for each in (rows, gallery))
+    names = tuple(rows.columns) if hasattr(rows, "columns") else names
+    told = {"position": arguments.position, "gallery": gallery}
+    answer = reconstruct(estimator, rows, labels, **told)
+    stripped, after, failure = _again(estimator, rows, labels, told)
     removed = () if stripped is None else stripped.removed
     if arguments.out:
         title = Path(arguments.model).name
         text = page.page(title, _named(answer, names), removed, after, failure)
         Path(arguments.out).write_text(text, encoding="utf-8")
     if arguments.json:
-        told = {
+        record = {
             "model": str(arguments.model),
             **summary(answer, names),
             "removed": [each.field for each in removed if each.action == "removed"],
@@ -60,7 +66,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             ],
             "after_sanitising": None if after is None else summary(after, names),
         }
-        print(json.dumps(told))
+        print(json.dumps(record))
         return
     print(page.verdict(answer))
     for line in answer.lines:
@@ -74,8 +80,39 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(f"{'page':<28}{arguments.out}")
 
 
+def _gallery(path: str, names: tuple[str, ...]) -> np.ndarray:
+    """The gallery's rows: columns as the known rows', others are left out.
+
+    Raises: FieldError: other columns.
+    """
+    every, _, found = files.load_table(path, "", field="gallery")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise checks.FieldError(
+            "gallery",
+            f"Expected {{}} to have the columns of the known rows; there is no"
+            f" {', '.join(missing)}.{checks.nearest(missing[0], found)}",
+        )
+    return every[:, [found.index(name) for name in names]]
+
+
+def _as_fitted(estimator: Any, rows: Any, names: tuple[str, ...]) -> Any:
+    """Rows as the estimator's `fit` got them: an array, a data frame, or texts.
+
+    Raises: what `_framed` raises.
+    """
+    if rows is None:
+        return None
+    if hasattr(estimator, "feature_names_in_"):
+        return _framed(estimator, rows, names)
+    first = estimator.steps[0][1] if hasattr(estimator, "steps") else estimator
+    if hasattr(first, "build_analyzer") and rows.shape[1] == 1:
+        return [str(text) for text in rows[:, 0]]
+    return rows
+
+
 def _again(
-    estimator: Any, rows: Any, labels: np.ndarray | None, position: int | None
+    estimator: Any, rows: Any, labels: np.ndarray | None, told: dict[str, Any]
 ) -> tuple[Sanitised | None, Answer | None, str]:
     """The stripped copy and the attack on it, or why there is none."""
     try:
@@ -85,7 +122,7 @@ def _again(
         first = (str(error) or type(error).__name__).splitlines()[0]
         return None, None, f"it could not be stripped: {first}"
     try:
-        after = reconstruct(stripped.estimator, rows, labels, position=position)
+        after = reconstruct(stripped.estimator, rows, labels, **told)
     except ReconstructionImpossibleError as error:
         return stripped, None, str(error)
     return stripped, after, ""
@@ -132,6 +169,8 @@ def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
         "stored": list(answer.stored),
         "unread": list(answer.unread),
         "label": _plain(answer.y),
+        "words": None if answer.words is None else sorted(answer.words),
+        "named": None if answer.named is None else list(answer.named),
         "features": [
             {
                 "name": names[j] if j < len(names) else str(j),

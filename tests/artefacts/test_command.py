@@ -9,10 +9,12 @@ import re
 import numpy as np
 import pytest
 from sklearn import linear_model, pipeline, preprocessing
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from artefacts import files, page, reconstruct
 from informed import cli
 from tests.artefacts.planted import table
+from tests.artefacts.span.test_reader import texts
 
 io = pytest.importorskip("skops.io")
 TARGET = 7
@@ -160,3 +162,65 @@ def test_finding_1_a_refuted_artefact_is_not_green():
     assert "nothing follows from that" in text
     assert 'class="verdict unclear"' in text
     assert 'class="verdict mild"' not in text
+
+
+def written(path, header, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([header, *rows])
+    return str(path)
+
+
+def told(capsys, *arguments):
+    """What the command prints as JSON."""
+    cli.main(["artefact", *arguments, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_texts_come_back_as_words(tmp_path, capsys):
+    documents = texts(3)
+    labels = [f"c{i % 3}" for i in range(81)]
+    model = pipeline.make_pipeline(
+        TfidfVectorizer(), linear_model.LogisticRegression()
+    ).fit(documents, labels)
+    io.dump(model, tmp_path / "model.skops")
+    rows = zip(documents[:-1], labels[:-1], strict=True)
+    known = written(tmp_path / "known.csv", ["text", "class"], rows)
+    record = told(capsys, str(tmp_path / "model.skops"), f"--known={known}")
+    assert record["words"] == sorted(set(documents[-1].split()))
+    assert record["certified"]
+    assert record["label"] == labels[-1]
+
+
+def test_a_gallery_names_the_row_or_nobody(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((41, 100)), np.arange(41) % 2
+    io.dump(linear_model.LogisticRegression().fit(x, y), tmp_path / "model.skops")
+    header = [f"f{j}" for j in range(100)]
+    known = written(
+        tmp_path / "known.csv",
+        [*header, "class"],
+        [
+            [*map(repr, row), label]
+            for row, label in zip(x[:-1].tolist(), y, strict=False)
+        ],
+    )
+    others = rng.standard_normal((30, 100)).tolist()
+    with_it = written(tmp_path / "a.csv", header, [*others, x[-1].tolist()])
+    # Columns in another order, and one more.
+    rows = [["x", *row[::-1]] for row in others]
+    without = written(tmp_path / "b.csv", ["name", *header[::-1]], rows)
+    arguments = [str(tmp_path / "model.skops"), f"--known={known}"]
+    record = told(capsys, *arguments, f"--gallery={with_it}")
+    assert record["named"] == [30]
+    assert record["exact"]
+    assert record["certified"]
+    assert [each["value"] for each in record["features"]] == x[-1].tolist()
+    record = told(capsys, *arguments, f"--gallery={without}")
+    assert record["named"] == []
+    assert not record["exact"]
+    assert "No row of the gallery" in record["verdict"]
+    short = written(tmp_path / "c.csv", header[1:], [row[1:] for row in others])
+    with pytest.raises(SystemExit):
+        cli.main(["artefact", *arguments, f"--gallery={short}"])
+    assert "there is no f0" in capsys.readouterr().err
