@@ -11,6 +11,7 @@ import numpy as np
 
 from artefacts.answer import Answer, Line
 from artefacts.findings import Removed
+from artefacts.passages import passages
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8882; --bad: #b3261e;
@@ -64,6 +65,8 @@ def page(
         parts += ["<h2>The missing row</h2>", _row_table(answer)]
     if answer.words:
         parts.append(f"<p>Words: {_text(', '.join(sorted(answer.words)))}</p>")
+        if found := passages(answer.words):
+            parts += ["<h2>Passages, the longest first</h2>", _list(found)]
     if answer.contradictions:
         parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
     if removed:

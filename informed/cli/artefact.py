@@ -11,6 +11,7 @@ import numpy as np
 
 from artefacts import Answer, Sanitised, files, page, sanitise
 from artefacts.findings import ReconstructionImpossibleError
+from artefacts.passages import passages
 from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruct
 from informed.cli.commands import refuse_unknown
 from shadow import checks
@@ -170,6 +171,7 @@ def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
         "unread": list(answer.unread),
         "label": _plain(answer.y),
         "words": None if answer.words is None else sorted(answer.words),
+        "passages": passages(answer.words or ()),
         "named": None if answer.named is None else list(answer.named),
         "features": [
             {
