@@ -64,9 +64,7 @@ def page(
     if len(answer.names):
         parts += ["<h2>The missing row</h2>", _row_table(answer)]
     if answer.words:
-        parts.append(f"<p>Words: {_text(', '.join(sorted(answer.words)))}</p>")
-        if found := passages(answer.words):
-            parts += ["<h2>Passages, the longest first</h2>", _list(found)]
+        parts += _words(answer.words)
     if answer.contradictions:
         parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
     if removed:
@@ -94,6 +92,16 @@ def page(
         f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"{body}\n</body>\n</html>\n"
     )
+
+
+def _words(words: frozenset[str]) -> list[str]:
+    """Passages, where n-grams give some; single words, where there are any."""
+    found = passages(words)
+    single = sorted(word for word in words if " " not in word) or sorted(words)
+    parts = [f"<h2>Words</h2>\n<p>{_text(', '.join(single))}</p>"]
+    if found:
+        parts = ["<h2>Passages, the longest first</h2>", _list(found), *parts]
+    return parts
 
 
 def _still_there(removed: Sequence[Removed]) -> str:
