@@ -17,7 +17,7 @@ from artefacts import inverse, registry
 from artefacts.findings import Box
 from artefacts.readers.moments import by_svd
 from artefacts.registry import register
-from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
+from artefacts.walk import LabelBack, Site, Unread, inside, leaves, width
 
 
 def _pipeline(site: Site) -> Iterator[Site | Unread]:
@@ -76,8 +76,8 @@ def _words(step: Any, here: Site) -> np.ndarray | None:
 
 
 def _made(step: Any, rows: Any) -> Any:
-    """What a fitted step makes of rows."""
-    return dense(step.transform(rows))
+    """What a fitted step makes of rows, sparse where it makes them so."""
+    return step.transform(rows)
 
 
 def _taken(columns: np.ndarray, rows: Any) -> Any:

@@ -88,7 +88,7 @@ def _with_candidate(site: Site, lines: list[Line], numeric: np.ndarray | None) -
     if numbers and np.any(upper - lower > 1e-8 * np.maximum(np.abs(row), 1e-300)):
         return site
     try:
-        made = np.asarray(site.forward(row[None]), np.float64)[0]
+        made = np.asarray(walk.dense(site.forward(row[None])), np.float64)[0]
     except (ValueError, TypeError, KeyError):
         # A step takes columns that are no numbers, or aren't told.
         return site

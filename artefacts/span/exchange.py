@@ -23,16 +23,16 @@ def possible(
       row: of the grid.
       columns: what values they take; all are discrete.
     """
-    # One-hots sum to one, and with a row more they wouldn't.
-    if not columns.groups:
-        for sign in (1.0, -1.0):
-            inside = columns.inside(row + sign * rows, slice(None)).all(axis=1)
-            if (inside & rows.any(axis=1)).any():
-                return True
     # Columns in which random exchanges leave the grid most often come first.
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
     moved = row + rows[picked[0]] - rows[picked[1]]
     first = np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
+    # One-hots sum to one, and with a row more they wouldn't.
+    for sign in () if columns.groups else (1.0, -1.0):
+        inside = columns.inside(row[first] + sign * rows[:, first], first).all(axis=1)
+        left = rows[inside & rows.any(axis=1)]
+        if columns.inside(row + sign * left, slice(None)).all(axis=1).any():
+            return True
     block = max(1, _PAIRS // len(rows))
     for at in range(0, len(rows), block):
         i, j = np.indices((min(block, len(rows) - at), len(rows))).reshape(2, -1)

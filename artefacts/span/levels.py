@@ -88,11 +88,8 @@ def _starts(space: Space) -> Iterator[np.ndarray]:
     tell. Of one-hots the row of the least sum, as in `sparse`: each group's sum of one
     tells how long it is.
     """
-    here = space.rows / space.scale
-    mean, variance = here.mean(axis=0), here.var(axis=0)
-    off = max(1 - len(space.basis) / len(space.along), 1e-6)
     for sign in (1.0, -1.0):
-        yield mean + sign * np.sqrt(variance.sum() * off) * space.along
+        yield space.mean + sign * space.expected * space.along
     if messages.fits(space, 1):
         for found in messages.searched(space, 1):
             yield found.rows[0] / space.scale

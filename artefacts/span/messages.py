@@ -68,12 +68,10 @@ def searched(space: Space, count: int) -> Iterator[Found]:
       count: rows that the direction is a mixture of, one or two.
     """
     values = _Values(space, count)
-    spread = (space.rows / space.scale).var(axis=0).sum()
-    expected = np.sqrt(spread * max(1 - len(space.basis) / len(space.along), 1e-6))
     ratios = [()] if count == 1 else [(ratio,) for ratio in _RATIOS]
     for ratio in ratios:
         shares = np.array([1.0, *ratio])
-        shares /= np.linalg.norm(shares) * expected
+        shares /= np.linalg.norm(shares) * space.expected
         for sign in (1.0, -1.0):
             yield _settled(space, values, sign * shares)
 
@@ -117,7 +115,7 @@ def _settled(space: Space, values: _Values, shares: np.ndarray) -> Found:
     share = 1 - len(space.basis) / len(space.along)
     # Of each equation of the direction.
     noise = space.error**2 / (len(space.along) * share)
-    mean = shares.sum() * (space.rows / space.scale).mean(axis=0)
+    mean = shares.sum() * space.mean
     best, since = np.inf, 0
     for turn in range(_ROUNDS):
         missing = space.along - space.basis.off(mean[None], rounds=1)[0]

@@ -1,5 +1,7 @@
 """The columns of whole numbers in the span of the known rows and a direction."""
 
+import functools
+
 import numpy as np
 from jaxtyping import Float
 
@@ -64,6 +66,19 @@ class Space:
         self.scale = self.basis.scale
         self.columns = columns.part(grid)
         self.equations = len(self.along) - len(self.basis) - 1
+
+    @functools.cached_property
+    def mean(self) -> Float[np.ndarray, " features"]:
+        """The known rows' mean, in units."""
+        return self.rows.mean(axis=0) / self.scale
+
+    @functools.cached_property
+    def expected(self) -> float:
+        """The length off the span that the known rows' variances let expect."""
+        squares = np.einsum("ij,ij->j", self.rows, self.rows) / len(self.rows)
+        variance = np.maximum(squares / self.scale**2 - self.mean**2, 0.0)
+        left = max(1 - len(self.basis) / len(self.along), 1e-6)
+        return float(np.sqrt(variance.sum() * left))
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
         """What of a row, in units, is off the span and the direction."""
