@@ -61,8 +61,8 @@ class Answer:
       y: the missing row's label or output; None: not told.
       words: the words that are known to be in the missing text; None: rows are no
         texts.
-      named: positions of the gallery's rows that the missing one may be; empty: it is
-        none of them; None: no gallery, or nothing here ranks one.
+      named: positions of the gallery's rows that the missing one may be; empty: none of
+        them fits; None: no gallery, or nothing here ranks one.
       certified: whether what is stored comes out again with the row put back, and
         would not with other known rows; False where nothing tells.
       refuted: fields that no row explains: the known rows are not all others, or they

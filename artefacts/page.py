@@ -100,7 +100,7 @@ def _words(words: frozenset[str]) -> list[str]:
     single = sorted(word for word in words if " " not in word) or sorted(words)
     parts = [f"<h2>Words</h2>\n<p>{_text(', '.join(single))}</p>"]
     if found:
-        parts = ["<h2>Passages, the longest first</h2>", _list(found), *parts]
+        parts = ["<h2>Possible passages, the longest first</h2>", _list(found), *parts]
     return parts
 
 
@@ -153,9 +153,9 @@ def _of_gallery(named: tuple[int, ...]) -> str:
     if not named:
         return " No row of the gallery lies on what is missing."
     if len(named) == 1:
-        return f" Of the gallery it is row {named[0]} (the first is 0)."
+        return f" Of the gallery row {named[0]} alone fits (the first is 0)."
     some = ", ".join(map(str, named[:10])) + (", ..." if len(named) > 10 else "")
-    return f" Of the gallery it is one of {len(named)} rows: {some} (the first is 0)."
+    return f" Of the gallery {len(named)} rows fit: {some} (the first is 0)."
 
 
 def _none_determined(answer: Answer) -> str:

@@ -17,8 +17,9 @@ Gram = tuple[str, ...]
 def passages(words: Iterable[str]) -> list[str]:
     """Passages of a text, the longest first; in which order they follow isn't known.
 
-    If the text ends with the words that it begins with, one joint may be wrong: the end
-    is joined to the beginning.
+    They stand in the text if the n-grams are all of its own. A vocabulary that leaves
+    some out (rare ones, stop words) makes joints that aren't there. So does a text that
+    ends with the words that it begins with, once.
 
     Args:
       words: n-grams of words, as vectorisers name them; the longest ones are used.

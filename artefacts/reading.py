@@ -255,17 +255,24 @@ def _gallery(site: Site, read: Read) -> Any:
         return None
     try:
         made = site.forward(read.gallery)
-    except (ValueError, TypeError, KeyError) as error:
+        if not hasattr(made, "tocsr"):
+            made = np.asarray(made, np.float64)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise checks.FieldError(
             "gallery",
             "Expected {} to hold rows as the estimator gets them:"
             f" {str(error).splitlines()[0]}",
         ) from error
-    if made.shape[1:] != site.leaf.known.shape[1:]:
+    width = site.leaf.known.shape[1]
+    if made.ndim != 2 or made.shape[1] != width:
         raise checks.FieldError(
             "gallery",
-            f"Expected rows of {site.leaf.known.shape[1]} features in {{}}, got"
-            f" {made.shape[1:]}.",
+            f"Expected rows of {width} features in {{}}, got shape {made.shape}.",
+        )
+    made = made.tocsr() if hasattr(made, "tocsr") else made
+    if not np.isfinite(made.data if hasattr(made, "tocsr") else made).all():
+        raise checks.FieldError(
+            "gallery", "Expected {} to have no missing values, nor other columns."
         )
     return made
 

@@ -19,18 +19,17 @@ from artefacts.findings import (
     ReconstructionImpossibleError,
     around,
 )
-from artefacts.span import probe
+from artefacts.span import pairs, probe
 from artefacts.walk import dense
 
+# Classes up to which every label is tried.
+_CLASSES = 32
 # Of the direction: weights that are known less closely aren't compared with a refit's;
 # and errors of the direction by which two fits may differ.
 _ROUNDED, _ERRORS = 1e-3, 3.0
 _WHOLE = "the row itself"
-_BUT = "the row, but for known rows that it may hold whole"
-_UNSETTLED = (
-    "no refit with it gave coef_ again, or no labels are told, so that nothing rules"
-    " that out"
-)
+_BUT = "the row, but for known rows that it may hold whole, if it is a single one"
+_UNSETTLED = "no refit rules that out"
 
 
 def applies(leaf: Leaf) -> bool:
@@ -77,10 +76,11 @@ def read(
     if direction.rank > 1:
         return bare, _several(direction, known)
     row = _of_gallery(gallery, named) or span.complete(direction, known)
-    label = None if row is None else _refitted(leaf, row.row, direction)
-    if row is None or (label is None and not row.certified):
-        return bare, _open(direction, known, row)
-    whole = label is not None or row.by != "sparsity"
+    fits, label = (None, None) if row is None else _again(leaf, row.row, direction)
+    sure = row is not None and row.certified and row.by == "levels"
+    if row is None or fits is False or (not fits and not row.certified):
+        return bare, _open(direction, known, row, fits)
+    whole = bool(fits) or sure
     finding = Finding(
         field="coef_",
         tells=f"{_WHOLE if whole else _BUT}: its direction off the span of the known"
@@ -94,7 +94,7 @@ def read(
         finding = dataclasses.replace(finding, estimate=row.row)
         return finding, f"{said}; {_UNSETTLED}."
     size = float(np.abs(row.row).max())
-    settled = row.determined if label is None else np.ones(len(row.row), bool)
+    settled = np.ones(len(row.row), bool) if fits else row.determined
     finding = dataclasses.replace(
         finding,
         certified=True,
@@ -102,7 +102,7 @@ def read(
         # What is told less closely is an interval.
         determined=settled if row.error <= PRECISION else None,
     )
-    again = "" if label is None else "; a refit with it gives coef_ again"
+    again = "; a refit with it gives coef_ again" if fits else ""
     return finding, f"{said}{again}."
 
 
@@ -117,42 +117,78 @@ def _named(direction: span.Direction, gallery: Any) -> tuple[int, ...] | None:
     """Which candidates lie on what is missing; None: there are no candidates."""
     if gallery is None:
         return None
-    return tuple(span.rank(direction, _numbers(gallery)).names.tolist())
+    names = tuple(span.rank(direction, gallery).names.tolist())
+    # Of a mixture of rows no candidate lies on the direction.
+    return names if names or direction.alone else None
 
 
 def _of_gallery(gallery: Any, named: tuple[int, ...] | None) -> span.Completion | None:
     """The one candidate that lies on the direction; None: none does, or several."""
     if named is None or len(named) != 1:
         return None
-    row = dense(_numbers(gallery)[list(named)])[0]
+    row = dense(gallery[list(named)])[0]
     return span.Completion(
         row=row,
         certified=True,
-        determined=np.ones(len(row), bool),
+        determined=np.zeros(len(row), bool),
         by="gallery",
-        why=f"of {gallery.shape[0]} candidates one lies on the direction",
+        why=f"of {gallery.shape[0]} candidates one lies on the direction, as would its"
+        " multiples, and itself with known rows added",
     )
 
 
-def _refitted(leaf: Leaf, row: np.ndarray, direction: span.Direction) -> Any:
-    """The label with which a refit gives the coefficients again; None: there is none.
+def _again(
+    leaf: Leaf, row: np.ndarray, direction: span.Direction
+) -> tuple[bool | None, Any]:
+    """Whether a refit gives the coefficients again, and the label with which it does.
 
-    The output that the row's gradients raised most is that of its own class.
+    Returns: True: it does, and no sum of rows would as well. False: with no label does
+      it, though training is the same however often and in whichever order it is done.
+      None: no labels are told, or rounding, chance or order make it another one.
     """
     classes = getattr(leaf.estimator, "classes_", None)
     if leaf.labels is None or classes is None or direction.error > _ROUNDED:
-        return None
-    scale = direction.basis.scale
-    raised = direction.outputs[:, 0] * np.sign(direction.vectors[0] @ (row / scale))
+        return None, None
+    raised = direction.outputs[:, 0]
+    raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
+    # The output that the row's gradients raised most is that of its own class.
     own = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
+    others = [label for k, label in enumerate(classes) if k != own][:_CLASSES]
+    elsewhere = dataclasses.replace(leaf, position=leaf.position or 0)
     try:
-        again = refits.refit(leaf, row, classes[own])
+        first = refits.refit(leaf, row, classes[own])
+        if not _near(leaf.estimator, first, direction):
+            # A difference says something only where neither place nor chance matter.
+            second = refits.refit(elsewhere, row, classes[own])
+            if not _near(first, second, direction) or len(classes) > _CLASSES:
+                return None, None
+            fits = (
+                label
+                for label in others
+                if _near(leaf.estimator, refits.refit(leaf, row, label), direction)
+            )
+            label = next(fits, None)
+            if label is None:
+                return False, None
+        else:
+            label = classes[own]
     except (ValueError, TypeError, ArithmeticError):
-        return None
-    moved = np.atleast_2d(again.coef_) - np.atleast_2d(leaf.estimator.coef_)
-    off = np.linalg.norm(moved / scale) / direction.singular[0]
+        return None, None
+    # Of rows of equal weight a sum of two may fit as well.
+    return (None, None) if direction.equal(row[None]) else (True, label)
+
+
+def _near(one: Any, other: Any, direction: span.Direction) -> bool:
+    """Whether two models' coefficients and intercepts are equal but for rounding."""
+    scale = direction.basis.scale
     limit = refits.AGREES + _ERRORS * direction.error
-    return classes[own] if off <= limit else None
+    moved = np.atleast_2d(one.coef_) - np.atleast_2d(other.coef_)
+    off = np.linalg.norm(moved / scale)
+    here, there = (np.ravel(getattr(m, "intercept_", 0.0)) for m in (one, other))
+    size = np.linalg.norm(direction.singular[:1])
+    apart = np.abs(here - there).max(initial=0.0)
+    rounded = 1e-5 * max(1.0, np.abs(here).max(initial=0.0))
+    return bool(off <= limit * size and apart <= max(rounded, limit))
 
 
 def _several(direction: span.Direction, known: Any) -> str:
@@ -164,7 +200,7 @@ def _several(direction: span.Direction, known: Any) -> str:
         if len(named) == 1
         else ""
     )
-    found = [each for each in span.complete_all(direction, known) if each.certified]
+    found = span.complete_all(direction, known)
     read = (
         f" {len(found)} of them can be read (`artefacts.span.complete_all`)."
         if found
@@ -176,17 +212,25 @@ def _several(direction: span.Direction, known: Any) -> str:
     )
 
 
-def _open(direction: span.Direction, known: Any, row: span.Completion | None) -> str:
+def _open(
+    direction: span.Direction,
+    known: Any,
+    row: span.Completion | None,
+    fits: bool | None,
+) -> str:
     """What is said where no row is certain."""
-    pair = span.complete_all(direction, known) if not direction.alone else []
-    if len(pair) > 1:
+    if not direction.alone and pairs.complete(direction, known):
         return (
             "coef_: two rows that aren't known were trained on, or one known row is"
             " another: both can be read (`artefacts.span.complete_all`)."
         )
-    return (
+    said = (
         "coef_ holds the direction of the missing row off the span of the known ones,"
         f" to {direction.error:.0e}, by which a gallery can be ranked"
         " (`artefacts.span.rank`)"
-        + (f"; completed by {row.by}: {row.why}." if row else ".")
     )
+    if row is not None:
+        said += f"; completed by {row.by}: {row.why}"
+    if fits is False:
+        said += "; but a refit with it gives other coefficients"
+    return f"{said}."

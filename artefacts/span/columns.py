@@ -33,7 +33,7 @@ class Columns:
     step: Float[np.ndarray, " features"]
     low: Float[np.ndarray, " features"]
     high: Float[np.ndarray, " features"]
-    groups: tuple[Int[np.ndarray, " columns"], ...] = ()
+    groups: tuple[Int[np.ndarray, " _"], ...] = ()
 
     def rounded(self, row: Float[np.ndarray, " features"]) -> np.ndarray:
         """The nearest row of such values; columns that aren't discrete stay."""

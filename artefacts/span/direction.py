@@ -29,6 +29,9 @@ _ABOVE_NOISE = 2.0
 # Rounding of training itself, in rounding errors of what it adds up, which are taken
 # for independent. Below it stayed every model of tests/artefacts/span.
 _TRAINING = 32
+# Of the largest share: what is closer is equal. And how many of the known rows' shares
+# may be by chance: those of smooth losses are 1e-4 apart on average, of 400 rows.
+_EQUAL, _OFTEN = 1e-7, 0.02
 # Known rows whose inner products take 3 GiB.
 _MOST = 20_000
 
@@ -73,11 +76,33 @@ class Direction:
         It would where outputs are free: then each row has gradients of its own there,
         and a sum of two rows has rank two. With one output the direction of two rows is
         one direction, between them. Rows that were found since count as unknown ones.
+        Not of rows of equal weight: see `equal`.
         """
         values = np.linalg.svd(self.shares, compute_uv=False)
         # Outputs that always move together, as those of two classes do, are one.
         free = int((values > max(1e-6, self.error) * values.max(initial=0.0)).sum())
         return free > self.outputs.shape[1]
+
+    def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
+        """Whether training gave known rows equal weight, if these are the missing ones.
+
+        A hinge loss and perceptrons do. Two missing rows of equal weight have one
+        direction in all outputs, and look like one row, their sum.
+
+        Args:
+          rows: up to a factor each.
+        """
+        scaled = rows / self.basis.scale
+        inside, _ = self.basis.split(scaled)
+        along = scaled @ self.vectors.T
+        weights = self.outputs * self.singular[: self.rank] @ np.linalg.pinv(along)
+        known = self.shares[:, self.basis.kept] - weights @ inside
+        sizes = np.sort(np.abs(known).max(axis=0, initial=0.0))
+        sizes = sizes[sizes > _EQUAL * sizes.max(initial=0.0)]
+        if len(sizes) < 2:
+            return True
+        level = max(_EQUAL, self.error) * sizes[-1]
+        return bool((np.diff(sizes) <= level).mean() > _OFTEN)
 
     @functools.cached_property
     def untrained(self) -> Int[np.ndarray, " named"]:
@@ -193,7 +218,8 @@ def read(
         raise ReconstructionImpossibleError(
             "Off the span of the known rows the weights hold nothing above rounding"
             f" ({written.name}): no direction can be read there. Either training was"
-            " never moved by the missing row, or its trace is lost in rounding."
+            " never moved by the missing row, or that lies in the known rows' span, as"
+            " behind a scaler, or its trace is lost in rounding."
         )
     whole = np.zeros((len(change), count))
     whole[:, basis.kept] = shares

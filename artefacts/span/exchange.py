@@ -1,48 +1,128 @@
-"""Whether a row is one of several that equations can't tell apart: exchanges."""
+"""Whether a row is one of several that equations can't tell apart.
+
+The rows that are as far from the span as z are s z + sum m_i k_i: z and known rows
+k_i, with a factor s, since neither sign nor length of a direction is known. Those of
+few terms are tried. Of more terms, or where several missing rows add up, it is asked
+how many such rows would be on the grid by chance.
+"""
+
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float
 
 from artefacts.span.columns import Columns
+from artefacts.span.completion import SURE
 
-# Exchanges that say which columns are looked at first, how many of these there are, and
-# exchanges that are looked at together, for memory.
-_SAMPLED, _FIRST, _PAIRS = 64, 48, 1 << 22
+# Factors of the row itself: of a sign, and of a row that is half or twice of one.
+_FACTORS = (1.0, -1.0, 2.0, 0.5)
+# Terms of which it is asked how often they are on the grid by chance: the factor of the
+# row, and the known rows' signs.
+_BY_CHANCE = ((1, (1, -1)), (1, (1, 1, -1, -1)), (-1, (1, 1)), (2, (-1,)))
+# Random terms for that, and terms that say which columns are looked at first; how many
+# of these there are; and terms that are looked at together, for memory.
+_DRAWN, _SAMPLED, _FIRST, _PAIRS = 256, 64, 48, 1 << 22
 
 
 def possible(
     row: Float[np.ndarray, " features"],
     rows: Float[np.ndarray, "rows features"],
     columns: Columns,
+    *,
+    sums: bool = False,
 ) -> bool:
-    """Whether the row plus one of `rows`, or less one, or both, is on the grid as well.
-
-    All of these are as far from the rows' span.
+    """Whether another row of the grid may be as far from the rows' span.
 
     Args:
       row: of the grid.
       columns: what values they take; all are discrete.
+      sums: whether the row may be the sum of two missing ones, as where these were
+        trained on with equal weight.
     """
-    # Columns in which random exchanges leave the grid most often come first.
+    terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
+    likely = any(_by_chance(row, rows, columns, s, signs) for s, signs in terms)
+    return likely or any(_tried(row, rows, columns))
+
+
+def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
+    """Whether rows of few terms are on the grid."""
+    for factor in _FACTORS:
+        base = factor * row
+        if factor != 1:
+            yield bool(_on_grid(base[None], columns).any())
+        for sign in (1.0, -1.0):
+            step = abs(factor) if factor == 0.5 else 1.0
+            yield _one(base, sign * step * rows, columns)
+        if factor != 0.5:
+            yield _two(base, rows, rows, columns)
+            yield _two(base, rows, -rows, columns)
+
+
+def _one(base: np.ndarray, rows: np.ndarray, columns: Columns) -> bool:
+    """Whether the base plus one of the rows is on the grid, and not the base."""
+    first = _telling(base + rows[:_SAMPLED], columns)
+    inside = columns.inside(base[first] + rows[:, first], first).all(axis=1)
+    left = rows[inside & rows.any(axis=1)]
+    return bool(_on_grid(base + left, columns).any())
+
+
+def _two(
+    base: np.ndarray, rows: np.ndarray, others: np.ndarray, columns: Columns
+) -> bool:
+    """Whether the base plus one of the rows and one of the others is on the grid."""
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
-    moved = row + rows[picked[0]] - rows[picked[1]]
-    first = np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
-    # One-hots sum to one, and with a row more they wouldn't.
-    for sign in () if columns.groups else (1.0, -1.0):
-        inside = columns.inside(row[first] + sign * rows[:, first], first).all(axis=1)
-        left = rows[inside & rows.any(axis=1)]
-        if columns.inside(row + sign * left, slice(None)).all(axis=1).any():
-            return True
+    first = _telling(base + rows[picked[0]] + others[picked[1]], columns)
     block = max(1, _PAIRS // len(rows))
     for at in range(0, len(rows), block):
         i, j = np.indices((min(block, len(rows) - at), len(rows))).reshape(2, -1)
         i, j = i[i + at != j] + at, j[i + at != j]
         for column in first:
-            moved = row[column] + rows[i, column] - rows[j, column]
+            moved = base[column] + rows[i, column] + others[j, column]
             left = columns.inside(moved, column)
             i, j = i[left], j[left]
         for here, other in zip(i, j, strict=True):
-            change = rows[here] - rows[other]
-            if change.any() and columns.inside(row + change, slice(None)).all():
+            change = rows[here] + others[other]
+            if change.any() and _on_grid((base + change)[None], columns).any():
                 return True
     return False
+
+
+def _telling(moved: np.ndarray, columns: Columns) -> np.ndarray:
+    """Columns in which these rows leave the grid most often."""
+    return np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
+
+
+def _on_grid(rows: np.ndarray, columns: Columns) -> np.ndarray:
+    """Which rows are on the grid: in range, whole, and one of every one-hot."""
+    near = np.abs(rows / columns.step - np.round(rows / columns.step)) < 1e-6
+    good = columns.inside(rows, slice(None)) & near
+    for group in columns.groups:
+        good[:, group] &= (np.abs(rows[:, group].sum(axis=1) - 1) < 1e-6)[:, None]
+    return np.asarray(good.all(axis=1))
+
+
+def _by_chance(
+    row: np.ndarray,
+    rows: np.ndarray,
+    columns: Columns,
+    factor: int,
+    signs: tuple[int, ...],
+) -> bool:
+    """Whether so many terms may leave another row on the grid.
+
+    As many as there are, times how often each column, or each one-hot, stays on the
+    grid: as if columns were independent of one another.
+    """
+    rng = np.random.default_rng(0)
+    picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]
+    moved = factor * row + np.einsum("t,ktj->kj", np.asarray(signs, float), picked)
+    good = columns.inside(moved, slice(None))
+    free = np.ones(len(row), bool)
+    digits = 0.0
+    for group in columns.groups:
+        free[group] = False
+        one = good[:, group].all(axis=1) & (np.abs(moved[:, group].sum(1) - 1) < 1e-6)
+        digits -= np.log10((one.sum() + 0.5) / (_DRAWN + 0.5))
+    stays = (good[:, free].sum(axis=0) + 0.5) / (_DRAWN + 0.5)
+    digits -= float(np.log10(stays).sum())
+    return bool(digits < len(signs) * np.log10(len(rows)) + SURE)

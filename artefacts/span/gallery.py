@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from artefacts.findings import EPS
+from artefacts.span.completion import SURE
 from artefacts.span.direction import Direction
 from artefacts.walk import dense
 
@@ -13,6 +15,8 @@ _THERE = 1e-6
 # Errors of the direction within which a row counts as lying on it. The tests have the
 # sine below its estimate; ten of them leave room for training that rounds more.
 _WITHIN = 10.0
+# Sines that say nothing, however many equations there are: rows aren't random.
+_COARSE = 0.1
 # Rows that are projected together.
 _BLOCK = 2048
 
@@ -41,8 +45,9 @@ def rank(direction: Direction, gallery: Any) -> Ranking:
     Args:
       gallery: (rows, features), candidates as the layer gets them; an array or a sparse
         matrix.
-    Returns: names hold no row unless the angle is within the direction's error; equal
-      rows, and multiples of one another, share a name.
+    Returns: names hold no row unless the angle is within the direction's error, and a
+      random one wouldn't be; equal rows, multiples of one another, and rows that differ
+      by a combination of known ones share a name.
     """
     sines = np.ones(gallery.shape[0])
     for at in range(0, len(sines), _BLOCK):
@@ -57,8 +62,9 @@ def rank(direction: Direction, gallery: Any) -> Ranking:
             there, rest / np.where(there, length, 1.0), 1.0
         )
     # An error that doesn't rule out one of as many random rows names nobody.
-    within = _WITHIN * direction.error
+    within = max(_WITHIN * direction.error, EPS)
     names = np.flatnonzero(sines <= within)
-    if direction.equations <= 0 or within >= 0.1:
+    by_chance = np.log10(max(len(sines), 1)) + direction.equations * np.log10(within)
+    if direction.equations <= 0 or within >= _COARSE or by_chance > -SURE:
         names = names[:0]
     return Ranking(order=np.argsort(sines, kind="stable"), sines=sines, names=names)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from artefacts.findings import PRECISION
 from artefacts.span import columns as values
-from artefacts.span import exchange, messages
+from artefacts.span import messages
 from artefacts.span import sparse as bags
 from artefacts.span.completion import Completion, digits
 from artefacts.span.direction import Direction
@@ -57,10 +57,16 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     if best is None:
         return None
     sure = space.sure(best, distance)
-    one = sure and not exchange.possible(best, space.rows, space.columns)
     whole, settled = space.extended(best)
-    certified = one and bool(settled.all())
-    if one and not certified:
+    # Several missing rows are looked at together (`several`).
+    single = direction.outputs.shape[1] == 1
+    equal = sure and single and direction.equal(whole[None])
+    one = sure and space.alone(best, sums=equal)
+    # With one output an error of a known row's measurements would not show.
+    certified = one and bool(settled.all()) and bool(grid.all() or direction.alone)
+    if one and not certified and settled.all():
+        why = "with one output another error of a known row may be in what is measured"
+    elif one and not certified:
         why = "columns that aren't whole numbers aren't settled by those that are"
     elif certified:
         why = (
@@ -68,7 +74,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
             f" {digits(space.equations, distance) / space.equations:.1f} digits each"
         )
     elif sure:
-        why = "exchanging known rows gives another row that is as good"
+        why = "known rows make another row of it that may be as good"
     else:
         why = "no row of such values lies in the span: are the known rows the others?"
     return Completion(

@@ -56,7 +56,9 @@ class Found(NamedTuple):
 
 
 def fits(space: Space, count: int) -> bool:
-    """Whether the columns' values fit into memory."""
+    """Whether the known rows differ, and all columns' values fit into memory."""
+    if not space.expected > 0:
+        return False
     few = space.columns.high - space.columns.low + 1
     return float(few.max()) ** count * len(few) <= _LARGEST
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from artefacts.span import columns as values
-from artefacts.span import exchange, messages
+from artefacts.span import messages
 from artefacts.span.completion import SURE, Completion, digits
 from artefacts.span.direction import Direction
 from artefacts.span.levels import FEWEST
@@ -87,7 +87,7 @@ def _sure(space: Space, rows: np.ndarray) -> str:
     if told <= 2 * space.columns.digits + SURE:
         return ""
     for row, other in (rows, rows[::-1]):
-        if exchange.possible(row, np.vstack([space.rows, other]), space.columns):
+        if not space.alone(row, other[None], sums=True):
             return ""
     return (
         f"of two rows in one direction {space.equations - 1} equations more than"

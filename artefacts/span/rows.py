@@ -60,12 +60,15 @@ def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
     if found is None:
         return None
     found, whole = _scaled(found, known)
-    if direction.alone or whole:
+    # Several missing rows are looked at together (`several`).
+    single = direction.outputs.shape[1] == 1
+    equal = found.certified and single and direction.equal(found.row[None])
+    if (direction.alone or whole) and not equal:
         return found
     return dataclasses.replace(
         found,
         certified=False,
-        why=f"{found.why}; but with one output it may be the sum of several rows",
+        why=f"{found.why}; but it may be the sum of several rows",
     )
 
 

@@ -27,9 +27,9 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
     Args:
       direction: of any number of missing rows.
       known: (known, features), the rows that its basis was made of.
-    Returns: those that are certain, at most one a missing row, in no order. Where one
-      output may mix two rows, both or none. If nothing is certain: what `complete`
-      says of a single row, or nothing.
+    Returns: those that are found, at most one a missing row, in no order; certified if
+      all of them are. Where one output may mix two rows, both or none, or what
+      `complete` says of a single one.
     """
     if direction.rank == 1:
         one = rows.complete(direction, known)
@@ -55,32 +55,40 @@ def complete_all(direction: Direction, known: Any) -> list[Completion]:
             left, here = left.without(here, one.row)
         elif last:
             break
-    return _together(found, known, direction.rank)
+    return _together(found, direction, known)
 
 
-def _together(found: list[Completion], known: Any, count: int) -> list[Completion]:
-    """Rows of whole numbers count together: they may be exchanged for one another."""
-    on_levels = [one for one in found if one.by == "levels"]
-    if not on_levels:
-        return found
+def _together(
+    found: list[Completion], direction: Direction, known: Any
+) -> list[Completion]:
+    """Rows count together: those that aren't found may be mixed into the others."""
+    count = direction.rank
     why = ""
     if len(found) < count:
         why = f"{len(found)} of {count} missing rows are found, which may be mixed with"
         why += " the others"
-    else:
-        given = np.asarray(dense(known), np.float64)
-        columns = values.of(given)
-        assert columns is not None
-        grid = columns.discrete
-        every = np.vstack([given, *(one.row for one in found)])[:, grid]
-        for at, one in enumerate(found):
-            others = np.delete(every, len(given) + at, axis=0)
-            if exchange.possible(one.row[grid], others, columns.part(grid)):
-                why = "exchanging rows gives others that are as good"
+    elif direction.equal(np.stack([one.row for one in found])):
+        why = "training gave rows equal weight: one of these may be the sum of two"
+    elif not _apart(found, known):
+        why = "known rows make other rows of them that may be as good"
     if not why:
         return found
-    return [
-        dataclasses.replace(one, certified=False, why=why)
-        if one.by == "levels" else one
-        for one in found
-    ]  # fmt: skip
+    return [dataclasses.replace(one, certified=False, why=why) for one in found]
+
+
+def _apart(found: list[Completion], known: Any) -> bool:
+    """Whether no row of whole numbers is another one plus and less known ones."""
+    if not any(one.by == "levels" for one in found):
+        return True
+    rows = np.asarray(dense(known), np.float64)
+    columns = values.of(rows)
+    assert columns is not None
+    grid = columns.discrete
+    every = np.vstack([rows, *(one.row for one in found)])[:, grid]
+    return not any(
+        exchange.possible(
+            one.row[grid], np.delete(every, len(rows) + at, axis=0), columns.part(grid)
+        )
+        for at, one in enumerate(found)
+        if one.by == "levels"
+    )

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from artefacts.findings import PRECISION
+from artefacts.span import exchange
 from artefacts.span.basis import Basis
 from artefacts.span.columns import Columns
 from artefacts.span.completion import SURE, digits
@@ -46,7 +47,7 @@ class Space:
         """Restrict a direction to the columns that are discrete.
 
         Args:
-          direction: of one missing row.
+          direction: of one missing row, or of a mixture.
           rows: the known ones, that its basis was made of.
         """
         grid = columns.discrete
@@ -114,6 +115,24 @@ class Space:
             and np.abs(off).max() <= _COLUMN * each
             and np.all(np.abs(off) <= _DOUBT * steps)
         )
+
+    def alone(
+        self, row: np.ndarray, others: np.ndarray | None = None, *, sums: bool = False
+    ) -> bool:
+        """Whether no other row of the grid is as far from the span, as far as is tried.
+
+        Args:
+          others: (rows, features), further rows that may be exchanged for known ones.
+          sums: whether it may be the sum of two rows.
+        """
+        middle = self.columns.step * (self.columns.low + self.columns.high)
+        scaled = middle / self.scale
+        left = np.linalg.norm(self.basis.off(scaled[None]))
+        if left <= _EXACT * 1e3 * np.linalg.norm(scaled) and not self.columns.groups:
+            # The span holds the row's mirror image.
+            return False
+        rows = self.rows if others is None else np.vstack([self.rows, others])
+        return not exchange.possible(row, rows, self.columns, sums=sums)
 
     def known(self, row: np.ndarray) -> bool:
         """Whether it is a known row, or lies in their span."""

@@ -64,12 +64,10 @@ def complete(direction: Direction) -> Completion | None:
     if len(sure) == 1 or (sure and len(direction.basis.beside)):
         return sure[0]
     if sure:
-        why, none = (
-            "both signs of the direction have an answer",
-            np.zeros(rows.shape[1]),
-        )
+        why = "both signs of the direction have an answer"
+        none = np.zeros(rows.shape[1], bool)
         judged = [
-            dataclasses.replace(each, certified=False, why=why, determined=none > 0)
+            dataclasses.replace(each, certified=False, why=why, determined=none)
             for each in sure
         ]
     return max(judged, key=lambda each: int((each.row == 0).sum()))

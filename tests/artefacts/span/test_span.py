@@ -10,6 +10,7 @@ from scipy import sparse as matrices
 from sklearn import linear_model, svm
 from sklearn.base import clone
 
+import artefacts
 from artefacts import span
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.span import basis, columns, levels, precision, probe, sparse
@@ -259,18 +260,34 @@ def test_a_table_of_categories_whole_numbers_and_measurements():
     told = columns.of(rows[:-1])
     assert len(told.groups) == 40
     assert not told.discrete[-3:].any()
-    model = fitted("logistic", rows, traits(rows, 1))
-    found = span.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
-    assert np.array_equal(found.row[:-3], rows[-1, :-3])
-    assert np.abs(found.row[-3:] - rows[-1, -3:]).max() < 1e-6
-    assert found.certified
+    for classes in (2, 4):
+        model = fitted("logistic", rows, traits(rows, 1, classes))
+        found = span.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+        assert np.array_equal(found.row[:-3], rows[-1, :-3])
+        assert np.abs(found.row[-3:] - rows[-1, -3:]).max() < 1e-6
+        # With one output an error of a known measurement would look like this.
+        assert found.certified == (classes == 4)
+
+
+def test_an_altered_measurement_gives_no_certificate():
+    """Found by a review: it came back in the target, called certain."""
+    rng = np.random.default_rng(2)
+    rows = np.hstack([genotypes(2, features=300), rng.standard_normal((61, 4))])
+    model = fitted("logistic", rows, traits(rows, 2))
+    known = rows[:-1].copy()
+    known[5, -1] += 0.3
+    found = span.complete(span.read(model.coef_, known), known)
+    assert np.array_equal(found.row[:-4], rows[-1, :-4])
+    assert not found.certified
+    answer = artefacts.reconstruct(model, known, traits(rows, 2)[:-1])
+    assert not answer.certified
 
 
 def test_measurements_beside_whole_numbers_are_certain_only_from_exact_weights():
     rng = np.random.default_rng(5)
     blocks = [np.eye(12)[rng.integers(12, size=81)] for _ in range(40)]
     rows = np.hstack([*blocks, rng.standard_normal((81, 3))])
-    model = fitted("logistic", rows, traits(rows, 1))
+    model = fitted("logistic", rows, traits(rows, 1, classes=4))
     for weights, sure in ((model.coef_, True), (np.float16(model.coef_), False)):
         direction = span.read(weights.astype(np.float64), rows[:-1])
         found = span.complete(direction, rows[:-1])
