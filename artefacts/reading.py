@@ -5,6 +5,7 @@ members saw part of the rows, each case is read, and those that nothing refutes 
 put together.
 """
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -220,6 +221,7 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
 
 def read_leaf(site: Site, read: Read) -> None:
     """One leaf's lines, in the units of the whole."""
+    site = dataclasses.replace(site, leaf=densified(site.leaf))
     leaf = site.leaf
     name = type(leaf.estimator).__name__
     findings: list[Finding] = []
@@ -244,6 +246,13 @@ def read_leaf(site: Site, read: Read) -> None:
             f" {' and '.join(site.through)}."
         )
     read.lines += [_line(site, finding) for finding in findings]
+
+
+def densified(leaf: Leaf) -> Leaf:
+    """With coefficients as an array, which `sparsify` makes a sparse matrix of."""
+    if not hasattr(getattr(leaf.estimator, "coef_", None), "tocsr"):
+        return leaf
+    return dataclasses.replace(leaf, estimator=copy.copy(leaf.estimator).densify())
 
 
 def _gallery(site: Site, read: Read) -> Any:

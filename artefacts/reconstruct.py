@@ -82,6 +82,7 @@ def reconstruct(
         attainable=attainable,
         retrain=retrain,
     )
+    leaf = reading.densified(leaf)
     features = len(names)
     read = reading.everything(walk.root(leaf, features), numeric, gallery)
     lines = tuple(read.lines)

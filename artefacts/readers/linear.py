@@ -75,6 +75,10 @@ def read(leaf: Leaf) -> list[Finding]:
     name = leaf.path or type(model).__name__
     if leaf.labels is None:
         raise ReconstructionImpossibleError(f"{name}: its coefficients need y_known.")
+    if hasattr(model, "classes_") and leaf.labels.ndim > 1:
+        raise ReconstructionImpossibleError(
+            f"{name} was fitted to several labels a row, which are not read here."
+        )
     if not getattr(model, "fit_intercept", True):
         raise ReconstructionImpossibleError(
             f"{name} was fitted without intercept, so the target's residual is unknown:"

@@ -355,3 +355,16 @@ def test_what_cannot_be_inverted_is_refused():
         ReconstructionImpossibleError, match=r"says 200 rows; 198 known rows and one"
     ):
         reconstruct(preprocessing.StandardScaler().fit(x), x[2:])
+
+
+def test_several_labels_a_row_and_sparse_coefficients_do_not_crash():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.integers(0, 3, (41, 20)).astype(float), np.arange(41) % 2
+    several = np.stack([labels, rng.integers(0, 2, 41)], axis=1)
+    model = linear_model.RidgeClassifier().fit(rows, several)
+    with pytest.raises(ReconstructionImpossibleError, match="several labels a row"):
+        reconstruct(model, rows[:-1], several[:-1])
+    model = linear_model.LogisticRegression(tol=1e-12, max_iter=10_000)
+    model.fit(rows, labels).sparsify()
+    answer = reconstruct(model, rows[:-1], labels[:-1])
+    assert np.abs(answer.value - rows[-1]).max() < 1e-3
