@@ -87,11 +87,11 @@ def of(known: Any) -> Columns | None:
         rest = np.flatnonzero(~whole & _multiples(ends, unit))
         rest = rest[_multiples(rows[:, rest], unit)]
         step[rest], whole[rest] = unit, True
-    varying = np.ptp(rows, axis=0) > 0
+    varying = ends[1] > ends[0]
     if 2 * (step[varying] == _BYTE).sum() > varying.sum():
         # Pictures: a pixel of which the known rows show 0 and 1 alone is one as well.
-        step[whole & (rows.min(axis=0) >= 0) & (rows.max(axis=0) <= 1)] = _BYTE
-    low, high = (rows / step).min(axis=0).round(), (rows / step).max(axis=0).round()
+        step[whole & (ends[0] >= 0) & (ends[1] <= 1)] = _BYTE
+    low, high = (ends / step).round()
     discrete = whole & (high - low < _MOST_LEVELS)
     if not discrete.all():
         # What a column of one value would take otherwise, nothing tells.

@@ -7,6 +7,7 @@ how many such rows would be on the grid by chance.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -21,7 +22,7 @@ _FACTORS = (1.0, -1.0, 2.0, 0.5)
 _BY_CHANCE = ((1, (1, -1)), (1, (1, 1, -1, -1)), (-1, (1, 1)), (2, (-1,)))
 # Random terms for that, and terms that say which columns are looked at first; how many
 # of these there are; and terms that are looked at together, for memory.
-_DRAWN, _SAMPLED, _FIRST, _PAIRS = 256, 64, 48, 1 << 22
+_DRAWN, _SAMPLED, _FIRST, _PAIRS = 128, 32, 48, 1 << 22
 
 
 def possible(
@@ -40,48 +41,60 @@ def possible(
         trained on with equal weight.
     """
     terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
+    if not len(rows):
+        return False
     likely = any(_by_chance(row, rows, columns, s, signs) for s, signs in terms)
     return likely or any(_tried(row, rows, columns))
 
 
 def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
     """Whether rows of few terms are on the grid."""
+    there = np.flatnonzero(rows.any(axis=1))
     for factor in _FACTORS:
         base = factor * row
         if factor != 1:
             yield bool(_on_grid(base[None], columns).any())
+        half = 0.5 if factor == 0.5 else 1.0
         for sign in (1.0, -1.0):
-            step = abs(factor) if factor == 0.5 else 1.0
-            yield _one(base, sign * step * rows, columns)
-        if factor != 0.5:
-            yield _two(base, rows, rows, columns)
-            yield _two(base, rows, -rows, columns)
+            yield _one(base, sign * half, rows, there, columns)
+            if half == 1:
+                yield _two(base, sign, rows, columns)
 
 
-def _one(base: np.ndarray, rows: np.ndarray, columns: Columns) -> bool:
-    """Whether the base plus one of the rows is on the grid, and not the base."""
-    first = _telling(base + rows[:_SAMPLED], columns)
-    inside = columns.inside(base[first] + rows[:, first], first).all(axis=1)
-    left = rows[inside & rows.any(axis=1)]
-    return bool(_on_grid(base + left, columns).any())
-
-
-def _two(
-    base: np.ndarray, rows: np.ndarray, others: np.ndarray, columns: Columns
+def _one(
+    base: np.ndarray,
+    share: float,
+    rows: np.ndarray,
+    there: np.ndarray,
+    columns: Columns,
 ) -> bool:
-    """Whether the base plus one of the rows and one of the others is on the grid."""
+    """Whether the base plus a share of one of the rows is on the grid.
+
+    Args:
+      there: positions of rows that aren't zero.
+    """
+    first = _telling(base + share * rows[:_SAMPLED], columns)
+    # Half a row is seldom whole, and always in range.
+    some = first if abs(share) == 1 else np.arange(min(len(base), _FIRST))
+    moved = base[some] + share * rows[:, some][there]
+    left = there[_fits(moved, columns, some).all(axis=1)]
+    return bool(_on_grid(base + share * rows[left], columns).any())
+
+
+def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> bool:
+    """Whether the base plus one of the rows, and another or less it, is on the grid."""
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
-    first = _telling(base + rows[picked[0]] + others[picked[1]], columns)
+    first = _telling(base + rows[picked[0]] + sign * rows[picked[1]], columns)
     block = max(1, _PAIRS // len(rows))
     for at in range(0, len(rows), block):
         i, j = np.indices((min(block, len(rows) - at), len(rows))).reshape(2, -1)
         i, j = i[i + at != j] + at, j[i + at != j]
         for column in first:
-            moved = base[column] + rows[i, column] + others[j, column]
+            moved = base[column] + rows[i, column] + sign * rows[j, column]
             left = columns.inside(moved, column)
             i, j = i[left], j[left]
         for here, other in zip(i, j, strict=True):
-            change = rows[here] + others[other]
+            change = rows[here] + sign * rows[other]
             if change.any() and _on_grid((base + change)[None], columns).any():
                 return True
     return False
@@ -92,10 +105,16 @@ def _telling(moved: np.ndarray, columns: Columns) -> np.ndarray:
     return np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
 
 
+def _fits(values: np.ndarray, columns: Columns, where: Any) -> np.ndarray:
+    """Which values are whole and in range, of some of the columns."""
+    steps = values / columns.step[where]
+    whole = np.abs(steps - np.round(steps)) < 1e-6
+    return np.asarray(columns.inside(values, where) & whole)
+
+
 def _on_grid(rows: np.ndarray, columns: Columns) -> np.ndarray:
     """Which rows are on the grid: in range, whole, and one of every one-hot."""
-    near = np.abs(rows / columns.step - np.round(rows / columns.step)) < 1e-6
-    good = columns.inside(rows, slice(None)) & near
+    good = _fits(rows, columns, slice(None))
     for group in columns.groups:
         good[:, group] &= (np.abs(rows[:, group].sum(axis=1) - 1) < 1e-6)[:, None]
     return np.asarray(good.all(axis=1))

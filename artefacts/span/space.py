@@ -51,8 +51,8 @@ class Space:
           rows: the known ones, that its basis was made of.
         """
         grid = columns.discrete
-        self.rows = rows[:, grid]
         self._grid, self._whole = grid, grid.all()
+        self.rows = rows if self._whole else rows[:, grid]
         if self._whole:
             self.basis, self.along = direction.basis, direction.vectors[0]
         else:
