@@ -174,8 +174,9 @@ def _again(
             label = classes[own]
     except (ValueError, TypeError, ArithmeticError):
         return None, None
-    # Of rows of equal weight a sum of two may fit as well.
-    return (None, None) if direction.equal(row[None]) else (True, label)
+    # Of rows of equal weight a sum of two fits as well, but for the intercept.
+    blind = not getattr(leaf.estimator, "fit_intercept", False)
+    return (None, None) if blind and direction.equal(row[None]) else (True, label)
 
 
 def _near(one: Any, other: Any, direction: span.Direction) -> bool:

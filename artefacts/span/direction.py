@@ -29,9 +29,10 @@ _ABOVE_NOISE = 2.0
 # Rounding of training itself, in rounding errors of what it adds up, which are taken
 # for independent. Below it stayed every model of tests/artefacts/span.
 _TRAINING = 32
-# Of the largest share: what is closer is equal. And how many of the known rows' shares
-# may be by chance: those of smooth losses are 1e-4 apart on average, of 400 rows.
-_EQUAL, _OFTEN = 1e-7, 0.02
+# Of the largest share: what is less is none, and what is closer is equal. Rows whose
+# shares differ by more leave a direction each. And how many of the known rows' shares
+# may be equal by chance.
+_NONE, _EQUAL, _OFTEN = 1e-7, 1e-10, 0.02
 # Known rows whose inner products take 3 GiB.
 _MOST = 20_000
 
@@ -98,10 +99,10 @@ class Direction:
         weights = self.outputs * self.singular[: self.rank] @ np.linalg.pinv(along)
         known = self.shares[:, self.basis.kept] - weights @ inside
         sizes = np.sort(np.abs(known).max(axis=0, initial=0.0))
-        sizes = sizes[sizes > _EQUAL * sizes.max(initial=0.0)]
+        sizes = sizes[sizes > _NONE * sizes.max(initial=0.0)]
         if len(sizes) < 2:
             return True
-        level = max(_EQUAL, self.error) * sizes[-1]
+        level = max(_EQUAL, 10 * self.error) * sizes[-1]
         return bool((np.diff(sizes) <= level).mean() > _OFTEN)
 
     @functools.cached_property
