@@ -22,8 +22,6 @@ from artefacts.findings import (
 from artefacts.span import pairs, probe
 from artefacts.walk import dense
 
-# Classes up to which every label is tried.
-_CLASSES = 32
 # Of the direction: weights that are known less closely aren't compared with a refit's;
 # and errors of the direction by which two fits may differ.
 _ROUNDED, _ERRORS = 1e-3, 3.0
@@ -142,9 +140,9 @@ def _again(
 ) -> tuple[bool | None, Any]:
     """Whether a refit gives the coefficients again, and the label with which it does.
 
-    Returns: True: it does, and no sum of rows would as well. False: with no label does
-      it, though training is the same however often and in whichever order it is done.
-      None: no labels are told, or rounding, chance or order make it another one.
+    Returns: True: it does, and no sum of rows would as well. False: it doesn't, though
+      training is the same however often and in whichever order it is done. None: no
+      labels are told, or rounding, chance or order make it another one.
     """
     classes = getattr(leaf.estimator, "classes_", None)
     if leaf.labels is None or classes is None or direction.error > _ROUNDED:
@@ -153,30 +151,20 @@ def _again(
     raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
     # The output that the row's gradients raised most is that of its own class.
     own = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
-    others = [label for k, label in enumerate(classes) if k != own][:_CLASSES]
     elsewhere = dataclasses.replace(leaf, position=leaf.position or 0)
     try:
         first = refits.refit(leaf, row, classes[own])
         if not _near(leaf.estimator, first, direction):
             # A difference says something only where neither place nor chance matter.
             second = refits.refit(elsewhere, row, classes[own])
-            if not _near(first, second, direction) or len(classes) > _CLASSES:
-                return None, None
-            fits = (
-                label
-                for label in others
-                if _near(leaf.estimator, refits.refit(leaf, row, label), direction)
-            )
-            label = next(fits, None)
-            if label is None:
-                return False, None
-        else:
-            label = classes[own]
+            return (False if _near(first, second, direction) else None), None
     except (ValueError, TypeError, ArithmeticError):
         return None, None
     # Of rows of equal weight a sum of two fits as well, but for the intercept.
     blind = not getattr(leaf.estimator, "fit_intercept", False)
-    return (None, None) if blind and direction.equal(row[None]) else (True, label)
+    return (
+        (None, None) if blind and direction.equal(row[None]) else (True, classes[own])
+    )
 
 
 def _near(one: Any, other: Any, direction: span.Direction) -> bool:
