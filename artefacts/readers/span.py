@@ -28,6 +28,10 @@ _ROUNDED, _ERRORS = 1e-3, 3.0
 _WHOLE = "the row itself"
 _BUT = "the row, but for known rows that it may hold whole, if it is a single one"
 _UNSETTLED = "no refit rules that out"
+_OTHERS = (
+    "but a refit with it gives other coefficients: it holds known rows whole, or the"
+    " known rows are others"
+)
 
 
 def applies(leaf: Leaf) -> bool:
@@ -75,26 +79,37 @@ def read(
         return bare, _several(direction, known)
     row = _of_gallery(gallery, named) or span.complete(direction, known)
     fits, label = (None, None) if row is None else _again(leaf, row.row, direction)
-    sure = row is not None and row.certified and row.by == "levels"
-    if row is None or fits is False or (not fits and not row.certified):
-        return bare, _open(direction, known, row, fits)
-    whole = bool(fits) or sure
+    if row is None or (not fits and not row.certified):
+        return bare, _open(direction, known, row)
     finding = Finding(
         field="coef_",
-        tells=f"{_WHOLE if whole else _BUT}: its direction off the span of the known"
-        f" rows, and what completes it by {row.by}",
+        tells=f"its direction off the span of the known rows, and what completes it by"
+        f" {row.by}",
         words=None if names is None else frozenset(names[row.row > 0].tolist()),
         label=label,
         named=named,
     )
+    return _judged(finding, row, fits)
+
+
+def _judged(
+    finding: Finding, row: span.Completion, fits: bool | None
+) -> tuple[Finding, str]:
+    """The finding as certain as it is, and what is to be said of it.
+
+    Args:
+      fits: what a refit says; None: it says nothing.
+    """
     said = f"coef_ off the span of the known rows: {row.why}"
-    if not whole:
-        finding = dataclasses.replace(finding, estimate=row.row)
-        return finding, f"{said}; {_UNSETTLED}."
+    if not fits and (fits is False or row.by != "levels"):
+        tells = f"{_BUT}: {finding.tells}"
+        finding = dataclasses.replace(finding, tells=tells, estimate=row.row)
+        return finding, f"{said}; {_OTHERS if fits is False else _UNSETTLED}."
     size = float(np.abs(row.row).max())
     settled = np.ones(len(row.row), bool) if fits else row.determined
     finding = dataclasses.replace(
         finding,
+        tells=f"{_WHOLE}: {finding.tells}",
         certified=True,
         **around(row.row, row.error * size + 4 * EPS * np.abs(row.row)),
         # What is told less closely is an interval.
@@ -201,12 +216,7 @@ def _several(direction: span.Direction, known: Any) -> str:
     )
 
 
-def _open(
-    direction: span.Direction,
-    known: Any,
-    row: span.Completion | None,
-    fits: bool | None,
-) -> str:
+def _open(direction: span.Direction, known: Any, row: span.Completion | None) -> str:
     """What is said where no row is certain."""
     if not direction.alone and pairs.complete(direction, known):
         return (
@@ -220,6 +230,4 @@ def _open(
     )
     if row is not None:
         said += f"; completed by {row.by}: {row.why}"
-    if fits is False:
-        said += "; but a refit with it gives other coefficients"
     return f"{said}."
