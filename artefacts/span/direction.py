@@ -30,9 +30,10 @@ _ABOVE_NOISE = 2.0
 # for independent. Below it stayed every model of tests/artefacts/span.
 _TRAINING = 32
 # Of the largest share: what is less is none, and what is closer is equal. Rows whose
-# shares differ by more leave a direction each. And how many of the known rows' shares
-# may be equal by chance.
-_NONE, _EQUAL, _OFTEN = 1e-7, 1e-10, 0.02
+# shares differ by more leave a direction each. How many of the known rows' shares may
+# be equal without that, beside those that are by chance, if these aren't too many to
+# tell.
+_NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
 # Known rows whose inner products take 3 GiB.
 _MOST = 20_000
 
@@ -85,7 +86,7 @@ class Direction:
         return free > self.outputs.shape[1]
 
     def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
-        """Whether training gave known rows equal weight, if these are the missing ones.
+        """Whether training may give rows equal weight, these being the missing ones.
 
         A hinge loss and perceptrons do. Two missing rows of equal weight have one
         direction in all outputs, and look like one row, their sum.
@@ -98,12 +99,23 @@ class Direction:
         along = scaled @ self.vectors.T
         weights = self.outputs * self.singular[: self.rank] @ np.linalg.pinv(along)
         known = self.shares[:, self.basis.kept] - weights @ inside
-        sizes = np.sort(np.abs(known).max(axis=0, initial=0.0))
-        sizes = sizes[sizes > _NONE * sizes.max(initial=0.0)]
-        if len(sizes) < 2:
+        sizes = np.abs(known).max(axis=0, initial=0.0)
+        there = known[:, sizes > _NONE * sizes.max(initial=0.0)]
+        if there.shape[1] < 2:
             return True
-        level = max(_EQUAL, 10 * self.error) * sizes[-1]
-        return bool((np.diff(sizes) <= level).mean() > _OFTEN)
+        there = there / sizes.max()
+        # Opposite weights are equal ones of another label.
+        there = there * np.sign(
+            there[np.abs(there).argmax(axis=0), range(len(there.T))]
+        )
+        level = max(_EQUAL, 10 * self.error)
+        free = (np.linalg.svd(there, compute_uv=False) > 1e-6).sum()
+        by_chance = there.shape[1] * level ** float(free)
+        if by_chance > _COARSE:
+            return True
+        near = there[:, np.lexsort(np.round(there / level))]
+        often = (np.abs(np.diff(near, axis=1)).max(axis=0) <= level).mean()
+        return bool(often > _OFTEN + 5 * by_chance)
 
     @functools.cached_property
     def untrained(self) -> Int[np.ndarray, " named"]:
