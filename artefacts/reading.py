@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from artefacts import contents, registry, stored, walk
 from artefacts.answer import Line, merge
@@ -250,7 +251,7 @@ def read_leaf(site: Site, read: Read) -> None:
 
 def densified(leaf: Leaf) -> Leaf:
     """With coefficients as an array, which `sparsify` makes a sparse matrix of."""
-    if not hasattr(getattr(leaf.estimator, "coef_", None), "tocsr"):
+    if not sparse.issparse(getattr(leaf.estimator, "coef_", None)):
         return leaf
     return dataclasses.replace(leaf, estimator=copy.copy(leaf.estimator).densify())
 
@@ -263,9 +264,7 @@ def _gallery(site: Site, read: Read) -> Any:
     if read.gallery is None:
         return None
     try:
-        made = site.forward(read.gallery)
-        if not hasattr(made, "tocsr"):
-            made = np.asarray(made, np.float64)
+        made = span.numbers(site.forward(read.gallery))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise checks.FieldError(
             "gallery",
@@ -278,8 +277,7 @@ def _gallery(site: Site, read: Read) -> Any:
             "gallery",
             f"Expected rows of {width} features in {{}}, got shape {made.shape}.",
         )
-    made = made.tocsr() if hasattr(made, "tocsr") else made
-    if not np.isfinite(made.data if hasattr(made, "tocsr") else made).all():
+    if not np.isfinite(made.data if sparse.issparse(made) else made).all():
         raise checks.FieldError(
             "gallery", "Expected {} to have no missing values, nor other columns."
         )

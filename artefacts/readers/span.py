@@ -60,7 +60,7 @@ def read(
     Returns: the finding or None; what is to be said of it.
     """
     try:
-        known: Any = _numbers(leaf.known)
+        known: Any = numbers(leaf.known)
     except (ValueError, TypeError):
         return None, "the known rows are no numbers."
     try:
@@ -119,7 +119,7 @@ def _judged(
     return finding, f"{said}{again}."
 
 
-def _numbers(known: Any) -> Any:
+def numbers(known: Any) -> Any:
     """Rows of numbers, sparse where they came so."""
     if sparse.issparse(known):
         return sparse.csr_array(known, dtype=np.float64)
@@ -205,8 +205,10 @@ def _several(direction: span.Direction, known: Any) -> str:
         else ""
     )
     found = span.complete_all(direction, known)
+    sure = sum(each.certified for each in found)
     read = (
-        f" {len(found)} of them can be read (`artefacts.span.complete_all`)."
+        f" {len(found)} of them are found (`artefacts.span.complete_all`), {sure} of"
+        " these certain."
         if found
         else ""
     )

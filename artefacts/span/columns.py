@@ -56,6 +56,11 @@ class Columns:
         )
 
     @property
+    def levels(self) -> Float[np.ndarray, "levels features"]:
+        """All values in steps, the lowest first; above `high` in shorter columns."""
+        return self.low + np.arange(int((self.high - self.low).max()) + 1)[:, None]
+
+    @property
     def digits(self) -> float:
         """Decimal digits that say which of all possible rows it is."""
         free = self.discrete.copy()

@@ -73,9 +73,11 @@ def _one(
     Args:
       there: positions of rows that aren't zero.
     """
-    first = _telling(base + share * rows[:_SAMPLED], columns)
-    # Half a row is seldom whole, and always in range.
-    some = first if abs(share) == 1 else np.arange(min(len(base), _FIRST))
+    if abs(share) == 1:
+        some = _telling(base + share * rows[:_SAMPLED], columns)
+    else:
+        # Half a row is always in range, and seldom whole: any columns tell.
+        some = np.arange(min(len(base), _FIRST))
     moved = base[some] + share * rows[:, some][there]
     left = there[_fits(moved, columns, some).all(axis=1)]
     return bool(_on_grid(base + share * rows[left], columns).any())

@@ -61,7 +61,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
     # Several missing rows are looked at together (`several`).
     single = direction.outputs.shape[1] == 1
     equal = sure and single and direction.equal(whole[None])
-    one = sure and space.alone(best, sums=equal)
+    one = sure and space.unique(best, sums=equal)
     # With one output an error of a known row's measurements would not show.
     certified = one and bool(settled.all()) and bool(grid.all() or direction.alone)
     if one and not certified and settled.all():

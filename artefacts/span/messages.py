@@ -10,7 +10,8 @@ how often. In turns the equations correct all columns at once, and each column's
 get the probabilities that its correction leaves them. What a step has taken from the
 step before is taken off again (the extrinsic mean), so that errors stay independent:
 without that, rounding and projecting in turns settles on wrong rows from n / d of 0.2
-on, and on two rows at all; with it, from 0.45 (genotypes, `docs/span.md`).
+on, and never separates two rows. With it, genotypes come back at n / d of 0.4, and at
+0.5 no longer.
 
 Source: Rangan, Schniter and Fletcher, "Vector approximate message passing" (IEEE Trans.
 Inf. Theory 65, 2019), with the projection as the linear step, and the shares a fitted
@@ -83,17 +84,18 @@ class _Values:
 
     def __init__(self, space: Space, count: int) -> None:
         columns, known = space.columns, len(space.rows)
-        most = int((columns.high - columns.low).max()) + 1
-        levels = columns.low + np.arange(most)[:, None]
+        levels = columns.levels
+        most = len(levels)
         rows = np.round(space.rows / columns.step)
         often = np.stack([(rows == level).sum(axis=0) for level in levels])
         # Half a row more of every level: one that no known row has is rare.
-        share = np.log((often + 0.5) / (known + 0.5 * most))
-        share[levels > columns.high] = -np.inf
+        log = np.log((often + 0.5) / (known + 0.5 * most))
+        log[levels > columns.high] = -np.inf
         combined = np.indices((most,) * count).reshape(count, -1)
-        # (count, combinations, features), in units of the space.
+        # (count, combinations, features), in units of the space; and of how often each
+        # stands there the logarithm, (combinations, features).
         self.levels = (levels * (columns.step / space.scale))[combined]
-        self.share = share[combined].sum(axis=0)
+        self.log = log[combined].sum(axis=0)
 
     def expected(
         self, near: np.ndarray, variance: float, shares: np.ndarray
@@ -104,7 +106,7 @@ class _Values:
           near: (features,), the mixture, off by independent errors of that variance.
         """
         mixed = np.einsum("i,i...->...", shares, self.levels)
-        chance = self.share - (near - mixed) ** 2 / (2 * variance)
+        chance = self.log - (near - mixed) ** 2 / (2 * variance)
         chance = np.exp(chance - chance.max(axis=0))
         chance /= chance.sum(axis=0)
         rows = np.einsum("kj,ikj->ij", chance, self.levels)
@@ -114,17 +116,18 @@ class _Values:
 
 def _settled(space: Space, values: _Values, shares: np.ndarray) -> Found:
     """Messages from one beginning until nothing moves."""
-    share = 1 - len(space.basis) / len(space.along)
+    # Equations of each column.
+    free = 1 - len(space.basis) / len(space.along)
     # Of each equation of the direction.
-    noise = space.error**2 / (len(space.along) * share)
+    noise = space.error**2 / (len(space.along) * free)
     mean = shares.sum() * space.mean
     best, since = np.inf, 0
     for turn in range(_ROUNDS):
         missing = space.along - space.basis.off(mean[None], rounds=1)[0]
-        variance = max(float(missing @ missing) / (len(missing) * share) - noise, 1e-30)
+        variance = max(float(missing @ missing) / (len(missing) * free) - noise, 1e-30)
         gain = variance / (variance + noise)
-        near = mean + gain / share * missing
-        here = max(variance * (1 / (gain * share) - 1), 1e-30)
+        near = mean + gain / free * missing
+        here = max(variance * (1 / (gain * free) - 1), 1e-30)
         rows, spread = values.expected(near, here, shares)
         off = space.basis.off(rows, rounds=1)
         left = float(np.linalg.norm(shares @ off - space.along))

@@ -87,7 +87,7 @@ def _sure(space: Space, rows: np.ndarray) -> str:
     if told <= 2 * space.columns.digits + SURE:
         return ""
     for row, other in (rows, rows[::-1]):
-        if not space.alone(row, other[None], sums=True):
+        if not space.unique(row, other[None], sums=True):
             return ""
     return (
         f"of two rows in one direction {space.equations - 1} equations more than"
@@ -97,17 +97,14 @@ def _sure(space: Space, rows: np.ndarray) -> str:
 
 def _whole(ratio: float, columns: values.Columns) -> bool:
     """Whether a ratio is one of small whole numbers."""
-    below = np.arange(1, _LARGE * (int((columns.high - columns.low).max()) + 1) + 1)
+    below = np.arange(1, _LARGE * len(columns.levels) + 1)
     return bool((np.abs(below * ratio - np.round(below * ratio)) <= _NEAR).any())
 
 
 def _apart(space: Space, shares: np.ndarray, mixed: np.ndarray) -> np.ndarray:
     """How far every column's value is from the nearest that another pair makes."""
     columns = space.columns
-    levels = (
-        columns.low + np.arange(int((columns.high - columns.low).max()) + 1)[:, None]
-    )
-    levels = np.where(levels <= columns.high, levels, np.nan)
+    levels = np.where(columns.levels <= columns.high, columns.levels, np.nan)
     one, two = (levels * (columns.step / space.scale) * share for share in shares)
     distances = np.abs(one[:, None] + two[None] - mixed).reshape(-1, len(mixed))
     # The nearest is the pair itself.

@@ -116,7 +116,7 @@ class Space:
             and np.all(np.abs(off) <= _DOUBT * steps)
         )
 
-    def alone(
+    def unique(
         self, row: np.ndarray, others: np.ndarray | None = None, *, sums: bool = False
     ) -> bool:
         """Whether no other row of the grid is as far from the span, as far as is tried.
