@@ -1,14 +1,31 @@
-"""What this machine has: cores, caches, memory, JAX devices."""
+"""What this machine has: cores, caches, memory, JAX devices.
+
+All that depends on whether models are trained on a CPU or on an accelerator asks here,
+so that inside `as_on_an_accelerator` a CPU traces the programs of an accelerator: to
+plan for one, to compile for one, and to test them.
+"""
 
 import contextlib
+import contextvars
 import functools
+import importlib
 import os
 import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
 
 _FALLBACK_CACHE_BYTES = 1 << 20
+_UNKNOWN_MEMORY = 8 << 30  # of an accelerator that doesn't tell, about the smallest
+# Memory of the accelerator that is planned for; None: what is here counts.
+_planned: contextvars.ContextVar[int | None] = contextvars.ContextVar(
+    "memory of an accelerator that is not here", default=None
+)
+# With these flags XLA takes the same kernels in every process.
+DETERMINISTIC = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
 
 
 def one_a_core() -> None:
@@ -35,7 +52,82 @@ def cache_bound() -> bool:
     True on a CPU. An accelerator is fast on large operations, and slow on many small
     ones: there the whole set is taken at once.
     """
-    return jax.default_backend() == "cpu"
+    return _planned.get() is None and jax.default_backend() == "cpu"
+
+
+@contextlib.contextmanager
+def as_on_an_accelerator(free_bytes: int) -> Iterator[None]:
+    """Inside, programs are traced as for an accelerator with so much free memory."""
+    token = _planned.set(free_bytes)
+    try:
+        yield
+    finally:
+        _planned.reset(token)
+
+
+def cpu_only() -> None:
+    """Keep this process from opening an accelerator; one that is open stays open."""
+    jax.config.update("jax_platforms", "cpu")
+
+
+def free_bytes() -> int:
+    """Memory of one accelerator that this process may still take.
+
+    JAX's own limit, by default three quarters of the card, less what is in use; and no
+    more than other processes leave.
+    """
+    planned = _planned.get()
+    if planned is not None:
+        return planned
+    device = jax.local_devices()[0]
+    stats = device.memory_stats() or {}
+    limit = stats.get("bytes_limit", _UNKNOWN_MEMORY)
+    left = _left_by_others(device.local_hardware_id or 0)
+    if left is not None:
+        limit = min(limit, left + stats.get("pool_bytes", stats.get("bytes_in_use", 0)))
+    return max(0, limit - stats.get("bytes_in_use", 0))
+
+
+def _left_by_others(number: int) -> int | None:
+    """Free bytes of a card, by NVIDIA's driver; None: it can't be asked.
+
+    Args:
+      number: of the card, among those that this process may see.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    name = visible[number] if number < len(visible) and visible[number] else number
+    query = ("--query-gpu=memory.free", "--format=csv,noheader,nounits")
+    try:
+        found = subprocess.run(
+            ["nvidia-smi", f"--id={name}", *query],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return int(found.stdout.strip()) << 20
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def has_nvidia_driver() -> bool:
+    """Whether NVIDIA's driver is installed here, with or without a JAX that uses it."""
+    return shutil.which("nvidia-smi") is not None
+
+
+def num_cards() -> int:
+    """NVIDIA cards that this process may see, without opening one."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        names = [name.strip() for name in visible.split(",")]
+        return len([name for name in names if name not in ("", "-1")])
+    try:
+        found = subprocess.run(
+            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return len(found.stdout.splitlines()) if not found.returncode else 0
 
 
 def memory_bytes() -> int:
@@ -53,17 +145,61 @@ def cache_bytes() -> int:
 
 
 def kind() -> str:
-    """What models are trained on here; equal kinds, and versions, make equal bits.
+    """What models are trained on here; see `repeats_bits` for what equal kinds promise.
 
-    Thin matrix products are summed in an order that depends on the processor and on
-    how many devices share the work.
+    On a CPU thin matrix products are summed in an order that depends on the processor
+    and on how many devices share the work. On a GPU the libraries' versions and the
+    driver count too.
     """
     devices = jax.local_devices()
     name = devices[0].device_kind
     if devices[0].platform == "cpu":
         name = f"{platform.machine()}, {_processor()}, {num_cores()} cores"
+    else:
+        runtime = " ".join(devices[0].client.platform_version.split())
+        name = ", ".join(part for part in (name, runtime, _cuda()) if part)
     flags = os.environ.get("XLA_FLAGS", "")  # they choose the compiler's passes
     return f"{devices[0].platform}: {name} x {len(devices)} {flags}".strip()
+
+
+def repeats_bits(kind: str) -> bool:
+    """Whether two processes on devices of this kind make the same bits.
+
+    On a GPU XLA chooses kernels by timing them, in each process anew, unless it is told
+    not to (`DETERMINISTIC`) or to take what an earlier process chose.
+
+    Args:
+      kind: as `kind` writes it.
+    """
+    if kind.startswith("cpu:"):
+        return True
+    flags = kind.split()
+    fixed = DETERMINISTIC[1] in flags or any(
+        flag.startswith("--xla_gpu_load_autotune_results_from=") for flag in flags
+    )
+    return DETERMINISTIC[0] in flags and fixed
+
+
+def make_deterministic() -> None:
+    """Have XLA take the same kernels in every process; before JAX is first used."""
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    own = {flag.partition("=")[0] for flag in DETERMINISTIC}
+    kept = [flag for flag in flags if flag.partition("=")[0] not in own]
+    os.environ["XLA_FLAGS"] = " ".join([*kept, *DETERMINISTIC])
+
+
+@functools.cache
+def _cuda() -> str:
+    """Versions of driver, cuBLAS and cuDNN; "" where JAX doesn't run on CUDA."""
+    for plugin in ("jax_cuda12_plugin", "jax_cuda13_plugin"):
+        with contextlib.suppress(Exception):  # a library that isn't there
+            versions = importlib.import_module(f"{plugin}._versions")
+            return (
+                f"driver {versions.cuda_driver_get_version()},"
+                f" cuBLAS {versions.cublas_get_version()},"
+                f" cuDNN {versions.cudnn_get_version()}"
+            )
+    return ""
 
 
 @functools.cache

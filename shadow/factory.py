@@ -14,28 +14,24 @@ private training among them.
 
 import dataclasses
 import functools
-import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
-from shadow import bars, checks, devices
+from shadow import bars, checks
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Algorithm, Draw
-from shadow.victims import Victim
+from shadow.width import models_per_batch
 
 ROLES = ("shadow", "released")
-_UNKNOWN_WIDTH = 16
-_LARGE = ("dot_general", "conv_general_dilated", "concatenate")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,8 +44,10 @@ class Factory:
       key: root of all randomness of training; see the module's docstring.
       role: "shadow" (the adversary's models) or "released" (those under attack).
       width: models trained at once on one device, or handed to processes at once; None
-        chooses it from the machine (`models_per_batch`). It changes weights only within
-        float32 rounding.
+        chooses it from the machine (`shadow.width`) when it is first needed. It changes
+        weights only within float32 rounding.
+      start: (params,), theta_0 as a store holds it; None: drawn from the key. Another
+        kind of device may draw it with other last digits.
     """
 
     algorithm: Algorithm
@@ -57,14 +55,12 @@ class Factory:
     key: Array
     role: str = "shadow"
     width: int | None = None
+    start: Float32[np.ndarray, " params"] | None = None
 
     def __post_init__(self) -> None:
         checks.choice("role", self.role, ROLES)
-        width = self.width
-        if width is None:
-            width = models_per_batch(self.algorithm, len(self.fixed))
-            object.__setattr__(self, "width", width)
-        checks.at_least("width", width, 1)
+        if self.width is not None:
+            checks.at_least("width", self.width, 1)
         self._check(self.fixed)
 
     @property
@@ -84,6 +80,8 @@ class Factory:
         """Theta_0 of all models, where it is public; else None."""
         if "initialisation" not in self.algorithm.capabilities.public:
             return None
+        if self.start is not None:
+            return self.start
         start = self.algorithm.initialise(_public_keys(self.key)[0])
         return None if start is None else np.asarray(start)
 
@@ -93,6 +91,22 @@ class Factory:
         if "key" not in self.algorithm.capabilities.public:
             return None
         return self.algorithm.own_key(_public_keys(self.key)[1])
+
+    @functools.cached_property
+    def program(self) -> dict[str, Any]:
+        """What decides the last digits of models, beside the device: a commit has it.
+
+        Returns: "width", models at once on a device; "form" of the network, where A has
+          several (`Victim.forms`).
+        """
+        found: dict[str, Any] = {"width": self._width}
+        if isinstance(self.algorithm, GradientDescent) and self.algorithm.form:
+            found["form"] = self.algorithm.form
+        return found
+
+    @functools.cached_property
+    def _width(self) -> int:
+        return self.width or models_per_batch(self.algorithm, self.fixed)
 
     @property
     def models_at_once(self) -> int:
@@ -106,9 +120,8 @@ class Factory:
 
     @functools.cached_property
     def _runs(self) -> Runs:
-        assert self.width is not None  # chosen when made
         data = self.fixed.images, self.fixed.labels
-        return Runs(self.algorithm, data, self._draw, width=self.width)
+        return Runs(self.algorithm, data, self._draw, width=self._width)
 
     @functools.cached_property
     def _draw(self) -> Callable[[Any], Draw]:
@@ -230,7 +243,11 @@ class Factory:
                     rows = slice(start, start + len(rows_of[block]))
                     start = rows.stop
                     store.write_block(
-                        block, weights[rows], part.images[rows], part.labels[rows]
+                        block,
+                        weights[rows],
+                        part.images[rows],
+                        part.labels[rows],
+                        program=self.program,
                     )
                     on_block()
 
@@ -268,42 +285,6 @@ def _free(
             group = []
     if group:
         yield group
-
-
-def models_per_batch(algorithm: Algorithm, num_fixed: int) -> int:
-    """How many models to train at once on one device, a power of two.
-
-    Of gradient descent on a CPU the activations of the batch may take twice a core's
-    second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
-    and 64); on an accelerator an eighth of its memory, up to 512 models. Of an A whose
-    insides aren't known, a few.
-    """
-    if not isinstance(algorithm, GradientDescent):
-        return _UNKNOWN_WIDTH
-    images = min(algorithm.training.batch_size or num_fixed, num_fixed)
-    groups = algorithm.victim.groups
-    if groups is not None and devices.cache_bound():
-        images = min(images, groups.size)
-    of_one = 4 * images * _activation_units(algorithm.victim)
-    if jax.default_backend() == "cpu":
-        budget, most = 2 * devices.cache_bytes(), 64
-    else:
-        stats = jax.local_devices()[0].memory_stats() or {}
-        budget, most = stats.get("bytes_limit", 8 << 30) // 8, 512
-    fitting = max(1, min(most, budget // max(of_one, 1)))
-    return 1 << (fitting.bit_length() - 1)
-
-
-def _activation_units(victim: Victim) -> int:
-    """Outputs of all large operations of the victim for one image."""
-    images = jax.ShapeDtypeStruct((1, *victim.image_shape), jnp.float32)
-    params = jax.eval_shape(victim.init, jax.random.key(0))
-    jaxpr = jax.make_jaxpr(victim.apply)(params, images)
-    return sum(
-        math.prod(equation.outvars[0].aval.shape)
-        for equation in jaxpr.jaxpr.eqns
-        if equation.primitive.name in _LARGE
-    )
 
 
 def _public_keys(key: Array) -> Array:

@@ -5,6 +5,9 @@ batch, and its copies are dropped: the compiled program, and with it a model's b
 never depends on how many models, or which, it is trained with.
 """
 
+import dataclasses
+import multiprocessing
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,10 +16,13 @@ import joblib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
+from joblib.externals import loky
 
+from shadow import devices
 from shadow.training.algorithm import Algorithm, Draw
 
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
+_CARD = "INFORMED_ADVERSARY_CARD"  # that a process of `_on_cards` has chosen
 
 
 def mesh() -> Mesh:
@@ -24,12 +30,18 @@ def mesh() -> Mesh:
     return Mesh(np.array(jax.local_devices()), ("rows",))
 
 
-def sharded(function: Callable, ins: tuple, outs: Any) -> Callable:
-    """A compiled function whose arguments are on all devices, or divided by row."""
+def sharded(
+    function: Callable, ins: tuple, outs: Any, on: Mesh | None = None
+) -> Callable:
+    """A compiled function whose arguments are on all devices, or divided by row.
+
+    Args:
+      on: the devices; None: all local ones.
+    """
     return jax.jit(
         jax.shard_map(
             function,
-            mesh=mesh(),
+            mesh=mesh() if on is None else on,
             in_specs=ins,
             out_specs=outs,
             check_vma=False,  # a scan's carry starts shared and ends one per row
@@ -40,6 +52,81 @@ def sharded(function: Callable, ins: tuple, outs: Any) -> Callable:
 def everywhere(values: Any) -> Any:
     """A tree of arrays on all devices."""
     return jax.device_put(values, NamedSharding(mesh(), EVERYWHERE))
+
+
+def program(
+    algorithm: Algorithm, draw: Callable[[Any], Draw], on: Mesh | None = None
+) -> Any:
+    """Many runs of an A that is batched, compiled.
+
+    Args:
+      draw: number of a run -> its randomness, traced.
+      on: devices among which the runs are divided; None: all local ones.
+    Returns: (D_-, images (rows, targets, ...), labels (rows, targets), numbers of the
+      runs (rows,)) -> theta (rows, params).
+    """
+
+    def one(fixed: tuple, images: Array, labels: Array, run: Array) -> Array:
+        return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
+
+    def many(fixed: tuple, images: Array, labels: Array, runs: Array) -> Array:
+        if algorithm.capabilities.one_by_one:
+            return jax.lax.map(lambda row: one(fixed, *row), (images, labels, runs))
+        return jax.vmap(one, in_axes=(None, 0, 0, 0))(fixed, images, labels, runs)
+
+    return sharded(many, (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW), BY_ROW, on)
+
+
+def lower(
+    made: Any,
+    fixed_shape: tuple[int, ...],
+    *,
+    width: int,
+    targets: int = 1,
+    dtype: Any = np.float32,
+    on: Mesh | None = None,
+) -> Any:
+    """A `program` lowered for the shapes of its arguments; nothing is run.
+
+    Args:
+      made: what `program` returned for the same devices.
+      fixed_shape: shape of the images of D_-.
+      width: rows on all devices.
+      targets: of a row.
+      on: devices that it is lowered for, where they aren't here; None: local ones.
+    """
+
+    def shape(shape: tuple[int, ...], dtype: Any, by: PartitionSpec) -> Any:
+        sharding = None if on is None else NamedSharding(on, by)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+    count, *image_shape = fixed_shape
+    return made.lower(
+        (
+            shape((count, *image_shape), dtype, EVERYWHERE),
+            shape((count,), np.int32, EVERYWHERE),
+        ),
+        shape((width, targets, *image_shape), dtype, BY_ROW),
+        shape((width, targets), np.int32, BY_ROW),
+        shape((width,), np.int32, BY_ROW),
+    )
+
+
+def quickly_compiled(lowered: Any) -> Any:
+    """Compiled to be looked at: on a GPU without timing kernels, which takes longer."""
+    if jax.default_backend() == "gpu":
+        return lowered.compile(compiler_options={"xla_gpu_autotune_level": "0"})
+    return lowered.compile()
+
+
+def bytes_of(compiled: Any) -> int:
+    """Memory that a compiled program takes on one device, by XLA's account."""
+    memory = compiled.memory_analysis()
+    return (
+        memory.temp_size_in_bytes
+        + memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+    )
 
 
 class Runs:
@@ -66,15 +153,7 @@ class Runs:
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
         if self.batched:
-
-            def one(fixed: tuple, images: Array, labels: Array, run: Array) -> Array:
-                return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
-
-            self._program: Any = sharded(
-                jax.vmap(one, in_axes=(None, 0, 0, 0)),
-                (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW),
-                BY_ROW,
-            )
+            self._program = program(algorithm, draw)
             images = np.asarray(fixed[0], dtype)
             self._fixed = everywhere((images, np.asarray(fixed[1], np.int32)))
         else:
@@ -119,22 +198,15 @@ class Runs:
         """
         if not self.batched:
             return 0
-        rows = self.together
-        memory = (
-            self._program.lower(
-                self._fixed,
-                jax.ShapeDtypeStruct((rows, *image_shape), self._dtype),
-                jax.ShapeDtypeStruct((rows, image_shape[0]), np.int32),
-                jax.ShapeDtypeStruct((rows,), np.int32),
-            )
-            .compile()
-            .memory_analysis()
+        targets, *shape = image_shape
+        lowered = lower(
+            self._program,
+            (len(self._fixed[0]), *shape),
+            width=self.together,
+            targets=targets,
+            dtype=self._dtype,
         )
-        return (
-            memory.temp_size_in_bytes
-            + memory.argument_size_in_bytes
-            + memory.output_size_in_bytes
-        )
+        return bytes_of(lowered.compile())
 
     def _in_processes(
         self,
@@ -144,19 +216,52 @@ class Runs:
         start: int,
         stop: int,
     ) -> np.ndarray:
-        draws = {int(n): self._draw(int(n)) for n in np.unique(numbers[start:stop])}
-        jobs = (
-            joblib.delayed(self.algorithm)(
-                self._fixed, images[row], labels[row], draws[int(numbers[row])]
-            )
+        # Without JAX arrays: to unpickle one opens a backend, on a GPU the whole card,
+        # in every process. The key of noise is for an A that is batched.
+        draws = {
+            int(n): dataclasses.replace(self._draw(int(n)), noise_key=None)
+            for n in np.unique(numbers[start:stop])
+        }
+        arguments = [
+            (self._fixed, images[row], labels[row], draws[int(numbers[row])])
             for row in range(start, stop)
-        )
+        ]
+        if self.algorithm.capabilities.on_cards:
+            return np.stack(_on_cards(self.algorithm, arguments))
+        jobs = (joblib.delayed(self.algorithm)(*each) for each in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):
-            return np.stack(joblib.Parallel(n_jobs=processes())(jobs))
+            return np.stack(joblib.Parallel(n_jobs=processes(self.algorithm))(jobs))
 
 
-def processes() -> int:
-    """As many as usable cores, but two at least: one would be this process."""
+def processes(algorithm: Algorithm) -> int:
+    """How many train an A that isn't batched: one a card for one that wants a card.
+
+    Otherwise as many as usable cores, but two at least: one would be this process.
+    """
+    if algorithm.capabilities.on_cards:
+        return max(1, devices.num_cards())
     return max(2, joblib.cpu_count())
+
+
+def _on_cards(train: Algorithm, arguments: list[tuple]) -> list[np.ndarray]:
+    """Train in as many processes as there are cards, each of which sees one."""
+    count = processes(train)
+    with loky.ProcessPoolExecutor(max_workers=count) as executor:
+        found = [executor.submit(_seeing_one_card, train, count, *a) for a in arguments]
+        return [each.result() for each in found]
+
+
+def _seeing_one_card(train: Callable, cards: int, *arguments: Any) -> np.ndarray:
+    """In one of `_on_cards`' processes, which are numbered as they start.
+
+    The card is chosen before the user's library looks for one, and stays.
+    """
+    if _CARD not in os.environ:
+        number = int(multiprocessing.current_process().name.rpartition("-")[2])
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        names = visible if len(visible) == cards else [str(n) for n in range(cards)]
+        os.environ[_CARD] = names[(number - 1) % cards]
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ[_CARD]
+    return train(*arguments)

@@ -103,8 +103,8 @@ class ShadowStore:
           role: "shadow" or "released".
           block_size: models per block, >= 1.
           initialisation: (params,), theta_0 where all models share it, else None.
-          models_per_batch: width of the factory's batches, recorded so that missing
-            blocks are made with the same one.
+          models_per_batch: width of the factory's batches, where it is configured; each
+            worker's own is in its commits.
         A store that was made otherwise but has no block yet is replaced.
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
           made otherwise.
@@ -253,10 +253,20 @@ class ShadowStore:
         return commit
 
     def write_block(
-        self, block: int, weights: np.ndarray, images: np.ndarray, labels: np.ndarray
+        self,
+        block: int,
+        weights: np.ndarray,
+        images: np.ndarray,
+        labels: np.ndarray,
+        *,
+        program: Mapping[str, Any] | None = None,
     ) -> Commit:
         """Put one block and commit it, unless somebody else was first.
 
+        Args:
+          block: the number of the block.
+          weights, images, labels: its models and their targets.
+          program: JSON-able; what `Factory.program` says of how they were trained.
         Returns: the commit that counts; another's if its `by` is another attempt's.
         Raises:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
@@ -267,7 +277,9 @@ class ShadowStore:
         arrays = self._checked(block, weights, images, labels)
         sums = {name: digest(values) for name, values in arrays.items()}
         versions = self.record.versions
-        attempt = Attempt.of(block, self.fingerprint(), versions, sums)
+        attempt = Attempt.of(
+            block, self.fingerprint(), versions, sums, program=program or {}
+        )
         return self._settle(attempt, arrays)
 
     def take_block(self, block: int, source: "ShadowStore") -> Commit:

@@ -30,18 +30,35 @@ import numpy as np
 import pytest
 
 import shadow
-from shadow import victims
+from shadow import devices, victims
+from tests import products
 
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("tests", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("tests")
+products.watch()
 
 
 @pytest.fixture(autouse=True)
 def _without_chance() -> None:
     """scikit-learn draws from NumPy's generator where a test names no random_state."""
     np.random.seed(int(os.environ.get("TESTS_SEED", "2022")))  # noqa: NPY002
+
+
+@pytest.fixture(autouse=True)
+def _products_are_exact() -> Iterator[None]:
+    """See `tests.products`."""
+    products.found.clear()
+    yield
+    assert not products.found
+
+
+@pytest.fixture
+def accelerator() -> Iterator[None]:
+    """Programs as on an accelerator; they are run on this CPU."""
+    with devices.as_on_an_accelerator(64 << 30):
+        yield
 
 
 @pytest.fixture

@@ -322,7 +322,7 @@ class Look:
             self.each = self.seconds * runs.together
         else:
             # No more at once than there are processes, or the time would be a sum.
-            self.at_once = parallel.processes()
+            self.at_once = parallel.processes(self.subject.algorithm())
             self.each, same = timing.in_processes(self.subject, self.at_once, self.each)
             self.seconds = self.each / self.at_once
         if self.deterministic and not same:

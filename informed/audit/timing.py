@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from informed.audit.subject import Subject
-from shadow.factory import models_per_batch
 from shadow.parallel import Runs
 from shadow.training import PythonFunction
 from shadow.training.algorithm import Draw
+from shadow.width import models_per_batch
 
 # A batch that takes fewer seconds is timed three times.
 _SHORT = 1.0
@@ -29,7 +29,7 @@ def runs_of(subject: Subject) -> Runs:
         algorithm,
         (fixed.images, fixed.labels),
         lambda _: Draw(key=key),
-        width=models_per_batch(algorithm, len(fixed)),
+        width=models_per_batch(algorithm, fixed),
     )
 
 

@@ -93,9 +93,14 @@ def works(experiment: Experiment, paths: Paths, pools: Pools) -> list[Work]:
             initialisation=factory.initialisation,
             models_per_batch=factory.width,
         )
-        width = store.manifest["models_per_batch"]
-        if experiment.shadow.models_per_batch is None and width != factory.width:
-            factory = dataclasses.replace(factory, width=width)
+        # Theta_0 is drawn once: another kind of device may draw other last digits. The
+        # width is each worker's own, unless it is configured, or the store is an older
+        # one, whose manifest has it.
+        factory = dataclasses.replace(
+            factory,
+            start=store.initialisation,
+            width=factory.width or store.manifest["models_per_batch"],
+        )
         targets = split.test if role == "released" else split.shadow
         found.append(Work(factory=factory, store=store, targets=targets))
     return found

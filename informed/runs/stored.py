@@ -118,13 +118,21 @@ def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:
 
 
 def factory_of(
-    experiment: Experiment, store: ShadowStore, *, role: str, width: int | None = None
+    experiment: Experiment,
+    store: ShadowStore,
+    *,
+    role: str,
+    width: int | None = None,
+    form: str | None = None,
 ) -> Factory:
-    """The factory that made a store, on the store's own fixed set."""
+    """The factory that made a store, on the store's own fixed set and theta_0."""
     return Factory(
         algorithm=GradientDescent(
-            victim=victim_of(experiment, store), training=experiment.training
+            victim=victim_of(experiment, store),
+            training=experiment.training,
+            form=form,
         ),
+        start=store.initialisation,
         fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
         key=experiment.training_key,
         role=role,

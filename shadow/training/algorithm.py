@@ -33,6 +33,9 @@ class Capabilities:
         "key" (the order of mini-batches; of a user's function, everything).
       public: the part of `random` that everyone is told.
       noisy: whether it adds noise that nobody is ever told.
+      one_by_one: the models of a batch are trained one after another, in one program:
+        for programs that are slow under `vmap`.
+      on_cards: it isn't batched, and trains on an accelerator of its own.
     """
 
     batched: bool
@@ -42,6 +45,8 @@ class Capabilities:
     random: frozenset[str] = frozenset()
     public: frozenset[str] = frozenset()
     noisy: bool = False
+    one_by_one: bool = False
+    on_cards: bool = False
 
 
 @jax.tree_util.register_dataclass

@@ -156,10 +156,13 @@ class PythonFunction(_Function):
       key_is_public, version: see `JaxFunction`, which has the same.
       deterministic: whether equal arguments give equal weights; otherwise weights are
         averaged over runs, and no attack is exact.
+      on_cards: whether it trains on a GPU. Then there is one process a card, which sees
+        no other card, and not one a core.
     Raises: ValueError: there is no version, and the source can't be hashed.
     """
 
     deterministic: bool = True
+    on_cards: bool = False
     _layouts: dict[int, tuple[Slice, ...]] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
@@ -167,7 +170,11 @@ class PythonFunction(_Function):
     @property
     def capabilities(self) -> Capabilities:
         """It can be run."""
-        return dataclasses.replace(self._capabilities, deterministic=self.deterministic)
+        return dataclasses.replace(
+            self._capabilities,
+            deterministic=self.deterministic,
+            on_cards=self.on_cards,
+        )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Known from one training, of D_- and a copy of its first point."""

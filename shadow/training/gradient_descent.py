@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
 from dp.gradient import PrivacyConfig
-from shadow import checks, devices
+from shadow import checks
 from shadow.data import Examples
 from shadow.training import groups as grouped
 from shadow.training import span as gram
@@ -32,7 +32,7 @@ from shadow.training.algorithm import Capabilities, Draw
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
 from shadow.victims import Params, Slice, Victim
-from shadow.victims.groups import Groups
+from shadow.victims.groups import ONE_BY_ONE, Groups
 
 OPTIMISERS = ("adam", "sgd")
 SHUFFLINGS = ("auto", "known", "unknown")
@@ -132,10 +132,19 @@ class GradientDescent:
     Attributes:
       victim: the network that is trained.
       training: the hyper-parameters.
+      form: the form of the network that it is trained in, one of `victim.forms`; None:
+        what suits the device. All forms compute the same function; weights agree within
+        float32 rounding.
+    Raises: FieldError: the victim has no such form.
     """
 
     victim: Victim
     training: TrainingConfig
+    form: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.form is not None:
+            checks.choice("form", self.form, self.victim.forms)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -156,6 +165,7 @@ class GradientDescent:
             ),
             public=frozenset(name for name, told in public.items() if told),
             noisy=config.privacy.noise_multiplier > 0,
+            one_by_one=self.form == ONE_BY_ONE,
         )
 
     @property
@@ -207,7 +217,7 @@ class GradientDescent:
                 jnp.concatenate([fixed[1], labels[:-1]]),
             )
         start = self.victim.unflatten(jnp.asarray(draw.start))
-        train = algorithm(self.victim, self.training)
+        train = Descent(self.victim, self.training, self.form).train
         target = (images[-1], labels[-1])
         return self.victim.flatten(
             train(start, fixed, target, draw.key, draw.noise_key)
@@ -235,10 +245,12 @@ class Descent:
     Attributes:
       victim: the network that is trained.
       config: the hyper-parameters.
+      form: see `GradientDescent`.
     """
 
     victim: Victim
     config: TrainingConfig
+    form: str | None = None
 
     @functools.cached_property
     def optimise(self) -> optax.GradientTransformation:
@@ -262,8 +274,8 @@ class Descent:
 
     def groups_for(self, num_fixed: int) -> Groups | None:
         """The form for few examples at a time, where a step takes more than those."""
-        groups, config = self.victim.groups, self.config
-        if groups is None or config.privacy.on or not devices.cache_bound():
+        groups, config = self.victim.form(self.form), self.config
+        if groups is None or config.privacy.on:
             return None
         count = min(config.batch_size or num_fixed, num_fixed)
         return groups if count > groups.size else None
@@ -336,7 +348,10 @@ class Descent:
     ) -> State:
         """One step along a noisy sum of clipped gradients."""
         private = PrivateSteps(
-            victim=self.victim, privacy=self.config.privacy, losses=cross_entropy
+            victim=self.victim,
+            privacy=self.config.privacy,
+            losses=cross_entropy,
+            form=self.form,
         )
         total = private.noisy_sum(state[0], fixed, target, key, noise_key)
         divisor = private.divisor(len(fixed[0]) + 1)

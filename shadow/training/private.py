@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from dp import gradient
 from dp.gradient import PrivacyConfig
-from shadow import devices
 from shadow.training import groups as grouped
 from shadow.victims import Params, Victim
 
@@ -31,11 +30,13 @@ class PrivateSteps:
       victim, privacy: the network that is trained, and its clipping and noise, which
         are on.
       losses: (logits (examples, classes), labels (examples,)) -> (examples,).
+      form: see `GradientDescent`; here it only says how many examples go together.
     """
 
     victim: Victim
     privacy: PrivacyConfig
     losses: Losses
+    form: str | None = None
 
     def clipped_sum(
         self,
@@ -46,7 +47,7 @@ class PrivateSteps:
     ) -> Params:
         """The sum of clipped gradients; `part` is 1 for those that take part, or 0."""
         images, labels = jnp.asarray(images), jnp.asarray(labels)
-        groups = self.victim.groups if devices.cache_bound() else None
+        groups = self.victim.form(self.form)
         if groups is None or len(images) <= groups.size:
             return self._clipped_sum(params, images, labels, part)
         weights = jnp.ones(len(images), images.dtype) if part is None else part

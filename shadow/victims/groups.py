@@ -32,6 +32,13 @@ _TAPS, _ROWS, _COLUMNS = 4, 3, 2  # of a kernel; outputs of a tile, of a window
 _POINTS = (0, 1, -1, Fraction(1, 2), -2)
 _WINDOW = _COLUMNS + _TAPS - 1
 _EXAMPLES = 10  # measured: 5, 10 and 20 within 5 % of each other
+# Read off the programs that XLA compiles for an H100: all patches of 5,000 examples at
+# once move 10.5 GB a model and epoch, groups of 500 6 GB, and 10 models fit beside each
+# other (docs/gpus.md).
+FOR_ACCELERATORS = 500
+# Forms of the CNN, by name.
+WHOLE, TOOM_COOK, PATCHES = "whole", "toom-cook", "patches"
+CONVOLUTIONS, ONE_BY_ONE = "convolutions", "one-by-one"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,6 +187,40 @@ class _Cnn:
         for w, b_of in weights["others"]:
             logits = activation(logits) @ w + b_of[None]
         return logits
+
+
+def plain(apply: Callable[[Params, Any], Array], size: int) -> Groups:
+    """The network as it is, for so many examples at a time."""
+    return Groups(size=size, prepare=jnp.asarray, convert=lambda p: p, apply=apply)
+
+
+def convolutions(
+    activation: Callable[[Array], Array], layers: tuple[str, ...]
+) -> Groups:
+    """The CNN of `networks.build` by XLA's own convolutions, on a GPU those of cuDNN.
+
+    Under `vmap` over models they become grouped convolutions, which can be slow; one
+    model after another they stay what cuDNN is made for.
+    """
+
+    def apply(params: Params, images: Array) -> Array:
+        values = images
+        for name, stride in (("conv_0", 2), ("conv_1", 1)):
+            values = jax.lax.conv_general_dilated(
+                values,
+                params[name]["w"],
+                (stride, stride),
+                "VALID",
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            )
+            values = activation(values + params[name]["b"][None, None, None])
+        values = values.reshape(len(images), -1)
+        for i, name in enumerate(layers):
+            values = values if not i else activation(values)
+            values = values @ params[name]["w"] + params[name]["b"][None]
+        return values
+
+    return plain(apply, FOR_ACCELERATORS)
 
 
 def cnn(

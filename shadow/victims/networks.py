@@ -21,11 +21,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from shadow import checks
+from shadow import checks, devices
 from shadow.training.versions import source_hash
 from shadow.victims import groups as grouped
 from shadow.victims.activations import ACTIVATIONS
-from shadow.victims.groups import Groups
+from shadow.victims.groups import PATCHES, Groups
 from shadow.victims.layers import INITIALISERS, Conv, Dense
 
 Params = Any  # a PyTree of float32 arrays
@@ -155,6 +155,8 @@ class Victim:
         (`dp.gradient`). None for networks with layers of other kinds.
       groups: a form for few examples at a time, where the network has one; A trains by
         it on a CPU (`shadow.training.groups`).
+      forms: all forms that A can train the network in, by name; None: all examples at
+        once. On an accelerator it is "patches" where there is one, else all at once.
     """
 
     init: Callable[[Array], Params]
@@ -165,7 +167,14 @@ class Victim:
     first: FirstLayer | None = None
     tapped: Callable[[Params, ArrayLike, Taps | None], tuple[Array, Taps]] | None = None
     groups: Groups | None = None
+    forms: Mapping[str, Groups | None] = dataclasses.field(default_factory=dict)
     _treedef: Any = dataclasses.field(repr=False)
+
+    def form(self, name: str | None) -> Groups | None:
+        """A form by its name; None: the one that suits the device."""
+        if name is not None:
+            return self.forms[name]
+        return self.groups if devices.cache_bound() else self.forms.get(PATCHES)
 
     @property
     def first_weights(self) -> FirstWeights | None:
@@ -266,13 +275,19 @@ def build(
     if config.architecture == "cnn":
         layers = tuple(sizes)
         form = grouped.cnn(image_shape, activation, layers)
-        return dataclasses.replace(victim, groups=form)
+        convolved = grouped.convolutions(activation, layers)
+        forms = {
+            grouped.WHOLE: None,
+            grouped.TOOM_COOK: form,
+            PATCHES: grouped.plain(victim.apply, grouped.FOR_ACCELERATORS),
+            grouped.CONVOLUTIONS: convolved,
+            grouped.ONE_BY_ONE: convolved,
+        }
+        return dataclasses.replace(victim, groups=form, forms=forms)
     after = hk.without_apply_rng(
         hk.transform(functools.partial(dense, products=True))
     ).apply
-    groups = Groups(
-        size=_ROWS, prepare=jnp.asarray, convert=lambda p: p, apply=victim.apply
-    )
+    groups = grouped.plain(victim.apply, _ROWS)
     return dataclasses.replace(victim, first=FirstLayer(first, after), groups=groups)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shadow
-from shadow import factory, victims
+from shadow import victims
 from shadow.training.gradient_descent import algorithm
 
 
@@ -121,26 +121,6 @@ def test_the_fixed_set_is_not_copied_per_model(rng):
 def test_divergence_is_an_error_that_names_the_model(make, split):
     with pytest.raises(FloatingPointError, match=r"shadow models, such as number 20"):
         make(learning_rate=1e38).train(split.shadow, ids=np.arange(20, 60))
-
-
-def test_the_choice_of_width_fits_the_machine(victim):
-    mnist = victims.build(
-        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
-    )
-    cnn = victims.build(
-        victims.VictimConfig(architecture="cnn"),
-        image_shape=(32, 32, 3),
-        num_classes=10,
-    )
-    training = shadow.TrainingConfig()
-    small, large, heavy = (
-        factory.models_per_batch(
-            shadow.GradientDescent(victim=model, training=training), num_fixed
-        )
-        for model, num_fixed in ((victim, 50), (mnist, 10_000), (cnn, 5_000))
-    )
-    assert 64 >= small >= large >= heavy >= 1
-    assert small.bit_count() == large.bit_count() == 1
 
 
 def test_bad_arguments_are_refused(make, split, digits):

@@ -20,11 +20,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from informed.attacks.inversion.regression import Local
 from informed.threat import Knowledge, own_draws, own_runs, require_told
-from shadow.factory import models_per_batch
 from shadow.parallel import Runs
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
+from shadow.width import models_per_batch
 
 # Batches of runs beyond which a program for larger ones is worth compiling.
 _MANY = 10
@@ -94,7 +94,7 @@ class Retraining:
         self.release = 0
         self._knowledge = knowledge
         self._width = width
-        self._crowd = models_per_batch(self.algorithm, len(self.fixed))
+        self._crowd = models_per_batch(self.algorithm, self.fixed)
         total = max(draws, noise_draws) if self.random else 1
         self._draw_keys = jax.random.split(key, total)
         self.num_averaged = draws if self.averaged else 1

@@ -1,0 +1,115 @@
+"""How many models are trained at once.
+
+On a CPU the activations of a batch of models should stay in a core's cache. On an
+accelerator they should fill it without overfilling its memory: there XLA's own account
+of the program at two widths, a straight line, tells what any width takes.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from shadow import devices, parallel
+from shadow.data import Examples
+from shadow.training import GradientDescent
+from shadow.training.algorithm import Algorithm, Draw
+from shadow.victims import Victim
+
+MOST = 512
+# Of an A that isn't batched: models handed to processes at once. And of a user's
+# function of JAX on a CPU.
+_UNKNOWN = 16
+# Of an accelerator's free memory; the rest is for results, for what XLA's account
+# leaves out, and for holes between blocks of memory.
+_SHARE = 0.8
+# Bytes of a program that fills an accelerator: a pass over them takes an H100 a
+# millisecond, beside which the start of a kernel, 2.5 us, is nothing. More at once
+# would only delay the first models.
+_ENOUGH = 4 << 30
+_LARGE = ("dot_general", "conv_general_dilated", "concatenate")
+
+
+def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
+    """How many models to train at once on one device, a power of two.
+
+    Of gradient descent on a CPU the activations of the batch may take twice a core's
+    second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
+    and 64). On an accelerator see `width_for`. Of an A whose insides aren't known, on a
+    CPU or in processes, a few.
+    """
+    if not algorithm.capabilities.batched:
+        return _UNKNOWN
+    if devices.cache_bound():
+        return _for_a_cache(algorithm, len(fixed))
+    return width_for(
+        devices.free_bytes(), lambda width: program_bytes(algorithm, fixed, width)
+    )
+
+
+def width_for(
+    free_bytes: int, bytes_of_width: Callable[[int], int], *, most: int = MOST
+) -> int:
+    """The largest power of two that fills an accelerator and fits its memory.
+
+    Args:
+      free_bytes: memory of one device that may be taken.
+      bytes_of_width: number of models -> bytes of the program that trains them. It is
+        asked for one and for two, and taken to be a straight line.
+      most: the result's upper bound.
+    Returns: at least 1, also where one model doesn't fit: whether it does is known for
+      certain when it is tried.
+    """
+    one, two = bytes_of_width(1), bytes_of_width(2)
+    slope = max(two - one, 1)
+    room = min(_SHARE * free_bytes, _ENOUGH)
+    fitting = max(1, min(most, int((room - one) // slope) + 1))
+    return 1 << (fitting.bit_length() - 1)
+
+
+def program_bytes(algorithm: Algorithm, fixed: Examples, width: int) -> int:
+    """What a batch of so many models takes on one device here, by XLA's account."""
+
+    start = jax.eval_shape(algorithm.initialise, jax.random.key(0))
+    shared = start is not None and "initialisation" in algorithm.capabilities.public
+
+    def draw(number: Any) -> Draw:
+        key = jax.random.key(number)
+        return Draw(
+            start=jnp.zeros(start.shape) if shared else algorithm.initialise(key),
+            key=algorithm.own_key(key),
+            noise_key=key,
+        )
+
+    lowered = parallel.lower(
+        parallel.program(algorithm, draw),
+        (len(fixed), *fixed.image_shape),
+        width=width * jax.local_device_count(),
+    )
+    return parallel.bytes_of(parallel.quickly_compiled(lowered))
+
+
+def _for_a_cache(algorithm: Algorithm, num_fixed: int) -> int:
+    if not isinstance(algorithm, GradientDescent):
+        return _UNKNOWN
+    images = min(algorithm.training.batch_size or num_fixed, num_fixed)
+    groups = algorithm.victim.form(algorithm.form)
+    if groups is not None:
+        images = min(images, groups.size)
+    of_one = 4 * images * _activation_units(algorithm.victim)
+    fitting = max(1, min(64, 2 * devices.cache_bytes() // max(of_one, 1)))
+    return 1 << (fitting.bit_length() - 1)
+
+
+def _activation_units(victim: Victim) -> int:
+    """Outputs of all large operations of the victim for one image."""
+    images = jax.ShapeDtypeStruct((1, *victim.image_shape), jnp.float32)
+    params = jax.eval_shape(victim.init, jax.random.key(0))
+    jaxpr = jax.make_jaxpr(victim.apply)(params, images)
+    return sum(
+        math.prod(equation.outvars[0].aval.shape)
+        for equation in jaxpr.jaxpr.eqns
+        if equation.primitive.name in _LARGE
+    )

@@ -1,0 +1,96 @@
+"""The programs of an accelerator give what those of a CPU give; both run on this CPU.
+
+On an accelerator all examples are taken at once, or groups of 500 of them; on a CPU as
+many as a cache holds, the CNN by Toom-Cook.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+import shadow
+from dp.gradient import PrivacyConfig
+from shadow import devices, victims
+
+PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=0.5, sampling_probability=0.5)
+CASES = {
+    "MLP": ("mlp", {}, 2e-6),
+    "MLP in batches": ("mlp", {"batch_size": 1100}, 2e-6),
+    "MLP private": ("mlp", {"privacy": PRIVATE}, 2e-6),
+    "MLP by Adam": ("mlp", {"optimiser": "adam", "learning_rate": 1e-3}, 5e-5),
+    "CNN": ("cnn", {}, 2e-6),
+    "CNN in batches": ("cnn", {"batch_size": 25, "learning_rate": 0.05}, 2e-6),
+    "CNN private": ("cnn", {"privacy": PRIVATE}, 2e-6),
+}
+
+
+def made(architecture, **training):
+    """A factory and two targets: more examples than go together on a CPU."""
+    side, count = (8, 1150) if architecture == "mlp" else (10, 60)
+    rng = np.random.default_rng(0)
+    victim = victims.build(
+        victims.VictimConfig(architecture=architecture, widths=(5,)),
+        image_shape=(side, side, 1),
+        num_classes=10,
+    )
+    some = shadow.Examples(
+        images=rng.random((count + 2, side, side, 1), dtype=np.float32),
+        labels=rng.integers(0, 10, count + 2).astype(np.int32),
+        num_classes=10,
+    )
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=victim,
+            training=shadow.TrainingConfig(**({"epochs": 10} | training)),
+        ),
+        fixed=some.take(slice(0, count)),
+        key=jax.random.key(0),
+        width=2,
+    )
+    return factory, some.take(slice(count, None))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_both_kinds_of_device_train_the_same_models(case):
+    architecture, training, allowed = CASES[case]
+    factory, targets = made(architecture, **training)
+    on_cpu = factory.train(targets)
+    with devices.as_on_an_accelerator(8 << 30):
+        factory, _ = made(architecture, **training)
+        on_card = factory.train(targets)
+    assert np.abs(on_cpu - factory.initialisation).max() > 1e-2
+    np.testing.assert_allclose(on_card, on_cpu, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("form", ["whole", "patches", "convolutions", "one-by-one"])
+def test_all_forms_of_the_cnn_train_the_same_models(form):
+    factory, targets = made("cnn")
+    expected = factory.train(targets)
+    algorithm = factory.algorithm
+    other = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=algorithm.victim, training=algorithm.training, form=form
+        ),
+        fixed=factory.fixed,
+        key=factory.key,
+        width=2,
+    )
+    np.testing.assert_allclose(other.train(targets), expected, rtol=0, atol=2e-6)
+    assert other.program == {"width": 2, "form": form}
+
+
+def test_an_unknown_form_is_refused_with_those_that_there_are():
+    factory, _ = made("cnn")
+    with pytest.raises(ValueError, match=r"form to be one of .*toom-cook"):
+        shadow.GradientDescent(
+            victim=factory.algorithm.victim,
+            training=shadow.TrainingConfig(),
+            form="winograd",
+        )
+
+
+def test_a_group_is_what_suits_the_device(accelerator):
+    victim = made("cnn")[0].algorithm.victim
+    assert victim.form(None).size == 500
+    assert victim.form("toom-cook").size == 10
+    assert made("mlp")[0].algorithm.victim.form(None) is None

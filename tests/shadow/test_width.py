@@ -1,0 +1,116 @@
+"""How many models are trained at once, on machines that are here and that aren't."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import shadow
+from dp import gradient
+from shadow import devices, victims, width
+
+GIGA = 10**9
+# Bytes of one model and of each further one. Read off the programs that XLA compiles
+# for an H100: temporary memory at the width chosen, over the width.
+OF_PROGRAMS = {
+    "MLP, 1,000": (40_000_000, 220_000),
+    "MLP, 10,000": (32_000_000, 1_500_000),
+    "MLP, 10,000, private": (32_000_000, 2_300_000),
+    "MLP of 1,000 and 1,000, 10,000": (120_000_000, 181_000_000),
+    "from_haiku, private, 10,000": (32_000_000, 318_000_000),
+    "CNN, 5,000": (61_000_000, 1_800_000_000),
+    "CNN, 50,000, all at once": (600_000_000, 18_700_000_000),
+}
+
+
+def straight(first: int, each: int):
+    return lambda models: first + models * each
+
+
+@pytest.mark.parametrize("card", [80, 40, 24, 16])
+@pytest.mark.parametrize("name", OF_PROGRAMS)
+def test_a_width_fits_every_card(name, card):
+    free = int(0.75 * card * GIGA)
+    bytes_of = straight(*OF_PROGRAMS[name])
+    found = width.width_for(free, bytes_of)
+    assert found.bit_count() == 1
+    if found == 1:
+        # Never refused: one model is tried where nothing is sure to fit.
+        assert bytes_of(2) > min(0.8 * free, 4 << 30)
+    else:
+        assert bytes_of(found) <= 0.8 * free
+    assert found == width.MOST or bytes_of(2 * found) > min(0.8 * free, 4 << 30)
+
+
+def test_the_paper_s_mnist_fills_a_large_card():
+    for name in ("MLP, 1,000", "MLP, 10,000", "MLP, 10,000, private"):
+        free = int(0.75 * 80 * GIGA)
+        assert width.width_for(free, straight(*OF_PROGRAMS[name])) == 512
+
+
+def test_what_others_use_of_a_card_is_not_taken():
+    bytes_of = straight(*OF_PROGRAMS["MLP, 10,000"])
+    assert width.width_for(200_000_000, bytes_of) < width.width_for(GIGA, bytes_of)
+
+
+def test_on_a_cpu_the_choice_fits_the_cache(victim, split):
+    mnist = victims.build(
+        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+    )
+    cnn = victims.build(
+        victims.VictimConfig(architecture="cnn"),
+        image_shape=(32, 32, 3),
+        num_classes=10,
+    )
+    training = shadow.TrainingConfig()
+    small, large, heavy = (
+        width.models_per_batch(
+            shadow.GradientDescent(victim=model, training=training), of(model, count)
+        )
+        for model, count in ((victim, 50), (mnist, 10_000), (cnn, 5_000))
+    )
+    assert 64 >= small >= large >= heavy >= 1
+    assert small.bit_count() == large.bit_count() == 1
+
+
+def of(victim, count):
+    """So many images of a victim's shape, which take no memory."""
+    return shadow.Examples(
+        images=np.broadcast_to(np.float32(0), (count, *victim.image_shape)),
+        labels=np.zeros(count, np.int32),
+        num_classes=victim.num_classes,
+    )
+
+
+def test_memory_of_per_example_gradients_is_counted():
+    """A network without ghost norms clips one gradient an example: 512 don't fit."""
+    private = shadow.TrainingConfig(
+        epochs=2, privacy=gradient.PrivacyConfig(clip_norm=1.0)
+    )
+    tapped = victims.build(
+        victims.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
+    )
+    plain = dataclasses.replace(tapped, tapped=None, groups=None)
+    found = {}
+    with devices.as_on_an_accelerator(GIGA // 20):
+        for name, victim in (("ghost norms", tapped), ("gradients", plain)):
+            algorithm = shadow.GradientDescent(victim=victim, training=private)
+            fixed = of(victim, 500)
+            chosen = width.models_per_batch(algorithm, fixed)
+            found[name] = chosen, width.program_bytes(algorithm, fixed, chosen)
+    assert found["ghost norms"][0] > found["gradients"][0]
+    # XLA keeps about one copy of all gradients.
+    assert found["gradients"][1] > found["gradients"][0] * 500 * tapped.num_params * 4
+    assert found["gradients"][1] <= 0.8 * GIGA // 20
+
+
+def test_memory_is_a_straight_line(victim, split):
+    """What `width_for` rests on."""
+    algorithm = shadow.GradientDescent(
+        victim=victim, training=shadow.TrainingConfig(epochs=2, optimiser="adam")
+    )
+    with devices.as_on_an_accelerator(GIGA):
+        one, two, many = (
+            width.program_bytes(algorithm, split.fixed, count) for count in (1, 2, 64)
+        )
+    assert many == pytest.approx(one + 63 * (two - one), rel=0.25)
