@@ -1,7 +1,9 @@
-"""Batches gathered by a thread while the device computes.
+"""Batches of an epoch, gathered by a thread while the device computes.
 
 The features of all shadow models may be larger than the memory (12 GB on CIFAR-10), so
-only the next few batches are copied, in an order that the caller decides.
+only the next few batches are copied, in an order that the caller decides. Where all of
+them fit on an accelerator they are put there once, and `Steps` gathers rows there: by a
+thread of the host a step of Table V would take an H100 five times as long.
 """
 
 import concurrent.futures
@@ -19,6 +21,7 @@ class Batches:
     """Rows of features and images, several batches at once.
 
     Attributes:
+      arrays: features and images of all models.
       batch_size: rows per batch; all of them, where there are fewer.
       steps: batches per epoch; what doesn't fill one waits for the next epoch.
       waited_s: seconds for which `epoch` kept its caller waiting, so far.
@@ -32,15 +35,24 @@ class Batches:
         batch_size: int,
     ) -> None:
         """Copy nothing; `inputs` and `images` may be memory maps."""
-        self._arrays = (inputs, images)
+        self.arrays = (inputs, images)
         self.batch_size = min(batch_size, len(inputs))
         self.steps = len(inputs) // self.batch_size
-        of_one = self.batch_size * sum(values[0].nbytes for values in self._arrays)
+        of_one = self.batch_size * sum(values[0].nbytes for values in self.arrays)
         self._together = max(1, min(_MOST_STEPS, _AHEAD_BYTES // of_one))
         self.waited_s = 0.0
 
     def __len__(self) -> int:
-        return len(self._arrays[0])
+        return len(self.arrays[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Of all features and images."""
+        return sum(values.nbytes for values in self.arrays)
+
+    def rows(self, order: Int[np.ndarray, " models"]) -> Int[np.ndarray, "steps batch"]:
+        """The rows of all whole batches of an epoch in `order`."""
+        return order[: self.steps * self.batch_size].reshape(self.steps, -1)
 
     def epoch(
         self, order: Int[np.ndarray, " models"]
@@ -49,7 +61,7 @@ class Batches:
 
         Yields: features (steps, batch, features), images (steps, batch, ...).
         """
-        rows = order[: self.steps * self.batch_size].reshape(self.steps, -1)
+        rows = self.rows(order)
         parts = [
             rows[i : i + self._together] for i in range(0, len(rows), self._together)
         ]
@@ -64,5 +76,5 @@ class Batches:
                 yield ready
 
     def _gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        inputs, images = self._arrays
+        inputs, images = self.arrays
         return inputs[rows], images[rows]

@@ -1,6 +1,6 @@
 """The compiled steps of a RecoNN's training, an epoch at a time."""
 
-import math
+import functools
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.networks import Discriminator, Network, patch_discriminator
 from reconn.placement import Placement
+from shadow import devices
 from shadow.victims import Params
 
 LOWER = "Lower learning_rate, and begin in another folder."
@@ -31,6 +32,7 @@ class Steps:
         *,
         image_shape: tuple[int, ...],
         placement: Placement,
+        resident: bool | None = None,
     ) -> None:
         """Compile nothing yet.
 
@@ -41,6 +43,8 @@ class Steps:
           key: the key of initialisation, order of batches and dropout.
           image_shape: (height, width, channels).
           placement: the devices that parameters and batches lie on.
+          resident: whether all features and images lie on the device, and batches are
+            gathered there; None: on one accelerator that has twice the room for them.
         Raises: ImportError: the loss needs LPIPS, and the extra isn't installed.
         """
         self.network, self.config, self.steps = network, config, steps
@@ -54,6 +58,9 @@ class Steps:
             self._discriminator = patch_discriminator(image_shape)
         self._judging = optax.adam(loss.discriminator_learning_rate)
         self._steps = jax.jit(self._scan_steps, donate_argnums=0)
+        self._gathering = jax.jit(self._scan_rows, donate_argnums=0)
+        self._resident = resident
+        self._there: tuple[Array, ...] | None = None
 
     def start(self) -> dict[str, Any]:
         """The state before the first epoch."""
@@ -75,27 +82,96 @@ class Steps:
         self, state: dict[str, Any], batches: Batches, epoch: int
     ) -> tuple[dict[str, Any], float]:
         """One pass in a new order; returns the state and the mean loss."""
-        rng = np.random.default_rng(
-            np.asarray(jax.random.key_data(jax.random.fold_in(self.order_key, epoch)))
-        )
+        rng = np.random.default_rng(self._order_seeds[epoch])
         own = jax.random.fold_in(self.dropout_key, epoch)
-        keys = np.asarray(jax.random.key_data(jax.random.split(own, self.steps)))
+        keys: Any = jax.random.key_data(jax.random.split(own, self.steps))
+        if len(self.placement.devices) > 1:
+            keys = np.asarray(keys)  # to be divided among them
         still = {name: state[name] for name in ("best", "best_mse")}
         moving = {name: state[name] for name in state.keys() - still.keys()}
-        done, total = 0, 0.0
-        for inputs, images in batches.epoch(rng.permutation(len(batches))):
+        order = rng.permutation(len(batches))
+        if self._is_resident(batches):
+            if self._there is None:
+                self._there = self.placement.tree(batches.arrays)
+            rows = batches.rows(order).astype(np.int32)
+            moving, values = self._gathering(
+                moving, *self._there, rows, keys, self._lpips
+            )
+            parts = [values]
+        else:
+            moving, parts = self._fed(moving, batches, order, keys)
+        # The losses are read once an epoch: to read is to wait for the device.
+        losses = np.concatenate(jax.device_get(parts))
+        wrong = np.flatnonzero(~np.isfinite(losses))
+        if len(wrong):
+            raise FloatingPointError(
+                f"The RecoNN's loss became {losses[wrong[0]]} in epoch {epoch + 1},"
+                f" step {wrong[0] + 1} of {self.steps}. {LOWER}"
+            )
+        return still | moving, float(losses.mean(dtype=np.float64))
+
+    @functools.cached_property
+    def _order_seeds(self) -> np.ndarray:
+        """Of the order of batches, a row an epoch."""
+        epochs = jnp.arange(self.config.epochs)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(self.order_key, epochs)
+        return np.asarray(jax.random.key_data(keys))
+
+    def _is_resident(self, batches: Batches) -> bool:
+        """Decided once, before this run itself takes memory."""
+        if self._resident is None:
+            self._resident = (
+                not devices.cache_bound()
+                and len(self.placement.devices) == 1
+                and batches.nbytes <= devices.free_bytes() // 2
+            )
+        return self._resident
+
+    def _fed(
+        self, moving: dict[str, Any], batches: Batches, order: np.ndarray, keys: Any
+    ) -> tuple[dict[str, Any], list[Array]]:
+        """All steps of an epoch with batches from the host: what moves, the losses."""
+        done, losses = 0, list[Array]()
+        for inputs, images in batches.epoch(order):
             rows = slice(done, done + len(inputs))
             moving, values = self._steps(
                 moving, *self.placement.batches(inputs, images), keys[rows], self._lpips
             )
-            mean = float(values.mean())
-            if not math.isfinite(mean):
-                raise FloatingPointError(
-                    f"The RecoNN's loss became {mean} in epoch {epoch + 1}, steps"
-                    f" {done + 1} to {rows.stop} of {self.steps}. {LOWER}"
-                )
-            done, total = rows.stop, total + float(values.sum())
-        return still | moving, total / self.steps
+            # One call computes, one waits with its batches on the device, no more.
+            if losses:
+                losses[-1].block_until_ready()
+            losses.append(values)
+            done = rows.stop
+        return moving, losses
+
+    def _scan_rows(
+        self,
+        moving: dict[str, Any],
+        inputs: Array,
+        images: Array,
+        rows: Array,
+        keys: Array,
+        lpips: perceptual.Lpips | None,
+    ) -> tuple[dict[str, Any], Array]:
+        """All steps of an epoch in one call, with batches gathered on the device.
+
+        Args:
+          moving: what a step changes.
+          inputs, images: of all models.
+          rows: (steps, batch), int32.
+          keys: (steps, ...), of dropout.
+          lpips: the weights of LPIPS, where the loss has it.
+        """
+
+        def step(moving: dict[str, Any], now: Any) -> tuple[dict[str, Any], Array]:
+            rows, key = now
+            batch = [
+                whole.at[rows].get(mode="promise_in_bounds")
+                for whole in (inputs, images)
+            ]
+            return self._step(moving, *batch, key, lpips)
+
+        return jax.lax.scan(step, moving, (rows, keys))
 
     def _scan_steps(
         self,
@@ -110,24 +186,30 @@ class Steps:
         def step(
             moving: dict[str, Any], batch: tuple[Array, Array, Array]
         ) -> tuple[dict[str, Any], Array]:
-            inputs, images, key_data = batch
-            key = jax.random.wrap_key_data(key_data)
-
-            def loss(params: Params) -> tuple[Array, Array]:
-                made = self.network.apply_dropout(params, key, inputs)
-                return self._loss(made, images, moving, lpips), made
-
-            (value, made), slope = jax.value_and_grad(loss, has_aux=True)(
-                moving["params"]
-            )
-            new = _updated(self.optimiser, moving, slope)
-            if "discriminator" in moving:
-                new["discriminator"] = self._judge(
-                    moving["discriminator"], images, made
-                )
-            return self.placement.constrained(new), value
+            return self._step(moving, *batch, lpips)
 
         return jax.lax.scan(step, moving, (inputs, images, keys))
+
+    def _step(
+        self,
+        moving: dict[str, Any],
+        inputs: Array,
+        images: Array,
+        key_data: Array,
+        lpips: perceptual.Lpips | None,
+    ) -> tuple[dict[str, Any], Array]:
+        """One step on a batch: what moves, and the loss."""
+        key = jax.random.wrap_key_data(key_data)
+
+        def loss(params: Params) -> tuple[Array, Array]:
+            made = self.network.apply_dropout(params, key, inputs)
+            return self._loss(made, images, moving, lpips), made
+
+        (value, made), slope = jax.value_and_grad(loss, has_aux=True)(moving["params"])
+        new = _updated(self.optimiser, moving, slope)
+        if "discriminator" in moving:
+            new["discriminator"] = self._judge(moving["discriminator"], images, made)
+        return self.placement.constrained(new), value
 
     def _loss(
         self,

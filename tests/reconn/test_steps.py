@@ -1,0 +1,96 @@
+"""Batches from the host and batches gathered on the device are the same training."""
+
+import jax
+import numpy as np
+import pytest
+
+from reconn import batches
+from reconn.batches import Batches
+from reconn.config import ReconnConfig
+from reconn.placement import Placement
+from reconn.steps import Steps
+from shadow import devices
+
+CONFIG = ReconnConfig(widths=(16,), epochs=3, batch_size=8, dropout=0.1)
+SHAPE = (3, 3, 1)
+
+
+@pytest.fixture
+def feed(rng):
+    return Batches(
+        rng.standard_normal((60, 20), np.float32),
+        rng.random((60, *SHAPE), np.float32),
+        batch_size=CONFIG.batch_size,
+    )
+
+
+def run_of(feed, **settings):
+    return Steps(
+        CONFIG.network(20, SHAPE),
+        CONFIG,
+        feed.steps,
+        jax.random.key(0),
+        image_shape=SHAPE,
+        placement=Placement.of(None),
+        **settings,
+    )
+
+
+def trained(run, feed):
+    state, losses = run.start(), []
+    for epoch in range(CONFIG.epochs):
+        state, loss = run.epoch(state, feed, epoch)
+        losses.append(loss)
+    return state["params"], losses
+
+
+def test_who_gathers_makes_no_difference(feed, monkeypatch):
+    # Small calls, so that more than two of them are on their way.
+    monkeypatch.setattr(batches, "_MOST_STEPS", 2)
+    on_device, losses = trained(run_of(feed, resident=True), feed)
+    from_host, others = trained(run_of(feed, resident=False), feed)
+    np.testing.assert_allclose(losses, others, rtol=1e-6)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), on_device, from_host
+    )
+    assert len(set(losses)) == CONFIG.epochs
+
+
+def test_the_host_gathers_nothing_where_the_device_does(feed, monkeypatch):
+    monkeypatch.setattr(Batches, "epoch", None)
+    trained(run_of(feed, resident=True), feed)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_the_device_is_read_once_an_epoch(feed, resident, monkeypatch):
+    run = run_of(feed, resident=resident)
+    state, _ = run.epoch(run.start(), feed, 0)  # what is read once a run is read
+    reads, get = [], jax.device_get
+
+    def counted(parts):
+        reads.append(sum(map(len, parts)))
+        return get(parts)
+
+    monkeypatch.setattr(jax, "device_get", counted)
+    array = type(jax.numpy.zeros(1))
+    for name in ("__float__", "item", "tolist"):
+        monkeypatch.setattr(array, name, None)
+    run.epoch(state, feed, 1)
+    monkeypatch.undo()
+    assert reads == [feed.steps]
+
+
+def test_features_stay_on_the_host_where_they_would_fill_the_device(feed):
+    run = run_of(feed)
+    assert not run._is_resident(feed), "a CPU's own memory is no other place"
+    for free, fits in ((feed.nbytes * 2, True), (feed.nbytes * 2 - 2, False)):
+        with devices.as_on_an_accelerator(free):
+            assert run_of(feed)._is_resident(feed) is fits
+
+
+def test_a_loss_that_is_not_finite_is_named_by_its_step(feed):
+    feed.arrays[1][...] = np.nan
+    for resident in (True, False):
+        run = run_of(feed, resident=resident)
+        with pytest.raises(FloatingPointError, match=f"step 1 of {feed.steps}"):
+            run.epoch(run.start(), feed, 0)
