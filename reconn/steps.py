@@ -165,11 +165,11 @@ class Steps:
 
         def step(moving: dict[str, Any], now: Any) -> tuple[dict[str, Any], Array]:
             rows, key = now
-            batch = [
+            some = [
                 whole.at[rows].get(mode="promise_in_bounds")
                 for whole in (inputs, images)
             ]
-            return self._step(moving, *batch, key, lpips)
+            return self._step(moving, some[0], some[1], key, lpips)
 
         return jax.lax.scan(step, moving, (rows, keys))
 

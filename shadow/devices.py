@@ -24,8 +24,13 @@ _UNKNOWN_MEMORY = 8 << 30  # of an accelerator that doesn't tell, about the smal
 _planned: contextvars.ContextVar[int | None] = contextvars.ContextVar(
     "memory of an accelerator that is not here", default=None
 )
-# With these flags XLA takes the same kernels in every process.
-DETERMINISTIC = ("--xla_gpu_deterministic_ops=true", "--xla_gpu_autotune_level=0")
+# With these flags XLA takes the same kernels in every process. Without timing, Triton's
+# first guess at a product's tiles may not compile, so products are cuBLAS's.
+DETERMINISTIC = (
+    "--xla_gpu_deterministic_ops=true",
+    "--xla_gpu_autotune_level=0",
+    "--xla_gpu_enable_triton_gemm=false",
+)
 
 
 def one_a_core() -> None:

@@ -112,11 +112,14 @@ def lower(
     )
 
 
+# For XLA: no kernels are timed; see `devices.DETERMINISTIC`.
+UNTIMED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+
+
 def quickly_compiled(lowered: Any) -> Any:
     """Compiled to be looked at: on a GPU without timing kernels, which takes longer."""
-    if jax.default_backend() == "gpu":
-        return lowered.compile(compiler_options={"xla_gpu_autotune_level": "0"})
-    return lowered.compile()
+    gpu = jax.default_backend() == "gpu"
+    return lowered.compile(compiler_options=UNTIMED if gpu else None)
 
 
 def bytes_of(compiled: Any) -> int:

@@ -1,11 +1,14 @@
 """What a shadow data set will cost, before it is made.
 
-Time comes from a calibration: one batch of the real program on this machine. Memory is
-XLA's own account of that program, beside the data; a program that doesn't fit is
-refused before it is run.
+Here, time comes from a calibration: one batch of the real program on this machine. On a
+card that isn't here it is a roofline: the operations and bytes of the program as XLA
+fuses it, over what the card's data sheet promises (`planned_on`). Memory is XLA's own
+account of the program, beside the data; a program that doesn't fit is refused before it
+is run.
 """
 
 import dataclasses
+import math
 import shutil
 import time
 from pathlib import Path
@@ -15,14 +18,23 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from shadow import devices, places
+from shadow import devices, parallel, places, width
+from shadow.cards import JAX_TAKES, Card
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.places import Address
+from shadow.precision import highest
 from shadow.training import GradientDescent
 
 _PROCESS = 600 << 20  # of Python, JAX and XLA's compiler (measured)
 _AGAIN = 20.0  # seconds: a shorter calibration is repeated
+# Shares of a card's data sheet that large operations reach, and what the start of a
+# kernel takes. The number of kernels is that of programs compiled for an H100: 20 to 60
+# a step (docs/gpus.md).
+_OF_BYTES, _OF_FLOPS = 0.85, 0.75
+_KERNELS, _KERNEL_S = 40, 2.5e-6
+# Seconds of a worker that trains nothing: start, data, compilation, at most about that.
+_START_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,10 +48,13 @@ class Plan:
         plain form times the number of steps; training in the span of the data takes
         fewer. None: A isn't gradient descent.
       store_bytes: weights and targets, not compressed.
-      memory_bytes: the memory of one process at its peak, about.
-      models_per_s: on this machine, all its devices.
-      devices: the number of devices of this machine.
+      memory_bytes: the memory of one process at its peak, about; on a card, that of the
+        program on the card.
+      models_per_s: on this machine, all its devices; or on the card.
+      devices: the number of devices of this machine; 1: the card.
       device: the kind of the devices.
+      models_at_once: on one device.
+      measured: whether the speed was measured, or is the card's data sheet's.
     """
 
     models: int
@@ -50,15 +65,23 @@ class Plan:
     models_per_s: float
     devices: int
     device: str
+    models_at_once: int
+    measured: bool = True
 
     def seconds(self, count: int | None = None) -> float:
-        """On so many devices of this kind; None: on this machine."""
+        """On so many devices of this kind; None: on this machine, or one card."""
         share = 1.0 if count is None else count / self.devices
-        return self.models / (self.models_per_s * share)
+        starting = 0.0 if self.measured else _START_S
+        return starting + self.models / (self.models_per_s * share)
+
+    def dollars(self, price_per_hour: float, count: int | None = None) -> float:
+        """Of so many devices at a price per hour each."""
+        count = self.devices if count is None else count
+        return price_per_hour * count * self.seconds(count) / 3600
 
 
 def plan(factory: Factory, targets: Examples, models: int) -> Plan:
-    """What `models` models of a factory will cost.
+    """What `models` models of a factory will cost on this machine.
 
     Args:
       factory: the factory that would train the models.
@@ -67,18 +90,14 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     Raises: MemoryError: one process would need more than this machine has; says how
       much, and what there is.
     """
-    layout = factory.algorithm.layout(factory.fixed)
-    params = layout[-1].stop
     together = factory.models_at_once
-    pixels = int(np.prod(targets.image_shape))
-    data = factory.fixed.images.nbytes + 4 * models * pixels
-    memory = _PROCESS + data + 8 * together * params
+    memory = _PROCESS + _data_bytes(factory, models) + 8 * together * _params(factory)
     program, local = factory.program_bytes, jax.local_devices()
     if jax.default_backend() == "cpu":
         memory += program * len(local)
     else:
-        limit = (local[0].memory_stats() or {}).get("bytes_limit", program)
-        _require(program, limit, f"device of kind {local[0].device_kind}", factory)
+        name = f"device of kind {local[0].device_kind}"
+        _require(program, devices.free_bytes(), name, factory)
     _require(memory, devices.memory_bytes(), "process on this machine", factory)
     rows = np.arange(together) % len(targets)
     batch = targets.take(rows)
@@ -87,13 +106,53 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     second = _seconds(factory, batch, ids) if first < _AGAIN else first
     return Plan(
         models=models,
-        params=params,
+        params=_params(factory),
         flops=_flops(factory),
-        store_bytes=4 * models * (params + pixels + 1),
+        store_bytes=_store_bytes(factory, models),
         memory_bytes=memory,
         models_per_s=together / min(first, second),
         devices=jax.local_device_count(),
-        device=jax.local_devices()[0].device_kind,
+        device=local[0].device_kind,
+        models_at_once=together // jax.local_device_count(),
+    )
+
+
+def planned_on(card: Card, factory: Factory, models: int) -> Plan:
+    """What `models` models of a factory will cost on one card that isn't here.
+
+    Seconds are good to a factor of two or three: kernels aren't timed.
+
+    Args:
+      card: the accelerator.
+      factory: the factory that would train the models, by gradient descent.
+      models: the number of models that there will be.
+    Raises:
+      MemoryError: the models that are trained at once don't fit.
+      ValueError: the factory is of another algorithm.
+    """
+    _ = factory.descent  # refuses another, whose steps aren't known
+    with devices.as_on_an_accelerator(int(JAX_TAKES * card.memory_bytes)):
+        at_once = factory.width or width.models_per_batch(
+            factory.algorithm, factory.fixed
+        )
+        work = _work(factory, at_once)
+        _require(work.memory, devices.free_bytes(), card.title, factory, at_once)
+    seconds = at_once * max(
+        work.flops / (_OF_FLOPS * card.flops_per_s),
+        work.bytes / (_OF_BYTES * card.bytes_per_s),
+    )
+    seconds += work.steps * _KERNELS * _KERNEL_S
+    return Plan(
+        models=models,
+        params=_params(factory),
+        flops=_flops(factory),
+        store_bytes=_store_bytes(factory, models),
+        memory_bytes=work.memory,
+        models_per_s=at_once / seconds,
+        devices=1,
+        device=card.title,
+        models_at_once=at_once,
+        measured=False,
     )
 
 
@@ -115,21 +174,48 @@ def require_room(found: Plan, address: Address) -> None:
         )
 
 
-def _require(needed: int, there: int, what: str, factory: Factory) -> None:
-    if needed > there:
-        raise MemoryError(
-            f"One {what} would need about {_giga(needed)} to train"
-            f" {factory.models_at_once} models at once, and has {_giga(there)}. Train"
-            " fewer at once (models_per_batch), or fewer models."
-        )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Work:
+    """Of a program of training, by XLA's account.
+
+    Attributes:
+      flops, bytes: operations of one model, and bytes that it moves to and from memory.
+      memory: bytes that the program takes.
+      steps: steps of training, a group of examples each.
+    """
+
+    flops: float
+    bytes: float
+    memory: int
+    steps: int
 
 
-def _seconds(factory: Factory, batch: Examples, ids: np.ndarray) -> float:
-    start = time.perf_counter()
-    factory.train(batch, ids=ids)
-    return time.perf_counter() - start
+def _work(factory: Factory, at_once: int) -> _Work:
+    """Of so many models at once, on the kind of device that is planned for.
+
+    XLA counts the body of a loop once, so it is counted here as often as it runs: the
+    steps of training, and in each the groups of examples that are taken together.
+    """
+    descent, fixed = factory.descent, factory.fixed
+    compiled = parallel.lower(
+        parallel.program(descent, width.draw_of(descent)),
+        (len(fixed), *fixed.image_shape),
+        width=at_once * jax.local_device_count(),
+    ).compile()
+    found = compiled.cost_analysis() or {}
+    batch = min(descent.training.batch_size or len(fixed), len(fixed))
+    steps = descent.training.epochs * math.ceil((len(fixed) + 1) / (batch + 1))
+    form = descent.victim.form(descent.form)
+    runs = steps * (1 if form is None else math.ceil(batch / form.size))
+    return _Work(
+        flops=float(found.get("flops", 0)) * runs / at_once,
+        bytes=float(found.get("bytes accessed", 0)) * runs / at_once,
+        memory=parallel.bytes_of(compiled),
+        steps=runs,
+    )
 
 
+@highest
 def _flops(factory: Factory) -> float | None:
     """Of one model: epochs times XLA's count of one full-batch gradient."""
     if not isinstance(factory.algorithm, GradientDescent):
@@ -148,6 +234,38 @@ def _flops(factory: Factory) -> float | None:
     compiled = jax.jit(jax.grad(loss)).lower(params, images).compile()
     found = compiled.cost_analysis() or {}
     return float(found.get("flops", 0)) * factory.algorithm.training.epochs
+
+
+def _params(factory: Factory) -> int:
+    return factory.algorithm.layout(factory.fixed)[-1].stop
+
+
+def _data_bytes(factory: Factory, models: int) -> int:
+    """Of D_- and all targets, float32."""
+    return factory.fixed.images.nbytes + 4 * models * math.prod(
+        factory.fixed.image_shape
+    )
+
+
+def _store_bytes(factory: Factory, models: int) -> int:
+    return 4 * models * (_params(factory) + math.prod(factory.fixed.image_shape) + 1)
+
+
+def _require(
+    needed: int, there: int, what: str, factory: Factory, at_once: int | None = None
+) -> None:
+    if needed > there:
+        raise MemoryError(
+            f"One {what} would need about {_giga(needed)} to train"
+            f" {at_once or factory.models_at_once} models at once, and has"
+            f" {_giga(there)}. Train fewer at once (models_per_batch), or fewer models."
+        )
+
+
+def _seconds(factory: Factory, batch: Examples, ids: np.ndarray) -> float:
+    start = time.perf_counter()
+    factory.train(batch, ids=ids)
+    return time.perf_counter() - start
 
 
 def _giga(count: int) -> str:

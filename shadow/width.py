@@ -57,38 +57,47 @@ def width_for(
     Args:
       free_bytes: memory of one device that may be taken.
       bytes_of_width: number of models -> bytes of the program that trains them. It is
-        asked for one and for two, and taken to be a straight line.
+        asked for one and for two, taken to be a straight line, and asked again for what
+        the line gives: with few models XLA may lay arrays out otherwise.
       most: the result's upper bound.
     Returns: at least 1, also where one model doesn't fit: whether it does is known for
       certain when it is tried.
     """
     one, two = bytes_of_width(1), bytes_of_width(2)
-    slope = max(two - one, 1)
     room = min(_SHARE * free_bytes, _ENOUGH)
-    fitting = max(1, min(most, int((room - one) // slope) + 1))
-    return 1 << (fitting.bit_length() - 1)
+    fitting = max(1, min(most, int((room - one) // max(two - one, 1)) + 1))
+    width = 1 << (fitting.bit_length() - 1)
+    while width > 2 and bytes_of_width(width) > room:
+        width //= 2
+    return width
 
 
 def program_bytes(algorithm: Algorithm, fixed: Examples, width: int) -> int:
     """What a batch of so many models takes on one device here, by XLA's account."""
 
+    lowered = parallel.lower(
+        parallel.program(algorithm, draw_of(algorithm)),
+        (len(fixed), *fixed.image_shape),
+        width=width * jax.local_device_count(),
+    )
+    return parallel.bytes_of(parallel.quickly_compiled(lowered))
+
+
+def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:
+    """Randomness of the shapes that training has; for programs that aren't run."""
     start = jax.eval_shape(algorithm.initialise, jax.random.key(0))
-    shared = start is not None and "initialisation" in algorithm.capabilities.public
+    public = algorithm.capabilities.public
+    shared = start is not None and "initialisation" in public
 
     def draw(number: Any) -> Draw:
         key = jax.random.key(number)
         return Draw(
             start=jnp.zeros(start.shape) if shared else algorithm.initialise(key),
-            key=algorithm.own_key(key),
+            key=algorithm.own_key(jax.random.key(0) if "key" in public else key),
             noise_key=key,
         )
 
-    lowered = parallel.lower(
-        parallel.program(algorithm, draw),
-        (len(fixed), *fixed.image_shape),
-        width=width * jax.local_device_count(),
-    )
-    return parallel.bytes_of(parallel.quickly_compiled(lowered))
+    return draw
 
 
 def _for_a_cache(algorithm: Algorithm, num_fixed: int) -> int:

@@ -2,8 +2,9 @@
 
 Every test runs with `watch`: matrix products and convolutions are looked at as they are
 traced or run. The code that asks for one is the nearest frame of this repository, of a
-derivative that of the product it is derived from. Products of a user's function belong
-to the user; the RecoNN and its losses may be rounded.
+derivative that of the product it is derived from; networks and gradients have the
+precision of whoever calls them. Products of a user's function belong to the user; the
+RecoNN and its losses may be rounded.
 """
 
 import functools
@@ -19,6 +20,10 @@ from jax._src.lax import lax as internal
 
 ROOT = Path(__file__).parent.parent
 EXACT = ("dp/", "shadow/", "informed/attacks/", "uninformed/")
+CALLERS = (
+    *("shadow/victims/", "shadow/training/groups.py"),
+    *("dp/gradient.py", "uninformed/homogeneous.py"),
+)
 found: list[str] = []
 
 
@@ -53,7 +58,9 @@ def _asker() -> str:
     """The nearest frame of this repository, as "shadow/training/span.py:90"."""
     for frame in source_info_util.user_frames(source_info_util.current().traceback):
         file = Path(frame.file_name)
-        inside = file.is_relative_to(ROOT) and ".venv" not in file.parts
-        if inside and file != Path(__file__):
-            return f"{file.relative_to(ROOT).as_posix()}:{frame.start_line}"
+        if not file.is_relative_to(ROOT) or ".venv" in file.parts:
+            continue
+        name = file.relative_to(ROOT).as_posix()
+        if file != Path(__file__) and not name.startswith(CALLERS):
+            return f"{name}:{frame.start_line}"
     return ""

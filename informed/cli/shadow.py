@@ -1,7 +1,7 @@
 """`informed shadow`: make a shadow data set, or look after one.
 
 informed shadow --config=configs/mnist.py --workdir=runs/mnist
-informed shadow plan --config=configs/mnist.py:paper --devices=8
+informed shadow plan --config=configs/mnist.py:paper --card=h100 --devices=8
 informed shadow --config=... --workdir=s3://bucket/mnist --launcher=ray
 informed shadow --config=... --workdir=/shared/mnist --worker=3/16
 informed shadow info|verify s3://bucket/mnist
@@ -13,12 +13,14 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
 from informed.runs import pipeline, shadow_sets
 from informed.runs.stages import Paths
 from shadow import checks
+from shadow.cards import CARDS
 from shadow.launchers import Launch, table
 from shadow.launchers.share import Share
 from shadow.plan import Plan
@@ -51,6 +53,13 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     )
     command.add_argument(
         "--devices", type=int, help="plan: the time on so many devices like this one"
+    )
+    command.add_argument(
+        "--card",
+        help=f"plan: the time on an accelerator that isn't here: {', '.join(CARDS)}",
+    )
+    command.add_argument(
+        "--price", type=float, help="plan: of such a device, an hour, in any currency"
     )
     command.add_argument(
         "--launcher",
@@ -129,34 +138,64 @@ def _launch(arguments: argparse.Namespace) -> Launch:
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
-    found = pipeline.plan(load_experiment(rest), paths)
-    if arguments.devices is not None and arguments.devices < 1:
-        raise ValueError(f"Expected --devices >= 1, got {arguments.devices}.")
-    if arguments.json:
-        there = {"seconds": found.seconds()}
-        if arguments.devices:
-            there["seconds_on_devices"] = found.seconds(arguments.devices)
-        print(json.dumps(dataclasses.asdict(found) | there))
+    count, card, price = arguments.devices, arguments.card, arguments.price
+    if count is not None:
+        checks.at_least("devices", count, 1)
+    if price is not None:
+        checks.positive("price", price)
+    with checks.called({"card": "--card"}):
+        chosen = None if card is None else CARDS[checks.choice("card", card, CARDS)]
+    here, there = pipeline.plan(load_experiment(rest), paths, chosen)
+    if not arguments.json:
+        print(_table(here, None if there else count, None if there else price))
+        if there:
+            print("\n" + _table(there, count, price))
         return
-    print(_table(found, arguments.devices))
+    found = _numbers(here, None if there else count, None if there else price)
+    if there:
+        found["card"] = _numbers(there, count, price)
+    print(json.dumps(found))
 
 
-def _table(found: Plan, count: int | None) -> str:
+def _numbers(found: Plan, count: int | None, price: float | None) -> dict[str, Any]:
+    """A plan, for programs."""
+    about = dataclasses.asdict(found) | {"seconds": found.seconds()}
+    if count:
+        about["seconds_on_devices"] = found.seconds(count)
+    if price:
+        about["dollars"] = found.dollars(price, count)
+    return about
+
+
+def _table(found: Plan, count: int | None, price: float | None) -> str:
     """A plan, for people."""
-    rows = {
-        "models": f"{found.models:,} of {found.params:,} parameters",
-        "stores": f"{found.store_bytes / 2**30:.2f} GiB",
-        "memory": f"{found.memory_bytes / 2**30:.2f} GiB in a process, about",
-        "speed": f"{found.models_per_s:.2f} models/s, measured on one batch",
-        "time": f"{_duration(found.seconds())} on this machine"
-        f" ({found.devices} devices of kind {found.device})",
-    }
-    if found.flops is not None:
-        rows["work"] = f"{found.flops / 1e9:.2f} GFLOP per model"
+    at_once = f"{found.models_at_once} models at once on a device"
+    if found.measured:
+        rows = {
+            "models": f"{found.models:,} of {found.params:,} parameters",
+            "stores": f"{found.store_bytes / 2**30:.2f} GiB",
+            "memory": f"{found.memory_bytes / 2**30:.2f} GiB in a process, about",
+            "speed": f"{found.models_per_s:.2f} models/s, measured on one batch;"
+            f" {at_once}",
+            "time": f"{_duration(found.seconds())} on this machine"
+            f" ({found.devices} devices of kind {found.device})",
+        }
+        if found.flops is not None:
+            rows["work"] = f"{found.flops / 1e9:.2f} GFLOP per model"
+    else:
+        rows = {
+            "card": f"{found.device}, which isn't here: from XLA's count of operations"
+            " and bytes, good to a factor of two or three",
+            "memory": f"{found.memory_bytes / 2**30:.2f} GiB on the card",
+            "speed": f"{found.models_per_s:.0f} models/s; {at_once}",
+            "time": f"{_duration(found.seconds())} on one",
+        }
     if count:
         rows[f"on {count}"] = (
             f"{_duration(found.seconds(count))} on {count} such devices"
         )
+    if price:
+        rows["price"] = f"{found.dollars(price, count):.2f}"
     return "\n".join(f"{name:<10}{text}" for name, text in rows.items())
 
 

@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
+from shadow.precision import highest
 from shadow.training import TrainingConfig, cross_entropy
 from shadow.victims import Victim
 
@@ -90,6 +91,7 @@ def target_losses(
 
 
 @functools.partial(jax.jit, static_argnums=0)
+@highest
 def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Array:
     def one(theta: Array) -> Array:
         return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
@@ -149,6 +151,7 @@ def gradients(
 def _slopes(victim: Victim, weights: np.ndarray, targets: Examples) -> np.ndarray:
     """(targets, params), gradient of each target's loss under its own model."""
 
+    @highest
     def loss(theta: Array, image: Array, label: Array) -> Array:
         logits = victim.apply(victim.unflatten(theta), image[None])
         return cross_entropy(logits, label[None])[0]

@@ -26,6 +26,7 @@ from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge
 from shadow import checks, data, files
 from shadow import plan as planning
+from shadow.cards import Card
 from shadow.factory import Factory
 from shadow.launchers import Launch, Work, local
 from shadow.plan import Plan
@@ -125,19 +126,27 @@ def factories(
     }
 
 
-def plan(experiment: Experiment, paths: Paths) -> Plan:
-    """What the shadow stage will cost, measured on one batch.
+def plan(
+    experiment: Experiment, paths: Paths, card: Card | None = None
+) -> tuple[Plan, Plan | None]:
+    """What the shadow stage will cost, measured on one batch; and on a card.
 
+    Args:
+      experiment: what is to be run.
+      paths: where the stores would lie.
+      card: an accelerator that isn't here; None: none.
     Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
       the disk has less room than the stores need.
     """
     pools = Pools(paths.data_dir)
     require(experiment, pools)
     split, by_role = factories(experiment, pools)
+    factory = by_role["shadow"]
     models = experiment.shadow.count + experiment.data.num_test
-    found = planning.plan(by_role["shadow"], split.shadow, models)
+    there = None if card is None else planning.planned_on(card, factory, models)
+    found = planning.plan(factory, split.shadow, models)
     planning.require_room(found, paths.shadow)
-    return found
+    return found, there
 
 
 def require(experiment: Experiment, pools: Pools) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.precision import highest
 
 GENERATORS = ("threefry", "mt19937", "pcg64", "other")
 BITS = 32
@@ -62,6 +63,7 @@ class SeedFamily:
     def traced(self) -> Callable[[Any], Float[Array, " params"]]:
         """Theta_0 of a seed, compiled; of "threefry" alone."""
 
+        @highest
         def theta(seed: Array) -> Array:
             leaves = jax.tree.leaves(self.draw(jax.random.key(seed)))
             return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])

@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
+from shadow.precision import highest
 
 Points = Float[Array, "points inputs"]
 Theta = Float[Array, " params"]
@@ -155,6 +156,7 @@ class Solution(NamedTuple):
     changes: Float[Array, "memory moved"]
 
 
+@highest
 def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solution:
     """theta(x), warm-started; in closed form for affine victims.
 
@@ -265,6 +267,7 @@ def _quasi_newton(
     return Solution(theta, norm, memory.diff_params_memory, memory.diff_updates_memory)
 
 
+@highest
 def inverse_hessian(
     lower: Lower, points: Points, targets: Targets, solution: Solution, v: Theta
 ) -> Theta:

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array
 
 from shadow import checks
+from shadow.precision import highest
 from shadow.release import Release
 from uninformed.bilevel.lower import (
     Lower,
@@ -33,6 +34,7 @@ _GREY, _SPREAD = 0.5, 0.1
 _HALVINGS = 20
 
 
+@highest
 def hypergradient(
     lower: Lower, points: Points, targets: Targets, theta: Theta, p: Theta
 ) -> Points:
@@ -92,6 +94,7 @@ class Ended(NamedTuple):
     slope_norm: Array
 
 
+@highest
 def attack(
     config: BilevelConfig,
     lower: Lower,
@@ -175,6 +178,7 @@ class BilevelAttack:
         )
 
 
+@highest
 def matching(
     config: BilevelConfig,
     lower: Lower,
