@@ -19,10 +19,11 @@ from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
 from informed.runs import pipeline, shadow_sets
 from informed.runs.stages import Paths
-from shadow import checks
+from shadow import checks, compiled, devices, reserved
 from shadow.cards import CARDS
 from shadow.launchers import Launch, table
 from shadow.launchers.share import Share
+from shadow.launchers.tasks import FORWARDED
 from shadow.plan import Plan
 
 _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
@@ -80,10 +81,21 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         "--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)"
     )
     command.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="the same bits from every process on the same kind of GPU; slower",
+    )
+    command.add_argument(
+        "--compilation-cache",
+        metavar="DIR",
+        help="keep compiled programs there, for the next workers; yours alone",
+    )
+    command.add_argument(
         "--forward",
         type=lambda names: tuple(names.split(",")),
         metavar="NAMES",
-        help="environment variables for Ray's workers (default: TFDS_DATA_DIR)",
+        help="environment variables for Ray's workers (default:"
+        f" {','.join(FORWARDED)})",
     )
 
 
@@ -111,6 +123,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
 
 
 def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
+    _prepare(arguments)
     experiment = load_experiment(rest)  # its file may register a launcher
     pipeline.shadow(
         experiment,
@@ -120,6 +133,18 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
     )
     done = {"stage": "shadow", "done": True}
     print(json.dumps(done) if arguments.json else f"shadow: done, in {paths.shadow}")
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    """What has to be said before JAX is first used."""
+    if arguments.deterministic:
+        devices.make_deterministic()
+    if arguments.compilation_cache:
+        compiled.keep_in(arguments.compilation_cache)
+    if arguments.launcher == "ray":
+        devices.cpu_only()  # the driver trains nothing
+    else:
+        reserved.check()
 
 
 def _launch(arguments: argparse.Namespace) -> Launch:

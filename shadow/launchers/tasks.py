@@ -24,12 +24,15 @@ from typing import Any
 
 import jax
 
-from shadow import bars, checks
+from shadow import bars, checks, devices, reserved
 from shadow.launchers.work import Prepare, Work
+from shadow.reserved import NoAcceleratorError
 
 _RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
 _SET_ASIDE = 3  # blocks, after which nothing is likely to work
 _SLOW = 3.0  # times the median
+FORWARDED = ("TFDS_DATA_DIR", "XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
+_PART = 0.9  # of a card that workers who share it may take; the rest is CUDA's own
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
 _prepared: dict[str, list[Work]] = {}  # of this worker process, by run
 
@@ -38,11 +41,15 @@ _prepared: dict[str, list[Work]] = {}  # of this worker process, by run
 class RayTasks:
     """See the module's docstring; an instance is a `Launch`.
 
+    The process that calls it is kept from opening an accelerator, if it hasn't yet.
+
     Attributes:
       address: the address of a cluster, "auto" for the one that this machine belongs
         to; None: Ray is started on this machine.
       cpus: cores per task.
-      gpus: accelerators per task; None: one where the cluster has some, else none.
+      gpus: accelerators per task; None: one where the cluster has some, else none. A
+        part of one, such as 0.25, puts several workers on one card, each with its part
+        of the memory.
       memory: bytes per task that Ray sets aside, so that a node takes no more tasks
         than it can hold.
       forward: names of environment variables that workers are given. They can be seen
@@ -54,7 +61,7 @@ class RayTasks:
     cpus: int = 1
     gpus: float | None = None
     memory: int = 2 << 30
-    forward: tuple[str, ...] = ("TFDS_DATA_DIR",)
+    forward: tuple[str, ...] = FORWARDED
 
     def __post_init__(self) -> None:
         checks.at_least("cpus", self.cpus, 1)
@@ -72,6 +79,7 @@ class RayTasks:
 
         Raises:
           ImportError: Ray isn't installed; names the extra.
+          NoAcceleratorError: tasks are given GPUs, and their JAX has none.
           RuntimeError: blocks that can't be made; says which and why.
         """
         # What Ray has to say of lost workers goes to stderr; stdout is the caller's.
@@ -81,6 +89,8 @@ class RayTasks:
     def _run(
         self, ray: Any, prepare: Prepare, progress: bool, on_block: Callable[[], None]
     ) -> None:
+        # Workers on this machine need its accelerators; the driver would hold one.
+        devices.cpu_only()
         works = prepare()  # the stores are there before the first worker looks
         began = not ray.is_initialized()
         if began:
@@ -215,6 +225,8 @@ class _Queue:
         except self._ray.exceptions.RayTaskError as error:
             self._raised[block] += 1
             cause = error.cause if isinstance(error.cause, Exception) else error
+            if isinstance(cause, NoAcceleratorError):
+                raise cause from None  # it will be so in every task
             self._again(block, f"{type(cause).__name__}: {cause}")
         except self._ray.exceptions.RayError as error:
             self._lost[block] += 1
@@ -265,6 +277,8 @@ def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
         name: os.environ[name] for name in options.forward if name in os.environ
     }
     variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if 0 < gpus < 1:
+        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{_PART * gpus:.4f}"
     if not gpus:
         # Ray hides no GPU from a task that asks for none; nor does it limit threads.
         variables |= {"JAX_PLATFORMS": "cpu", "NPROC": str(options.cpus)}
@@ -283,7 +297,9 @@ def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]
     import ray
 
     if run not in _prepared:
-        if os.environ.get("JAX_PLATFORMS") == "cpu":
+        if ray.get_gpu_ids():
+            reserved.require("Ray")
+        elif os.environ.get("JAX_PLATFORMS") == "cpu":
             jax.config.update("jax_num_cpu_devices", int(os.environ["NPROC"]))
         _prepared.clear()
         _prepared[run] = list(prepare())

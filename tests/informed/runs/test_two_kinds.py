@@ -1,0 +1,150 @@
+"""Stores that a CPU and an accelerator make, together and apart, and each verifies.
+
+The accelerator is this CPU, with the programs of an accelerator and its name.
+"""
+
+import contextlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from informed import cli
+from informed.runs import shadow_sets
+from shadow import ShadowStore, devices
+from shadow.commits import Commit
+from tests.informed.commands import SMALL, run
+
+CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
+ARGUMENTS = [*SMALL, "--config.shadow.count=96", "--config.shadow.block_size=32"]
+
+
+@pytest.fixture
+def on_card(monkeypatch):
+    """A context in which this machine is an accelerator."""
+
+    @contextlib.contextmanager
+    def become(kind=CARD):
+        with devices.as_on_an_accelerator(8 << 30), monkeypatch.context() as patch:
+            patch.setattr(devices, "kind", lambda: kind)
+            yield
+
+    return become
+
+
+def make(folder):
+    cli.main(["shadow", *ARGUMENTS, f"--workdir={folder}", "--quiet"])
+
+
+@pytest.fixture(scope="module")
+def by_cpu(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cpu")
+    make(folder)
+    return folder
+
+
+@pytest.fixture
+def by_card(tmp_path, on_card):
+    with on_card():
+        make(tmp_path / "card")
+    return tmp_path / "card"
+
+
+def widths(folder):
+    store = ShadowStore(folder / "shadow")
+    commits = [store.committed(block) for block in range(store.num_blocks)]
+    return [commit.made.program["width"] for commit in commits]
+
+
+def test_each_has_its_own_width_and_both_the_same_models(by_cpu, by_card):
+    assert set(widths(by_cpu)) == {64}
+    assert set(widths(by_card)) == {512}
+    cpu, card = (ShadowStore(f / "shadow").read() for f in (by_cpu, by_card))
+    np.testing.assert_allclose(card.weights, cpu.weights, rtol=0, atol=2e-6)
+    np.testing.assert_array_equal(card.images, cpu.images)
+
+
+def test_each_verifies_the_other_without_a_false_alarm(
+    by_cpu, by_card, on_card, capsys
+):
+    found = json.loads(run(capsys, "shadow", "verify", by_card, "--json"))
+    with on_card():
+        other = json.loads(run(capsys, "shadow", "verify", by_cpu, "--json"))
+        own = json.loads(run(capsys, "shadow", "verify", by_card, "--json"))
+    for verified in (found, other, own):
+        again = verified["trained_again"]["shadow"]
+        assert len(again["models"]) == 8
+        assert again["bits"] == 0, "a card times its kernels in each process anew"
+        assert again["differ"] == []
+    here = shadow_sets.verify(by_cpu)["trained_again"]["shadow"]
+    assert here["bits"] == 8
+
+
+def test_a_card_that_times_nothing_has_to_repeat_its_bits(tmp_path, on_card):
+    kind = f"{CARD} {' '.join(devices.DETERMINISTIC)}"
+    with on_card(kind):
+        make(tmp_path)
+        again = shadow_sets.verify(tmp_path)["trained_again"]["shadow"]
+        assert (again["bits"], again["differ"]) == (8, [])
+        off_by(tmp_path, 1e-7)
+        assert shadow_sets.train_again(ShadowStore(tmp_path / "shadow"), 96)["differ"]
+
+
+def off_by(folder, distance):
+    """Commit a block whose first weight is off, with checksums that match."""
+    store = ShadowStore(folder / "shadow")
+    models, made = store.read_block(1), store.committed(1).made
+    weights = models.weights.copy()
+    weights[:, np.abs(weights[0]).argmax()] += distance
+    store.drop_block(1)
+    store.write_block(1, weights, models.images, models.labels, program=made.program)
+
+
+def test_a_weight_off_by_a_thousandth_is_caught(by_cpu, tmp_path, on_card):
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    off_by(folder, 1e-3)
+    with on_card():
+        again = shadow_sets.train_again(ShadowStore(folder / "shadow"), 96)
+    assert again["differ"] == list(range(32, 64))
+
+
+def test_they_fill_one_store_together(by_cpu, tmp_path, on_card):
+    """Theta_0 is the one that the store was made with, whoever joins."""
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    store = ShadowStore(folder / "shadow")
+    expected = store.read().weights
+    store.drop_block(2)
+    with on_card():
+        make(folder)
+    assert widths(folder) == [64, 64, 512]
+    np.testing.assert_allclose(store.read().weights, expected, rtol=0, atol=2e-6)
+
+
+def test_theta_0_is_read_from_the_store(by_cpu, tmp_path, monkeypatch):
+    """A worker that draws other last digits trains from the first one's theta_0."""
+    from shadow.training import GradientDescent
+
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    store = ShadowStore(folder / "shadow")
+    expected = store.read().weights
+    store.drop_block(2)
+    drawn = GradientDescent.initialise
+    monkeypatch.setattr(
+        GradientDescent, "initialise", lambda self, key: drawn(self, key) + 1e-3
+    )
+    make(folder)
+    np.testing.assert_array_equal(store.read().weights, expected)
+
+
+def test_commits_from_before_there_were_programs_are_read(by_cpu, tmp_path):
+    """They lack a field; the manifest has the width."""
+    store = ShadowStore(by_cpu / "shadow")
+    made = store.committed(0).made
+    from shadow import commits
+
+    values = json.loads(Commit(made=made, by=made.id).content)
+    del values["seal"], values["made"]["program"]
+    read = Commit.read(commits.seal(values))
+    assert read.made.program == {}
+    assert read.made.sha256 == made.sha256
