@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
-.PHONY: demo test test-all lint format docs package lock install clean
+.PHONY: demo test test-all gate lint format docs package lock install clean
 
 demo: install
 	$(BIN)/informed run --config=configs/digits.py --workdir=runs/digits
@@ -17,8 +17,20 @@ demo: install
 test: install
 	$(PYTEST) -m "not slow"
 
-test-all: install
+test-all: install gate
 	XLA_FLAGS="$(XLA_FLAGS)" $(PYTEST) -m slow
+
+# XLA's compiler for NVIDIA's GPUs, from wheels. In a folder of its own: beside JAX it
+# would be asked for a GPU at every start.
+gate: build/gate/.installed
+
+build/gate/.installed: requirements-gate.lock $(STAMP)
+	rm -rf build/gate
+	if [ "$$(uname -sm)" = "Linux x86_64" ]; then \
+	  $(BIN)/pip install --quiet --require-hashes --no-deps --target build/gate \
+	    --requirement requirements-gate.lock; \
+	else mkdir -p build/gate; fi
+	touch $@
 
 lint: install
 	$(BIN)/ruff check .
@@ -57,6 +69,10 @@ $(STAMP): requirements.lock pyproject.toml
 lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --output-file requirements.lock
+	uv pip compile pyproject.toml --extra gate --universal --python-version 3.11 \
+	  --constraint requirements.lock --generate-hashes --no-header --output-file - | \
+	  $(PYTHON) -c 'import re, sys; sys.stdout.write("".join(re.findall(r"^(?:jax-cuda|nvidia-cuda-nvcc).*\n(?:    .*\n)*", sys.stdin.read(), re.M)))' \
+	  > requirements-gate.lock
 
 clean:
 	rm -rf $(VENV) build dist docs/_build

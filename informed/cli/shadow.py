@@ -81,6 +81,11 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         "--memory", type=int, help="bytes set aside per Ray task (default: 2 GiB)"
     )
     command.add_argument(
+        "--form",
+        help="of a CNN that is trained: measured, or one of docs/gpus.md (default:"
+        " what suits the device)",
+    )
+    command.add_argument(
         "--deterministic",
         action="store_true",
         help="the same bits from every process on the same kind of GPU; slower",
@@ -129,6 +134,7 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
         experiment,
         paths,
         launch=_launch(arguments),
+        form=arguments.form,
         progress=not arguments.quiet,
     )
     done = {"stage": "shadow", "done": True}

@@ -24,7 +24,7 @@ from informed.runs.experiment import Experiment
 from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge
-from shadow import checks, data, files
+from shadow import checks, data, files, forms
 from shadow import plan as planning
 from shadow.cards import Card
 from shadow.factory import Factory
@@ -50,12 +50,15 @@ def shadow(
     paths: Paths,
     *,
     launch: Launch = local.run,
+    form: str | None = None,
     progress: bool = True,
 ) -> None:
     """Train the shadow models and the released models of the test targets.
 
     Args:
       launch: who starts the workers; see `shadow.launchers`.
+      form: the form that the network is trained in, one of `Victim.forms`; "measured":
+        each worker takes the fastest on its device; None: what suits the device.
     Raises: ValueError: a later stage couldn't be run; found before the first model.
     """
     stage = Stage(
@@ -71,19 +74,26 @@ def shadow(
     pools = Pools(paths.data_dir)
     require(experiment, pools)
     with stage.running():
-        prepare = functools.partial(works, experiment, paths, pools)
+        prepare = functools.partial(works, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
 
 
-def works(experiment: Experiment, paths: Paths, pools: Pools) -> list[Work]:
+def works(
+    experiment: Experiment, paths: Paths, pools: Pools, form: str | None = None
+) -> list[Work]:
     """The stores of the shadow stage, made where they aren't there, and their makers.
 
+    Args:
+      form: see `shadow`.
     Raises: ConfigurationMismatchError, VersionMismatchError: a store was made
       otherwise.
     """
     found = []
     split, by_role = factories(experiment, pools)
+    if form == forms.MEASURED:
+        form = forms.fastest(by_role["shadow"], split.shadow)
     for role, factory in by_role.items():
+        algorithm = dataclasses.replace(factory.descent, form=form)
         store = ShadowStore.create(
             paths.store(role),
             configuration=experiment.model_configuration,
@@ -100,6 +110,7 @@ def works(experiment: Experiment, paths: Paths, pools: Pools) -> list[Work]:
         factory = dataclasses.replace(
             factory,
             start=store.initialisation,
+            algorithm=algorithm,
             width=factory.width or store.manifest["models_per_batch"],
         )
         targets = split.test if role == "released" else split.shadow

@@ -144,6 +144,12 @@ class GradientDescent:
 
     def __post_init__(self) -> None:
         if self.form is not None:
+            if not self.victim.forms:
+                raise checks.FieldError(
+                    "form",
+                    f"{{}} is {self.form!r}, but this network has one form alone. Leave"
+                    " it out.",
+                )
             checks.choice("form", self.form, self.victim.forms)
 
     @property
