@@ -23,7 +23,6 @@ import random
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,6 +36,7 @@ from shadow.launchers import Work, local, tasks
 from shadow.launchers.tasks import RayTasks
 
 FIXED, BLOCK = 300, 32
+_LOOKS = 100  # for a worker at a task, a tenth of a second apart
 
 
 def prepare(folder: str, blocks: int) -> list[Work]:
@@ -147,35 +147,32 @@ def disturbed(blocks: int, kills: int) -> dict[str, object]:
         done = {"workers_killed": 0, "nodes_lost": 0}
         with cluster(2) as found:
             node = found.add_node(num_cpus=1)
-            over = threading.Event()
-            killer = threading.Thread(target=_kill, args=(over, kills, done))
             landed: list[int] = []
+            # As often as asked for, whatever the speed of the machine: after blocks.
+            due = [blocks * (i + 1) // (kills + 2) for i in range(kills)]
 
             def on_block() -> None:
                 landed.append(1)
+                if len(landed) in due:
+                    done["workers_killed"] += _kill_one()
                 if len(landed) == blocks // 2:
                     found.remove_node(node, allow_graceful=False)
                     done["nodes_lost"] += 1
 
-            killer.start()
-            try:
-                RayTasks(memory=1 << 28)(
-                    functools.partial(prepare, folder, blocks),
-                    progress=False,
-                    on_block=on_block,
-                )
-            finally:
-                over.set()
-                killer.join()
+            RayTasks(memory=1 << 28)(
+                functools.partial(prepare, folder, blocks),
+                progress=False,
+                on_block=on_block,
+            )
         store = prepare(folder, blocks)[0].store
         missing = store.missing()
         same = not missing and _digests(folder) == _digests(peaceful)
     return {**done, "blocks_lost": len(missing), "identical": same}
 
 
-def _kill(over: threading.Event, kills: int, done: dict[str, int]) -> None:
-    """Kill workers that are at a task, at random moments."""
-    while done["workers_killed"] < kills and not over.wait(random.uniform(2, 6)):
+def _kill_one() -> int:
+    """Kill a worker that is at a task, as soon as there is one; how many were."""
+    for _ in range(_LOOKS):
         busy = [
             process
             for process in psutil.process_iter(["cmdline"])
@@ -183,7 +180,9 @@ def _kill(over: threading.Event, kills: int, done: dict[str, int]) -> None:
         ]
         if busy:
             random.choice(busy).send_signal(signal.SIGKILL)
-            done["workers_killed"] += 1
+            return 1
+        time.sleep(0.1)
+    return 0
 
 
 def _digests(folder: str) -> list[object]:

@@ -5,7 +5,8 @@ the best epoch use shadow models only, a fixed part of them for validation.
 
 A training run is a function of (store, configuration, key). It writes one line of
 metrics per epoch and a checkpoint at least every half minute; one that was interrupted
-goes on from its checkpoint and ends in the same weights as one that wasn't.
+goes on from its checkpoint with the same batches, and on a CPU ends in the same weights
+as one that wasn't (a GPU adds in any order).
 """
 
 import dataclasses
