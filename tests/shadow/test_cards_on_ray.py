@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pytest
 
@@ -42,8 +43,10 @@ def test_workers_share_a_card(tmp_path, cards, monkeypatch):
 
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     launch = RayTasks(memory=1 << 28, gpus=0.25, forward=("JAX_PLATFORMS", "XLA_FLAGS"))
+    jax.config.update("jax_platforms", None)
     shared, alone = tmp_path / "shared", tmp_path / "alone"
     launch(functools.partial(workers.prepare, str(shared)), progress=False)
+    assert jax.config.jax_platforms == "cpu", "the driver opens no card"
     local.run(functools.partial(workers.prepare, str(alone)), progress=False)
     for found, wanted in zip(models(shared), models(alone), strict=True):
         np.testing.assert_array_equal(found, wanted)

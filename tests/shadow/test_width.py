@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -114,3 +115,22 @@ def test_memory_is_a_straight_line(victim, split):
             width.program_bytes(algorithm, split.fixed, count) for count in (1, 2, 64)
         )
     assert many == pytest.approx(one + 63 * (two - one), rel=0.25)
+
+
+def test_a_function_of_the_users_fits_an_accelerator_too():
+    """Its insides aren't known; XLA knows what they take."""
+
+    def train(images, labels, key):
+        flat = images.reshape(len(images), -1)
+        return jnp.linalg.inv(flat.T @ flat + jnp.eye(flat.shape[1])).sum(axis=0)
+
+    algorithm = shadow.JaxFunction(train=train, version="1")
+    victim = victims.build(
+        victims.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
+    )
+    fixed = of(victim, 300)
+    assert width.models_per_batch(algorithm, fixed) == 16, "on a CPU a few"
+    with devices.as_on_an_accelerator(1 << 22):
+        chosen = width.models_per_batch(algorithm, fixed)
+        assert 1 < chosen < 512
+        assert width.program_bytes(algorithm, fixed, chosen) <= 0.8 * (1 << 22)

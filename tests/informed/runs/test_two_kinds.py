@@ -5,15 +5,17 @@ The accelerator is this CPU, with the programs of an accelerator and its name.
 
 import contextlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from informed import cli
 from informed.runs import shadow_sets
-from shadow import ShadowStore, devices
-from shadow.commits import Commit
+from shadow import ShadowStore, commits, devices
 from tests.informed.commands import SMALL, run
 
 CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
@@ -53,8 +55,8 @@ def by_card(tmp_path, on_card):
 
 def widths(folder):
     store = ShadowStore(folder / "shadow")
-    commits = [store.committed(block) for block in range(store.num_blocks)]
-    return [commit.made.program["width"] for commit in commits]
+    made = [store.committed(block).made for block in range(store.num_blocks)]
+    return [each.program["width"] for each in made]
 
 
 def test_each_has_its_own_width_and_both_the_same_models(by_cpu, by_card):
@@ -137,14 +139,45 @@ def test_theta_0_is_read_from_the_store(by_cpu, tmp_path, monkeypatch):
     np.testing.assert_array_equal(store.read().weights, expected)
 
 
-def test_commits_from_before_there_were_programs_are_read(by_cpu, tmp_path):
-    """They lack a field; the manifest has the width."""
-    store = ShadowStore(by_cpu / "shadow")
-    made = store.committed(0).made
-    from shadow import commits
+def test_a_store_from_before_commits_had_programs_is_verified(by_cpu, tmp_path):
+    """Their width was in the manifest."""
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    for place in (folder / "shadow", folder / "released"):
+        manifest = commits.unseal((place / "manifest.json").read_bytes())
+        assert manifest["models_per_batch"] is None
+        manifest["models_per_batch"] = 64
+        (place / "manifest.json").write_bytes(commits.seal(manifest))
+        for file in (place / "commits").iterdir():
+            values = commits.unseal(file.read_bytes())
+            del values["made"]["program"]
+            file.write_bytes(commits.seal(values))
+    for role, found in shadow_sets.verify(folder)["trained_again"].items():
+        assert found["bits"] == 8, role
+        assert found["differ"] == []
+    store = ShadowStore(folder / "shadow")
+    store.drop_block(1)
+    make(folder)
+    assert store.committed(1).made.program == {"width": 64}
 
-    values = json.loads(Commit(made=made, by=made.id).content)
-    del values["seal"], values["made"]["program"]
-    read = Commit.read(commits.seal(values))
-    assert read.made.program == {}
-    assert read.made.sha256 == made.sha256
+
+@pytest.mark.slow
+def test_one_process_a_gpu_under_slurm(by_cpu, tmp_path):
+    """Two processes of one job, each with a device of its own; the CPU is meant."""
+    processes = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "informed.cli", "shadow", *ARGUMENTS),
+                *(f"--workdir={tmp_path}", f"--worker={number}/2", "--quiet"),
+            ],
+            env=os.environ
+            | {
+                "JAX_PLATFORMS": "cpu",
+                "SLURM_STEP_GPUS": str(number),
+                "NPROC": "1",
+            },
+        )
+        for number in range(2)
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    ours, theirs = (ShadowStore(f / "shadow").read() for f in (tmp_path, by_cpu))
+    np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=2e-6)
