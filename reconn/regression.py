@@ -8,8 +8,9 @@ with d the squared distance and width a multiple of its median: an inverse multi
 import dataclasses
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float, Float32
+
+from reconn import algebra
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +47,7 @@ class Regression:
         kernel = similarity(distances, scale * median)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
-        factor = scipy.linalg.cho_factor(kernel, lower=True, overwrite_a=True)
-        weights = scipy.linalg.cho_solve(factor, values - offset)
+        weights = algebra.solve(kernel, values - offset)
         return cls(
             points=points,
             centre=centre,
@@ -83,7 +83,7 @@ class Regression:
             across = similarity(squared_distances(at - centre, points), scale * median)
         kernel[np.diag_indices(len(kernel))] += ridge
         offset = values.mean(axis=0, dtype=np.float64)
-        inverse = np.linalg.inv(kernel)
+        inverse = algebra.inverse(kernel)
         weights = inverse @ (values - offset)
         # Without model i the weights are w - K^-1[:, i] w_i / K^-1[i, i].
         share = np.einsum("ij,ji->i", across, inverse) / np.diag(inverse)
@@ -126,7 +126,7 @@ def squared_distances(
     right: Float32[np.ndarray, "points features"],
 ) -> Float[np.ndarray, "queries points"]:
     """Squared distances; products in float32, sums in float64."""
-    distances = (left @ right.T).astype(np.float64)
+    distances = algebra.products(left, right).astype(np.float64)
     distances *= -2
     distances += np.einsum("ij,ij->i", left, left, dtype=np.float64)[:, None]
     distances += np.einsum("ij,ij->i", right, right, dtype=np.float64)[None]

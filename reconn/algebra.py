@@ -1,0 +1,93 @@
+"""Dense linear algebra of the kernel regression: by NumPy, or on a faster accelerator.
+
+In float64, but for the products of features, which are float32 on both. On an
+accelerator the results differ in their last digits.
+"""
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Float32
+
+from shadow import devices
+
+_TRIED = 1000  # rows of a matrix that both invert, to see who is faster
+_ARRAYS = 4  # of a matrix's size that its inverse takes on an accelerator, about
+
+Square = Float[np.ndarray, "rows rows"]
+
+
+def products(
+    left: Float32[np.ndarray, "rows features"],
+    right: Float32[np.ndarray, "columns features"],
+) -> Float32[np.ndarray, "rows columns"]:
+    """left right^T."""
+    if not _on_device(left.nbytes + right.nbytes + 4 * len(left) * len(right)):
+        return left @ right.T
+    return np.asarray(jnp.matmul(left, right.T, precision="highest"))
+
+
+def inverse(matrix: Square) -> Square:
+    """Of a positive definite matrix."""
+    if not _on_device(_ARRAYS * matrix.nbytes):
+        return np.linalg.inv(matrix)
+    return _in_float64(jnp.linalg.inv, matrix)[0]
+
+
+def solve(
+    matrix: Square, values: Float[np.ndarray, "rows columns"]
+) -> Float[np.ndarray, "rows columns"]:
+    """matrix^-1 values, of a positive definite matrix, which is overwritten."""
+    if not _on_device(_ARRAYS * matrix.nbytes):
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
+        return scipy.linalg.cho_solve(factor, values)
+    solving = functools.partial(jax.scipy.linalg.solve, assume_a="pos")
+    return _in_float64(solving, matrix, values)[0]
+
+
+def spectrum(
+    matrix: Square,
+) -> tuple[Float[np.ndarray, " rows"], Square]:
+    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    if not _on_device(_ARRAYS * matrix.nbytes):
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    values, vectors = _in_float64(jnp.linalg.eigh, matrix)
+    return values, vectors
+
+
+def _in_float64(function: Callable, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    with jax.enable_x64(True), jax.default_matmul_precision("highest"):
+        found: Any = function(*(jnp.asarray(array, jnp.float64) for array in arrays))
+        several = found if isinstance(found, tuple) else (found,)
+        return tuple(np.asarray(each) for each in several)
+
+
+def _on_device(needed: int) -> bool:
+    """Whether an accelerator is there, has the room, and is faster."""
+    if devices.cache_bound() or needed > devices.free_bytes() // 2:
+        return False
+    return _is_faster()
+
+
+@functools.cache
+def _is_faster() -> bool:
+    """Measured once: float64 is slow on many cards."""
+    matrix = np.eye(_TRIED) + 1.0 / _TRIED
+
+    def on_device() -> None:
+        _in_float64(jnp.linalg.inv, matrix)
+
+    on_device()  # compiles
+    seconds = []
+    for invert in (on_device, lambda: np.linalg.inv(matrix)):
+        started = time.perf_counter()
+        invert()
+        seconds.append(time.perf_counter() - started)
+    return seconds[0] < seconds[1]
