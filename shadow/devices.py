@@ -15,6 +15,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -76,7 +77,7 @@ def cpu_only() -> None:
 
 
 def free_bytes() -> int:
-    """Memory of one accelerator that this process may still take.
+    """Memory that this process may still take of each of its accelerators.
 
     JAX's own limit, by default three quarters of the card, less what is in use; and no
     more than other processes leave.
@@ -84,7 +85,10 @@ def free_bytes() -> int:
     planned = _planned.get()
     if planned is not None:
         return planned
-    device = jax.local_devices()[0]
+    return min(_free_bytes_of(device) for device in jax.local_devices())
+
+
+def _free_bytes_of(device: Any) -> int:
     stats = device.memory_stats() or {}
     limit = stats.get("bytes_limit", _UNKNOWN_MEMORY)
     left = _left_by_others(device.local_hardware_id or 0)

@@ -19,8 +19,8 @@ from shadow.training.algorithm import Algorithm, Draw
 from shadow.victims import Victim
 
 MOST = 512
-# Of an A that isn't batched: models handed to processes at once. And of a user's
-# function of JAX on a CPU.
+# Of an A that isn't batched: models handed to processes at once. Of a user's function
+# of JAX: models at once, where they fit.
 _UNKNOWN = 16
 # Of an accelerator's free memory; the rest is for results, for what XLA's account
 # leaves out, and for holes between blocks of memory.
@@ -37,15 +37,17 @@ def models_per_batch(algorithm: Algorithm, fixed: Examples) -> int:
 
     Of gradient descent on a CPU the activations of the batch may take twice a core's
     second-level cache (measured: 16 models of Table V at a fixed set of 1,000 beat 8
-    and 64). On an accelerator see `width_for`. Of an A whose insides aren't known, on a
-    CPU or in processes, a few.
+    and 64). On an accelerator see `width_for`. Of an A whose insides aren't known, a
+    few: how long one takes isn't known either.
     """
     if not algorithm.capabilities.batched:
         return _UNKNOWN
     if devices.cache_bound():
         return _for_a_cache(algorithm, len(fixed))
     return width_for(
-        devices.free_bytes(), lambda width: program_bytes(algorithm, fixed, width)
+        devices.free_bytes(),
+        lambda width: program_bytes(algorithm, fixed, width),
+        most=MOST if isinstance(algorithm, GradientDescent) else _UNKNOWN,
     )
 
 

@@ -4,6 +4,7 @@ A STORE is a single store or a place that holds a run's two (`shadow`, `released
 folder or an address such as s3://bucket/mnist.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -189,9 +190,14 @@ def train_again(store: ShadowStore, sample: int) -> dict[str, Any]:
             experiment,
             store,
             role=store.manifest["role"],
-            width=width or store.manifest["models_per_batch"],
-            form=form,
+            # Bits depend on the width. Elsewhere it is this machine's own, and no more
+            # than there are models to train.
+            width=(width or store.manifest["models_per_batch"]) if exact else None,
+            form=form if exact else None,
         )
+        if not exact:
+            own = min(factory.program["width"], len(ids))
+            factory = dataclasses.replace(factory, width=own)
         targets = stored.examples(store, images, labels)
         found = factory.train(targets, ids=ids).astype(np.float32)
         distance = np.abs(found - wanted).max(axis=1) / np.abs(wanted).max(axis=1)

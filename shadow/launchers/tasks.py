@@ -292,6 +292,17 @@ def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
     )
 
 
+def _for_a_block(work: Work) -> Work:
+    """With no more models at once than a block has: a task makes one block."""
+    factory, block = work.factory, len(range(*work.store.block_range(0)))
+    together = factory.models_at_once
+    if together <= block:
+        return work
+    # As many on each device.
+    width = max(1, factory.program["width"] * block // together)
+    return dataclasses.replace(work, factory=dataclasses.replace(factory, width=width))
+
+
 def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]:
     """In a worker: one block of the store with that number."""
     import ray
@@ -302,7 +313,7 @@ def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]
         elif os.environ.get("JAX_PLATFORMS") == "cpu":
             jax.config.update("jax_num_cpu_devices", int(os.environ["NPROC"]))
         _prepared.clear()
-        _prepared[run] = list(prepare())
+        _prepared[run] = [_for_a_block(work) for work in prepare()]
     work = _prepared[run][number]
     work.factory.fill(work.store, work.targets, blocks=[block], progress=False)
     return {"block": block, "node": ray.get_runtime_context().get_node_id()[:8]}

@@ -1,9 +1,12 @@
+import dataclasses
 import functools
 import multiprocessing
 
+import jax
 import numpy as np
 import pytest
 
+import shadow
 from shadow.launchers import local
 from shadow.launchers.share import Share
 from tests.shadow import workers
@@ -149,3 +152,32 @@ def test_a_lost_node_is_made_up_for(tmp_path, cluster, on_ray, undisturbed):
     prepare = functools.partial(workers.prepare, str(tmp_path))
     on_ray(prepare, progress=False, on_block=lose)
     assert_same(tmp_path, undisturbed)
+
+
+def test_a_task_trains_no_more_models_than_its_block_has(
+    tmp_path, victim, split, accelerator
+):
+    """On an accelerator 512 would be trained, and all but a block thrown away."""
+    from shadow.launchers import Work, tasks
+
+    algorithm = shadow.GradientDescent(
+        victim=victim, training=shadow.TrainingConfig(epochs=2)
+    )
+    factory = shadow.Factory(
+        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
+    )
+    store = shadow.ShadowStore.create(
+        tmp_path,
+        configuration={},
+        algorithm=algorithm,
+        split=split,
+        role="shadow",
+        block_size=16,
+        initialisation=factory.initialisation,
+    )
+    work = Work(factory=factory, store=store, targets=split.shadow)
+    assert factory.models_at_once > 16
+    assert tasks._for_a_block(work).factory.models_at_once == 16
+    narrow = dataclasses.replace(factory, width=2)
+    same = dataclasses.replace(work, factory=narrow)
+    assert tasks._for_a_block(same) is same

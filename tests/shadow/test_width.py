@@ -130,7 +130,9 @@ def test_a_function_of_the_users_fits_an_accelerator_too():
     )
     fixed = of(victim, 300)
     assert width.models_per_batch(algorithm, fixed) == 16, "on a CPU a few"
-    with devices.as_on_an_accelerator(1 << 22):
+    with devices.as_on_an_accelerator(1 << 30):
+        assert width.models_per_batch(algorithm, fixed) == 16, "it may take long"
+    with devices.as_on_an_accelerator(1 << 20):
         chosen = width.models_per_batch(algorithm, fixed)
-        assert 1 < chosen < 512
-        assert width.program_bytes(algorithm, fixed, chosen) <= 0.8 * (1 << 22)
+        assert 1 < chosen < 16
+        assert width.program_bytes(algorithm, fixed, chosen) <= 0.8 * (1 << 20)
