@@ -70,7 +70,7 @@ lock:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --output-file requirements.lock
 	uv pip compile pyproject.toml --extra gate --universal --python-version 3.11 \
-	  --constraint requirements.lock --generate-hashes --no-header --output-file - | \
+	  --constraint requirements.lock --generate-hashes --no-header | \
 	  $(PYTHON) -c 'import re, sys; sys.stdout.write("".join(re.findall(r"^(?:jax-cuda|nvidia-cuda-nvcc).*\n(?:    .*\n)*", sys.stdin.read(), re.M)))' \
 	  > requirements-gate.lock
 

@@ -1,6 +1,6 @@
 """The programs of a GPU, compiled for an H100 on a machine that has none.
 
-    python -m benchmarks.cuda                 one JSON line; --table: a line a program
+    python -m benchmarks.cuda                 one JSON line; a line a program on stderr
     python -m benchmarks.cuda --only=CNN
 
 XLA's compiler for NVIDIA's cards comes in wheels (the extra "gate": no CUDA toolkit, no

@@ -18,6 +18,7 @@ from jaxtyping import Float, Float32
 from shadow import devices
 
 _TRIED = 1000  # rows of a matrix that both invert, to see who is faster
+_SMALL = 1 << 25  # bytes; NumPy is done before they are on an accelerator
 _ARRAYS = 4  # of a matrix's size that its inverse takes on an accelerator, about
 
 Square = Float[np.ndarray, "rows rows"]
@@ -71,9 +72,9 @@ def _in_float64(function: Callable, *arrays: np.ndarray) -> tuple[np.ndarray, ..
 
 def _on_device(needed: int) -> bool:
     """Whether an accelerator is there, has the room, and is faster."""
-    if devices.cache_bound() or needed > devices.free_bytes() // 2:
+    if devices.cache_bound() or needed < _SMALL or not _is_faster():
         return False
-    return _is_faster()
+    return needed <= devices.free_bytes() // 2
 
 
 @functools.cache

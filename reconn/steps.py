@@ -118,7 +118,7 @@ class Steps:
         return np.asarray(jax.random.key_data(keys))
 
     def _is_resident(self, batches: Batches) -> bool:
-        """Decided once, before this run itself takes memory."""
+        """Decided once, when parameters and their moments are on the device."""
         if self._resident is None:
             self._resident = (
                 not devices.cache_bound()

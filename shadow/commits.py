@@ -67,8 +67,8 @@ class Attempt:
         equal bits.
       versions: versions of what decides numbers, by name.
       sha256: SHA-256 of each array's bytes (little-endian, C order), by name.
-      program: how the models were trained, as far as it decides their last digits:
-        `Factory.program`; empty in older stores, whose manifest has the width.
+      trained_with: what of the training decides the last digits:
+        `Factory.trained_with`; empty in older stores, whose manifest has the width.
     """
 
     block: int
@@ -77,7 +77,7 @@ class Attempt:
     device: str
     versions: Mapping[str, Any]
     sha256: Mapping[str, str]
-    program: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    trained_with: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(
@@ -86,7 +86,7 @@ class Attempt:
         fingerprint: str,
         versions: Mapping[str, Any],
         sha256: Mapping[str, str],
-        program: Mapping[str, Any],
+        trained_with: Mapping[str, Any],
     ) -> "Attempt":
         """By this process, on its devices."""
         return cls(
@@ -96,7 +96,7 @@ class Attempt:
             device=devices.kind(),
             versions=dict(versions) | records.versions(),
             sha256=dict(sha256),
-            program=dict(program),
+            trained_with=dict(trained_with),
         )
 
     @classmethod

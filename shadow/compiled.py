@@ -8,7 +8,8 @@ import jax
 
 from shadow import checks
 
-_SECONDS = 1.0  # programs that compile faster aren't worth a file
+# Tells Ray's workers, which check the folder for themselves.
+VARIABLE = "INFORMED_ADVERSARY_COMPILATION_CACHE"
 
 
 def keep_in(folder: str) -> None:
@@ -29,7 +30,5 @@ def keep_in(folder: str) -> None:
             f"Expected {{}} to be a folder that only you can write to, got {folder}:"
             " compiled programs are code that runs. Take another, or chmod 700.",
         )
-    # For Ray's workers, which inherit the environment.
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(place)
+    os.environ[VARIABLE] = str(place)
     jax.config.update("jax_compilation_cache_dir", str(place))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", _SECONDS)

@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import jax
 
 _FALLBACK_CACHE_BYTES = 1 << 20
+_FRESH_S = 5.0  # for which an answer of NVIDIA's driver counts
 _UNKNOWN_MEMORY = 8 << 30  # of an accelerator that doesn't tell, about the smallest
 # Memory of the accelerator that is planned for; None: what is here counts.
 _planned: contextvars.ContextVar[int | None] = contextvars.ContextVar(
@@ -103,20 +105,18 @@ def _left_by_others(number: int) -> int | None:
     Args:
       number: of the card, among those that this process may see.
     """
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    name = visible[number] if number < len(visible) and visible[number] else number
-    query = ("--query-gpu=memory.free", "--format=csv,noheader,nounits")
-    try:
-        found = subprocess.run(
-            ["nvidia-smi", f"--id={name}", *query],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        return int(found.stdout.strip()) << 20
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return None
+    names = _visible()
+    name = names[number] if names and number < len(names) else str(number)
+    return _free_on(name, int(time.monotonic() / _FRESH_S))
+
+
+@functools.lru_cache(maxsize=64)
+def _free_on(name: str, _: int) -> int | None:
+    """Free bytes of a card; asked once in a while, since it takes up to seconds."""
+    answer = _asked(
+        f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"
+    )
+    return int(answer) << 20 if answer and answer.isdigit() else None
 
 
 def has_nvidia_driver() -> bool:
@@ -124,19 +124,40 @@ def has_nvidia_driver() -> bool:
     return shutil.which("nvidia-smi") is not None
 
 
-def num_cards() -> int:
-    """NVIDIA cards that this process may see, without opening one."""
+def card_names() -> list[str]:
+    """NVIDIA cards that this process may see, as CUDA_VISIBLE_DEVICES names them.
+
+    None is opened for it.
+    """
+    names = _visible()
+    if names is not None:
+        return names
+    lines = (_asked("--list-gpus") or "").splitlines()
+    return [str(i) for i in range(sum(line.startswith("GPU ") for line in lines))]
+
+
+def _visible() -> list[str] | None:
+    """What CUDA_VISIBLE_DEVICES names; None: it isn't set, so that all are visible."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        names = [name.strip() for name in visible.split(",")]
-        return len([name for name in names if name not in ("", "-1")])
+    if visible is None:
+        return None
+    names = [name.strip() for name in visible.split(",")]
+    return [name for name in names if name not in ("", "-1")]
+
+
+def _asked(*query: str) -> str | None:
+    """What NVIDIA's driver says; None: it can't be asked."""
     try:
         found = subprocess.run(
-            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True, timeout=10
+            ["nvidia-smi", *query],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
-        return 0
-    return len(found.stdout.splitlines()) if not found.returncode else 0
+        return None
+    return found.stdout.strip()
 
 
 def memory_bytes() -> int:
@@ -175,18 +196,12 @@ def repeats_bits(kind: str) -> bool:
     """Whether two processes on devices of this kind make the same bits.
 
     On a GPU XLA chooses kernels by timing them, in each process anew, unless it is told
-    not to (`DETERMINISTIC`) or to take what an earlier process chose.
+    not to (`DETERMINISTIC`).
 
     Args:
       kind: as `kind` writes it.
     """
-    if kind.startswith("cpu:"):
-        return True
-    flags = kind.split()
-    fixed = DETERMINISTIC[1] in flags or any(
-        flag.startswith("--xla_gpu_load_autotune_results_from=") for flag in flags
-    )
-    return DETERMINISTIC[0] in flags and fixed
+    return kind.startswith("cpu:") or set(DETERMINISTIC) <= set(kind.split())
 
 
 def make_deterministic() -> None:

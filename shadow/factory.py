@@ -93,7 +93,7 @@ class Factory:
         return self.algorithm.own_key(_public_keys(self.key)[1])
 
     @functools.cached_property
-    def program(self) -> dict[str, Any]:
+    def trained_with(self) -> dict[str, Any]:
         """What decides the last digits of models, beside the device: a commit has it.
 
         Returns: "width", models at once on a device; "form" of the network, where A has
@@ -247,7 +247,7 @@ class Factory:
                         weights[rows],
                         part.images[rows],
                         part.labels[rows],
-                        program=self.program,
+                        trained_with=self.trained_with,
                     )
                     on_block()
 

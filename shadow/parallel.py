@@ -6,8 +6,6 @@ never depends on how many models, or which, it is trained with.
 """
 
 import dataclasses
-import multiprocessing
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +14,11 @@ import joblib
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
-from joblib.externals import loky
 
-from shadow import devices
+from shadow import devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
 
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
-_CARD = "INFORMED_ADVERSARY_CARD"  # that a process of `_on_cards` has chosen
 
 
 def mesh() -> Mesh:
@@ -161,6 +157,8 @@ class Runs:
             self._fixed = everywhere((images, np.asarray(fixed[1], np.int32)))
         else:
             self._fixed = fixed
+            if algorithm.capabilities.on_cards:
+                devices.cpu_only()  # its processes need the cards
 
     def __call__(
         self,
@@ -230,8 +228,8 @@ class Runs:
             for row in range(start, stop)
         ]
         if self.algorithm.capabilities.on_cards:
-            return np.stack(_on_cards(self.algorithm, arguments))
-        jobs = (joblib.delayed(self.algorithm)(*each) for each in arguments)
+            return np.stack(on_cards.run(self.algorithm, arguments))
+        jobs = (joblib.delayed(_on_cpu)(self.algorithm, *each) for each in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):
@@ -244,27 +242,11 @@ def processes(algorithm: Algorithm) -> int:
     Otherwise as many as usable cores, but two at least: one would be this process.
     """
     if algorithm.capabilities.on_cards:
-        return max(1, devices.num_cards())
+        return max(1, len(devices.card_names()))
     return max(2, joblib.cpu_count())
 
 
-def _on_cards(train: Algorithm, arguments: list[tuple]) -> list[np.ndarray]:
-    """Train in as many processes as there are cards, each of which sees one."""
-    count = processes(train)
-    with loky.ProcessPoolExecutor(max_workers=count) as executor:
-        found = [executor.submit(_seeing_one_card, train, count, *a) for a in arguments]
-        return [each.result() for each in found]
-
-
-def _seeing_one_card(train: Callable, cards: int, *arguments: Any) -> np.ndarray:
-    """In one of `_on_cards`' processes, which are numbered as they start.
-
-    The card is chosen before the user's library looks for one, and stays.
-    """
-    if _CARD not in os.environ:
-        number = int(multiprocessing.current_process().name.rpartition("-")[2])
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        names = visible if len(visible) == cards else [str(n) for n in range(cards)]
-        os.environ[_CARD] = names[(number - 1) % cards]
-        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ[_CARD]
+def _on_cpu(train: Callable, *arguments: Any) -> np.ndarray:
+    """In a process of joblib's, whose JAX would otherwise take a whole GPU."""
+    devices.cpu_only()
     return train(*arguments)

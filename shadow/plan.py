@@ -197,16 +197,19 @@ def _work(factory: Factory, at_once: int) -> _Work:
     steps of training, and in each the groups of examples that are taken together.
     """
     descent, fixed = factory.descent, factory.fixed
-    compiled = parallel.lower(
+    lowered = parallel.lower(
         parallel.program(descent, width.draw_of(descent)),
         (len(fixed), *fixed.image_shape),
         width=at_once * jax.local_device_count(),
-    ).compile()
+    )
+    compiled = parallel.quickly_compiled(lowered)
     found = compiled.cost_analysis() or {}
-    batch = min(descent.training.batch_size or len(fixed), len(fixed))
-    steps = descent.training.epochs * math.ceil((len(fixed) + 1) / (batch + 1))
+    count = len(fixed) + 1
+    batch = min(descent.training.batch_size or count, count)
+    steps = descent.training.epochs * math.ceil(count / batch)
     form = descent.victim.form(descent.form)
-    runs = steps * (1 if form is None else math.ceil(batch / form.size))
+    together = min(batch, len(fixed))
+    runs = steps * (1 if form is None else math.ceil(together / form.size))
     return _Work(
         flops=float(found.get("flops", 0)) * runs / at_once,
         bytes=float(found.get("bytes accessed", 0)) * runs / at_once,

@@ -31,7 +31,7 @@ def require(what: str) -> None:
     Args:
       what: who reserved a GPU, as the subject of a sentence: "Ray".
     """
-    if "JAX_PLATFORMS" not in os.environ and jax.default_backend() == "cpu":
+    if not _cpu_is_meant() and jax.default_backend() == "cpu":
         raise NoAcceleratorError(
             f"{what} reserved a GPU for this worker, and JAX found none: it would train"
             f" on the CPU. Install a JAX that uses it: {INSTALL}; or reserve none; or"
@@ -45,10 +45,17 @@ def check() -> None:
     if slurm:
         require(f"Slurm ({slurm}={os.environ[slurm]})")
         return
-    said = "JAX_PLATFORMS" in os.environ
-    if not said and devices.has_nvidia_driver() and jax.default_backend() == "cpu":
+    if (
+        not _cpu_is_meant()
+        and devices.has_nvidia_driver()
+        and jax.default_backend() == "cpu"
+    ):
         print(
             "This machine has an NVIDIA driver, and JAX runs on the CPU. To use the"
             f" GPU: {INSTALL}. To say that the CPU is meant: JAX_PLATFORMS=cpu.",
             file=sys.stderr,
         )
+
+
+def _cpu_is_meant() -> bool:
+    return os.environ.get("JAX_PLATFORMS") == "cpu"

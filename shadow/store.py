@@ -259,14 +259,14 @@ class ShadowStore:
         images: np.ndarray,
         labels: np.ndarray,
         *,
-        program: Mapping[str, Any] | None = None,
+        trained_with: Mapping[str, Any] | None = None,
     ) -> Commit:
         """Put one block and commit it, unless somebody else was first.
 
         Args:
           block: the number of the block.
           weights, images, labels: its models and their targets.
-          program: JSON-able; what `Factory.program` says of how they were trained.
+          trained_with: JSON-able; what `Factory.trained_with` says of them.
         Returns: the commit that counts; another's if its `by` is another attempt's.
         Raises:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
@@ -278,7 +278,7 @@ class ShadowStore:
         sums = {name: digest(values) for name, values in arrays.items()}
         versions = self.record.versions
         attempt = Attempt.of(
-            block, self.fingerprint(), versions, sums, program=program or {}
+            block, self.fingerprint(), versions, sums, trained_with=trained_with or {}
         )
         return self._settle(attempt, arrays)
 

@@ -1,10 +1,11 @@
 """No float32 product of ours below the highest precision: on a GPU it would be TF32.
 
-Every test runs with `watch`: matrix products and convolutions are looked at as they are
-traced or run. The code that asks for one is the nearest frame of this repository, of a
-derivative that of the product it is derived from; networks and gradients have the
-precision of whoever calls them. Products of a user's function belong to the user; the
-RecoNN and its losses may be rounded.
+Every test runs with `watch`: matrix products and convolutions are looked at when they
+are first traced (what JAX has traced before, it doesn't trace again). The code that
+asks for one is the nearest frame of this repository, of a derivative that of the
+product it is derived from; networks and gradients have the precision of whoever calls
+them. Products of a user's function belong to the user; the RecoNN and its losses may be
+rounded.
 """
 
 import functools

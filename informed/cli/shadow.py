@@ -11,6 +11,7 @@ informed shadow merge runs/all runs/first runs/second
 import argparse
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument(
         "--deterministic",
         action="store_true",
-        help="the same bits from every process on the same kind of GPU; slower",
+        help="the same bits from every process on the same kind of GPU; slower. verify:"
+        " of a store that was made so",
     )
     command.add_argument(
         "--compilation-cache",
@@ -106,6 +108,13 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Make, plan, or look after a shadow data set, and say what came of it."""
+    if arguments.deterministic:  # before JAX is first used
+        devices.make_deterministic()
+    if arguments.action != "make":
+        for name in ("form", "compilation_cache"):
+            if getattr(arguments, name) is not None:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} is of `informed shadow` that trains.")
     address = arguments.shadow or arguments.workdir
     if arguments.action in ("make", "plan"):
         plan = arguments.action == "plan"
@@ -143,8 +152,8 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
 
 def _prepare(arguments: argparse.Namespace) -> None:
     """What has to be said before JAX is first used."""
-    if arguments.deterministic:
-        devices.make_deterministic()
+    # CUDA counts cards as NVIDIA's driver does, which is asked for their free memory.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if arguments.compilation_cache:
         compiled.keep_in(arguments.compilation_cache)
     if arguments.launcher == "ray":
@@ -176,16 +185,25 @@ def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
         checks.positive("price", price)
     with checks.called({"card": "--card"}):
         chosen = None if card is None else CARDS[checks.choice("card", card, CARDS)]
-    here, there = pipeline.plan(load_experiment(rest), paths, chosen)
-    if not arguments.json:
-        print(_table(here, None if there else count, None if there else price))
-        if there:
-            print("\n" + _table(there, count, price))
-        return
-    found = _numbers(here, None if there else count, None if there else price)
-    if there:
-        found["card"] = _numbers(there, count, price)
-    print(json.dumps(found))
+    experiment = load_experiment(rest)
+    of_card: dict[str, Any] = {}
+    if chosen is not None:
+        # First: this machine may be too small for what the card can do.
+        there = pipeline.plan(experiment, paths, chosen)
+        of_card = {"card": _numbers(there, count, price)}
+        if not arguments.json:
+            print(_table(there, count, price) + "\n")
+        count, price = None, None
+    try:
+        here = pipeline.plan(experiment, paths)
+    except (MemoryError, OSError) as error:
+        if arguments.json and of_card:
+            print(json.dumps({**of_card, "error": str(error)}))
+        raise
+    if arguments.json:
+        print(json.dumps(_numbers(here, count, price) | of_card))
+    else:
+        print(_table(here, count, price))
 
 
 def _numbers(found: Plan, count: int | None, price: float | None) -> dict[str, Any]:

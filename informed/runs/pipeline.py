@@ -29,6 +29,7 @@ from shadow import plan as planning
 from shadow.cards import Card
 from shadow.factory import Factory
 from shadow.launchers import Launch, Work, local
+from shadow.launchers.work import trains
 from shadow.plan import Plan
 from shadow.release import publish
 from shadow.store import ShadowStore
@@ -91,7 +92,8 @@ def works(
     found = []
     split, by_role = factories(experiment, pools)
     if form == forms.MEASURED:
-        form = forms.fastest(by_role["shadow"], split.shadow)
+        factory = by_role["shadow"]
+        form = forms.fastest(factory, split.shadow) if trains() else None
     for role, factory in by_role.items():
         algorithm = dataclasses.replace(factory.descent, form=form)
         store = ShadowStore.create(
@@ -137,27 +139,26 @@ def factories(
     }
 
 
-def plan(
-    experiment: Experiment, paths: Paths, card: Card | None = None
-) -> tuple[Plan, Plan | None]:
-    """What the shadow stage will cost, measured on one batch; and on a card.
+def plan(experiment: Experiment, paths: Paths, card: Card | None = None) -> Plan:
+    """What the shadow stage will cost, measured on one batch here; or on a card.
 
     Args:
       experiment: what is to be run.
       paths: where the stores would lie.
-      card: an accelerator that isn't here; None: none.
+      card: an accelerator that isn't here; None: this machine.
     Raises: ValueError: a stage couldn't be run; MemoryError: it doesn't fit; OSError:
-      the disk has less room than the stores need.
+      this machine's disk has less room than the stores need.
     """
     pools = Pools(paths.data_dir)
     require(experiment, pools)
     split, by_role = factories(experiment, pools)
     factory = by_role["shadow"]
     models = experiment.shadow.count + experiment.data.num_test
-    there = None if card is None else planning.planned_on(card, factory, models)
+    if card is not None:
+        return planning.planned_on(card, factory, models)
     found = planning.plan(factory, split.shadow, models)
     planning.require_room(found, paths.shadow)
-    return found, there
+    return found
 
 
 def require(experiment: Experiment, pools: Pools) -> None:

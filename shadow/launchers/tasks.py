@@ -24,14 +24,16 @@ from typing import Any
 
 import jax
 
-from shadow import bars, checks, devices, reserved
-from shadow.launchers.work import Prepare, Work
+from shadow import bars, checks, compiled, devices, reserved
+from shadow.launchers.work import Prepare, Work, driving
 from shadow.reserved import NoAcceleratorError
 
 _RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
 _SET_ASIDE = 3  # blocks, after which nothing is likely to work
 _SLOW = 3.0  # times the median
-FORWARDED = ("TFDS_DATA_DIR", "XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
+FORWARDED = ("TFDS_DATA_DIR",)
+# Whatever else is forwarded: they decide bits, places and devices.
+_ALWAYS = ("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE)
 _PART = 0.9  # of a card that workers who share it may take; the rest is CUDA's own
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
 _prepared: dict[str, list[Work]] = {}  # of this worker process, by run
@@ -52,8 +54,9 @@ class RayTasks:
         of the memory.
       memory: bytes per task that Ray sets aside, so that a node takes no more tasks
         than it can hold.
-      forward: names of environment variables that workers are given. They can be seen
-        in Ray's dashboard; credentials are better put on the nodes.
+      forward: names of environment variables that workers are given, beside those of
+        JAX. They can be seen in Ray's dashboard; credentials are better put on the
+        nodes.
     Raises: ValueError: numbers out of range.
     """
 
@@ -91,7 +94,14 @@ class RayTasks:
     ) -> None:
         # Workers on this machine need its accelerators; the driver would hold one.
         devices.cpu_only()
-        works = prepare()  # the stores are there before the first worker looks
+        if devices.has_nvidia_driver():
+            print(
+                "This process's JAX stays on the CPU from now on, so that Ray's workers"
+                " have the GPUs; one that it has opened already stays open.",
+                file=sys.stderr,
+            )
+        with driving():
+            works = prepare()  # stores are there before the first worker looks
         began = not ray.is_initialized()
         if began:
             self._connect(ray)
@@ -225,8 +235,8 @@ class _Queue:
         except self._ray.exceptions.RayTaskError as error:
             self._raised[block] += 1
             cause = error.cause if isinstance(error.cause, Exception) else error
-            if isinstance(cause, NoAcceleratorError):
-                raise cause from None  # it will be so in every task
+            if isinstance(cause, NoAcceleratorError) and not self._took:
+                raise cause from None  # so it is on every node, as far as is known
             self._again(block, f"{type(cause).__name__}: {cause}")
         except self._ray.exceptions.RayError as error:
             self._lost[block] += 1
@@ -274,7 +284,9 @@ def module() -> Any:
 def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
     """The remote function."""
     variables = {
-        name: os.environ[name] for name in options.forward if name in os.environ
+        name: os.environ[name]
+        for name in (*options.forward, *_ALWAYS)
+        if name in os.environ
     }
     variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     if 0 < gpus < 1:
@@ -299,7 +311,7 @@ def _for_a_block(work: Work) -> Work:
     if together <= block:
         return work
     # As many on each device.
-    width = max(1, factory.program["width"] * block // together)
+    width = max(1, factory.trained_with["width"] * block // together)
     return dataclasses.replace(work, factory=dataclasses.replace(factory, width=width))
 
 
@@ -308,6 +320,8 @@ def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]
     import ray
 
     if run not in _prepared:
+        if compiled.VARIABLE in os.environ:
+            compiled.keep_in(os.environ[compiled.VARIABLE])
         if ray.get_gpu_ids():
             reserved.require("Ray")
         elif os.environ.get("JAX_PLATFORMS") == "cpu":

@@ -1,7 +1,9 @@
 """What a worker has: a factory, a store, its targets."""
 
+import contextlib
+import contextvars
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 from shadow.data import Examples
@@ -22,6 +24,24 @@ class Work:
     factory: Factory
     store: ShadowStore
     targets: Examples
+
+
+_driving = contextvars.ContextVar("only handing out work", default=False)
+
+
+@contextlib.contextmanager
+def driving() -> Iterator[None]:
+    """Inside, a process makes the stores and leaves the training to others."""
+    token = _driving.set(True)
+    try:
+        yield
+    finally:
+        _driving.reset(token)
+
+
+def trains() -> bool:
+    """Whether this process trains what it prepares."""
+    return not _driving.get()
 
 
 Prepare = Callable[[], Sequence[Work]]

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from shadow import checks
+from shadow import checks, on_cards
 from shadow.data import Examples
 from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
 from shadow.training.versions import source_hash
@@ -182,7 +182,11 @@ class PythonFunction(_Function):
             data = joined(
                 (fixed.images, fixed.labels), fixed.images[:1], fixed.labels[:1], np
             )
-            self._layouts[len(fixed)] = layout_of(self.train(*data, 0))
+            if self.on_cards:
+                trained = on_cards.run(self.train, [(*data, 0)])[0]
+            else:
+                trained = self.train(*data, 0)
+            self._layouts[len(fixed)] = layout_of(trained)
         return self._layouts[len(fixed)]
 
     def own_key(self, key: Array) -> int:

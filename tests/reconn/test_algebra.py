@@ -11,6 +11,7 @@ from shadow import devices
 @pytest.fixture
 def on_device(accelerator, monkeypatch):
     monkeypatch.setattr(algebra, "_is_faster", lambda: True)
+    monkeypatch.setattr(algebra, "_SMALL", 0)
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def test_the_regression_is_the_same(on_device, rng, digits, monkeypatch):
 def test_numpy_does_it_where_the_device_is_slower_or_full(matrix, monkeypatch):
     monkeypatch.setattr(algebra, "_in_float64", None)
     algebra.inverse(matrix)  # on a CPU
+    with devices.as_on_an_accelerator(1 << 40):
+        algebra.inverse(matrix)  # too small to be worth it
+    monkeypatch.setattr(algebra, "_SMALL", 0)
     for free, faster in ((1 << 10, True), (1 << 40, False)):
         monkeypatch.setattr(algebra, "_is_faster", lambda faster=faster: faster)
         with devices.as_on_an_accelerator(free):

@@ -76,7 +76,7 @@ def test_all_forms_of_the_cnn_train_the_same_models(form):
         width=2,
     )
     np.testing.assert_allclose(other.train(targets), expected, rtol=0, atol=2e-6)
-    assert other.program == {"width": 2, "form": form}
+    assert other.trained_with == {"width": 2, "form": form}
 
 
 def test_an_unknown_form_is_refused_with_those_that_there_are():

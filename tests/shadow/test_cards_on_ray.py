@@ -37,12 +37,12 @@ def test_a_worker_with_a_gpu_that_jax_lacks_stops_at_once(tmp_path, cards, monke
 
 
 @pytest.mark.slow
-def test_workers_share_a_card(tmp_path, cards, monkeypatch):
-    """Four on one, each with its part of the memory; here their CPU is meant."""
+def test_tasks_with_a_part_of_a_card_make_the_same_models(tmp_path, cards, monkeypatch):
+    """Here their CPU is meant."""
     from shadow.launchers.tasks import RayTasks
 
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    launch = RayTasks(memory=1 << 28, gpus=0.25, forward=("JAX_PLATFORMS", "XLA_FLAGS"))
+    launch = RayTasks(memory=1 << 28, gpus=0.25, forward=())
     jax.config.update("jax_platforms", None)
     shared, alone = tmp_path / "shared", tmp_path / "alone"
     launch(functools.partial(workers.prepare, str(shared)), progress=False)
@@ -66,10 +66,13 @@ def test_the_part_of_a_card_is_a_part_of_its_memory(monkeypatch):
             self.given = given
             return self
 
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     monkeypatch.setenv("XLA_FLAGS", "--a")
+    monkeypatch.setenv("MINE", "b")
     for gpus, fraction in ((0.25, "0.2250"), (1.0, None), (0.0, None)):
-        task = tasks._task(Remote(), tasks.RayTasks(), gpus)
+        task = tasks._task(Remote(), tasks.RayTasks(forward=("MINE",)), gpus)
         variables = task.given["runtime_env"]["env_vars"]
         assert variables.get("XLA_PYTHON_CLIENT_MEM_FRACTION") == fraction
-        assert variables["XLA_FLAGS"] == "--a"
+        assert variables["XLA_FLAGS"] == "--a", "bits rest on them"
+        assert variables["MINE"] == "b"
         assert variables.get("JAX_PLATFORMS") == (None if gpus else "cpu")

@@ -1,5 +1,6 @@
 """The form that a worker finds fastest is what it trains in, and its commits say so."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -16,6 +17,21 @@ def test_each_form_is_tried():
     assert all(speed > 0 for speed in found.values())
     assert forms.fastest(factory, targets) in found
     assert forms.fastest(*made("mlp")) is None
+
+
+def test_a_form_that_does_not_fit_is_left_out(monkeypatch):
+    factory, targets = made("cnn")
+    train = type(factory).train
+
+    def full(self, *arguments, **settings):
+        if self.descent.form == "whole":
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+        return train(self, *arguments, **settings)
+
+    monkeypatch.setattr(type(factory), "train", full)
+    assert set(forms.speeds(factory, targets)) == {
+        form for form in factory.descent.victim.forms if form != "whole"
+    }
 
 
 @pytest.mark.slow
@@ -41,10 +57,10 @@ def test_the_choice_is_recorded_and_verified(tmp_path, monkeypatch):
     monkeypatch.setattr(forms, "speeds", lambda *_: {"patches": 2.0, "whole": 1.0})
     cli.main(["shadow", *arguments, f"--workdir={tmp_path / 'a'}", "--form=measured"])
     store = ShadowStore(tmp_path / "a" / "shadow")
-    assert store.committed(0).made.program["form"] == "patches"
+    assert store.committed(0).made.trained_with["form"] == "patches"
     cli.main(["shadow", *arguments, f"--workdir={tmp_path / 'b'}"])
     other = ShadowStore(tmp_path / "b" / "shadow")
-    assert "form" not in other.committed(0).made.program
+    assert "form" not in other.committed(0).made.trained_with
     # Another form of the same configuration is the same store within rounding.
     assert store.fingerprint() == other.fingerprint()
     np.testing.assert_allclose(

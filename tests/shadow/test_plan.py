@@ -6,6 +6,7 @@ import pytest
 
 import shadow
 from shadow import devices, victims
+from shadow import plan as planning
 from shadow.cards import CARDS
 from shadow.plan import plan, planned_on
 
@@ -101,6 +102,16 @@ def test_work_grows_with_the_steps(victim):
     assert planned_on(CARDS["h100"], longer, 1000).models_per_s == pytest.approx(
         once / 10, rel=0.01
     )
+
+
+@pytest.mark.parametrize(("size", "steps"), [(1, 201), (200, 2), (100, 3), (500, 1)])
+def test_steps_are_those_of_training(victim, size, steps):
+    """200 known points and a target, in batches."""
+    factory = paper(victim, 200)
+    batched = dataclasses.replace(
+        factory, algorithm=factory.descent.changed(batch_size=size, epochs=1)
+    )
+    assert planning._work(batched, 1).steps == steps
 
 
 def test_a_program_larger_than_the_card_is_refused(victim):

@@ -24,6 +24,14 @@ def test_a_gpu_of_slurms_that_jax_lacks_stops_the_worker(monkeypatch):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("said", ["cuda,cpu", ""])
+def test_who_asks_for_a_gpu_does_not_get_the_cpu(monkeypatch, said):
+    monkeypatch.setenv("SLURM_STEP_GPUS", "0")
+    monkeypatch.setenv("JAX_PLATFORMS", said)
+    with pytest.raises(reserved.NoAcceleratorError):
+        reserved.check()
+
+
 def test_who_says_that_the_cpu_is_meant_gets_it(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_GPUS", "3")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
@@ -46,11 +54,12 @@ def test_a_driver_without_cuda_in_jax_is_hinted_at(monkeypatch, capsys):
 def test_compiled_programs_are_kept_where_nobody_else_can_write(tmp_path, monkeypatch):
     import jax
 
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    monkeypatch.setenv(compiled.VARIABLE, "")
     before = jax.config.jax_compilation_cache_dir
     try:
         compiled.keep_in(str(tmp_path / "mine"))
-        assert os.environ["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "mine")
+        assert os.environ[compiled.VARIABLE] == str(tmp_path / "mine")
+        assert jax.config.jax_compilation_cache_dir == str(tmp_path / "mine")
         assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o700
         (tmp_path / "mine").chmod(0o770)
         with pytest.raises(ValueError, match="only you can write to"):
@@ -62,4 +71,3 @@ def test_compiled_programs_are_kept_where_nobody_else_can_write(tmp_path, monkey
                 compiled.keep_in(str(tmp_path / "theirs"))
     finally:
         jax.config.update("jax_compilation_cache_dir", before)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -16,7 +16,7 @@ import pytest
 from informed import cli
 from informed.runs import shadow_sets
 from shadow import ShadowStore, commits, devices
-from tests.informed.commands import SMALL, run
+from tests.informed.commands import SMALL, refused, run
 
 CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
 ARGUMENTS = [*SMALL, "--config.shadow.count=96", "--config.shadow.block_size=32"]
@@ -56,7 +56,7 @@ def by_card(tmp_path, on_card):
 def widths(folder):
     store = ShadowStore(folder / "shadow")
     made = [store.committed(block).made for block in range(store.num_blocks)]
-    return [each.program["width"] for each in made]
+    return [each.trained_with["width"] for each in made]
 
 
 def test_each_has_its_own_width_and_both_the_same_models(by_cpu, by_card):
@@ -100,7 +100,9 @@ def off_by(folder, distance):
     weights = models.weights.copy()
     weights[:, np.abs(weights[0]).argmax()] += distance
     store.drop_block(1)
-    store.write_block(1, weights, models.images, models.labels, program=made.program)
+    store.write_block(
+        1, weights, models.images, models.labels, trained_with=made.trained_with
+    )
 
 
 def test_a_weight_off_by_a_thousandth_is_caught(by_cpu, tmp_path, on_card):
@@ -109,6 +111,48 @@ def test_a_weight_off_by_a_thousandth_is_caught(by_cpu, tmp_path, on_card):
     with on_card():
         again = shadow_sets.train_again(ShadowStore(folder / "shadow"), 96)
     assert again["differ"] == list(range(32, 64))
+
+
+def test_what_is_no_number_is_caught(by_cpu, tmp_path, on_card):
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    off_by(folder, np.nan)
+    with on_card():
+        again = shadow_sets.train_again(ShadowStore(folder / "shadow"), 96)
+    assert again["differ"] == list(range(32, 64))
+    assert json.loads(json.dumps(again, allow_nan=False)) == again
+
+
+def test_models_of_swapped_targets_are_caught(by_cpu, tmp_path, on_card, monkeypatch):
+    """Also where one target among many moves the weights by less than is allowed."""
+    folder = shutil.copytree(by_cpu, tmp_path / "copy")
+    store = ShadowStore(folder / "shadow")
+    models, made = store.read_block(1), store.committed(1).made
+    store.drop_block(1)
+    swapped = models.weights[::-1].copy()
+    store.write_block(
+        1, swapped, models.images, models.labels, trained_with=made.trained_with
+    )
+    monkeypatch.setattr(shadow_sets, "TOLERANCE", 1e9)
+    with on_card():
+        again = shadow_sets.train_again(store, 96)
+    assert again["differ"] == list(range(32, 64))
+
+
+def test_another_theta_0_than_the_configuration_draws_is_caught(
+    tmp_path, monkeypatch, on_card
+):
+    from shadow.training import GradientDescent
+
+    drawn = GradientDescent.initialise
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            GradientDescent, "initialise", lambda self, key: drawn(self, key) + 1e-3
+        )
+        make(tmp_path)
+    store = ShadowStore(tmp_path / "shadow")
+    assert len(shadow_sets.train_again(store, 8)["differ"]) == 8
+    with on_card():
+        assert len(shadow_sets.train_again(store, 8)["differ"]) == 8
 
 
 def test_they_fill_one_store_together(by_cpu, tmp_path, on_card):
@@ -149,7 +193,7 @@ def test_a_store_from_before_commits_had_programs_is_verified(by_cpu, tmp_path):
         (place / "manifest.json").write_bytes(commits.seal(manifest))
         for file in (place / "commits").iterdir():
             values = commits.unseal(file.read_bytes())
-            del values["made"]["program"]
+            del values["made"]["trained_with"]
             file.write_bytes(commits.seal(values))
     for role, found in shadow_sets.verify(folder)["trained_again"].items():
         assert found["bits"] == 8, role
@@ -157,27 +201,46 @@ def test_a_store_from_before_commits_had_programs_is_verified(by_cpu, tmp_path):
     store = ShadowStore(folder / "shadow")
     store.drop_block(1)
     make(folder)
-    assert store.committed(1).made.program == {"width": 64}
+    assert store.committed(1).made.trained_with == {"width": 64}
 
 
 @pytest.mark.slow
 def test_one_process_a_gpu_under_slurm(by_cpu, tmp_path):
-    """Two processes of one job, each with a device of its own; the CPU is meant."""
-    processes = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "informed.cli", "shadow", *ARGUMENTS),
-                *(f"--workdir={tmp_path}", f"--worker={number}/2", "--quiet"),
-            ],
-            env=os.environ
-            | {
-                "JAX_PLATFORMS": "cpu",
-                "SLURM_STEP_GPUS": str(number),
-                "NPROC": "1",
-            },
-        )
-        for number in range(2)
-    ]
+    """A JAX without CUDA stops, unless a CPU is meant; then each has its own device."""
+
+    def job(**said):
+        return [
+            subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "informed.cli", "shadow", *ARGUMENTS),
+                    *(f"--workdir={tmp_path}", f"--worker={number}/2", "--quiet"),
+                ],
+                env={k: v for k, v in os.environ.items() if k != "JAX_PLATFORMS"}
+                | {"SLURM_STEP_GPUS": str(number), **said},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(2)
+        ]
+
+    for number, process in enumerate(job()):
+        message = process.communicate()[1]
+        assert process.returncode == 2
+        assert f"SLURM_STEP_GPUS={number}" in message
+    assert not (tmp_path / "shadow").exists()
+    processes = job(JAX_PLATFORMS="cpu")
     assert [process.wait() for process in processes] == [0, 0]
     ours, theirs = (ShadowStore(f / "shadow").read() for f in (tmp_path, by_cpu))
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=2e-6)
+
+
+def test_options_of_training_are_refused_elsewhere(by_cpu, capsys):
+    for option in ("--form=patches", "--compilation-cache=x"):
+        message = refused(capsys, "shadow", "verify", by_cpu, option)
+        assert option.partition("=")[0] in message
+
+
+def test_verify_takes_the_flags_that_a_store_was_made_with(by_cpu, capsys, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+    run(capsys, "shadow", "verify", by_cpu, "--deterministic")
+    assert set(devices.DETERMINISTIC) <= set(os.environ["XLA_FLAGS"].split())

@@ -1,0 +1,48 @@
+"""Processes that train on accelerators, one a card, each of which sees its own alone.
+
+They are for libraries other than JAX, such as PyTorch. They live as long as the process
+that began them, since each has to import its library and open its card.
+"""
+
+import fcntl
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from joblib.externals import loky
+
+from shadow import devices
+
+_held: list[int] = []  # the lock on this process's card, held until it ends
+
+
+def run(train: Callable, arguments: Sequence[tuple]) -> list[Any]:
+    """What `train` returns for each tuple of arguments, in their order."""
+    executor = _executor(tuple(devices.card_names()))
+    found = [executor.submit(train, *each) for each in arguments]
+    return [each.result() for each in found]
+
+
+@functools.cache
+def _executor(cards: tuple[str, ...]) -> Any:
+    folder = tempfile.mkdtemp(prefix="informed-cards-")
+    return loky.ProcessPoolExecutor(
+        max_workers=max(1, len(cards)), initializer=_take, initargs=(folder, cards)
+    )
+
+
+def _take(folder: str, cards: tuple[str, ...]) -> None:
+    """Take a card that no other process has; one that dies gives its card back."""
+    for number, name in enumerate(cards):
+        file = os.open(Path(folder) / str(number), os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            continue
+        _held.append(file)
+        os.environ["CUDA_VISIBLE_DEVICES"] = name
+        return
