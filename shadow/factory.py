@@ -29,7 +29,7 @@ from shadow.parallel import Runs
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Algorithm, Draw
-from shadow.width import models_per_batch
+from shadow.width import models_per_batch, program_bytes
 
 ROLES = ("shadow", "released")
 
@@ -116,7 +116,9 @@ class Factory:
     @functools.cached_property
     def program_bytes(self) -> int:
         """Memory that a batch takes on one device; 0 where A isn't batched."""
-        return self._runs.program_bytes((1, *self.fixed.image_shape))
+        if not self.algorithm.capabilities.batched:
+            return 0
+        return program_bytes(self.algorithm, self.fixed, self._width)
 
     @functools.cached_property
     def _runs(self) -> Runs:

@@ -78,17 +78,14 @@ def lower(
     fixed_shape: tuple[int, ...],
     *,
     width: int,
-    targets: int = 1,
-    dtype: Any = np.float32,
     on: Mesh | None = None,
 ) -> Any:
-    """A `program` lowered for the shapes of its arguments; nothing is run.
+    """A `program` lowered for rows of one target; nothing is run.
 
     Args:
       made: what `program` returned for the same devices.
       fixed_shape: shape of the images of D_-.
       width: rows on all devices.
-      targets: of a row.
       on: devices that it is lowered for, where they aren't here; None: local ones.
     """
 
@@ -99,11 +96,11 @@ def lower(
     count, *image_shape = fixed_shape
     return made.lower(
         (
-            shape((count, *image_shape), dtype, EVERYWHERE),
+            shape((count, *image_shape), np.float32, EVERYWHERE),
             shape((count,), np.int32, EVERYWHERE),
         ),
-        shape((width, targets, *image_shape), dtype, BY_ROW),
-        shape((width, targets), np.int32, BY_ROW),
+        shape((width, 1, *image_shape), np.float32, BY_ROW),
+        shape((width, 1), np.int32, BY_ROW),
         shape((width,), np.int32, BY_ROW),
     )
 
@@ -190,24 +187,6 @@ class Runs:
                 found.append(self._in_processes(images, labels, numbers, start, stop))
             on_rows(stop - start)
         return np.concatenate(found)
-
-    def program_bytes(self, image_shape: tuple[int, ...]) -> int:
-        """Memory that a batch takes on one device, by XLA's account; 0: not batched.
-
-        Args:
-          image_shape: the shape of a row's images: (targets, height, width, channels).
-        """
-        if not self.batched:
-            return 0
-        targets, *shape = image_shape
-        lowered = lower(
-            self._program,
-            (len(self._fixed[0]), *shape),
-            width=self.together,
-            targets=targets,
-            dtype=self._dtype,
-        )
-        return bytes_of(lowered.compile())
 
     def _in_processes(
         self,

@@ -93,7 +93,7 @@ def plan(factory: Factory, targets: Examples, models: int) -> Plan:
     together = factory.models_at_once
     memory = _PROCESS + _data_bytes(factory, models) + 8 * together * _params(factory)
     program, local = factory.program_bytes, jax.local_devices()
-    if jax.default_backend() == "cpu":
+    if devices.cache_bound():
         memory += program * len(local)
     else:
         name = f"device of kind {local[0].device_kind}"
@@ -197,12 +197,7 @@ def _work(factory: Factory, at_once: int) -> _Work:
     steps of training, and in each the groups of examples that are taken together.
     """
     descent, fixed = factory.descent, factory.fixed
-    lowered = parallel.lower(
-        parallel.program(descent, width.draw_of(descent)),
-        (len(fixed), *fixed.image_shape),
-        width=at_once * jax.local_device_count(),
-    )
-    compiled = parallel.quickly_compiled(lowered)
+    compiled = width.compiled(descent, fixed, at_once)
     found = compiled.cost_analysis() or {}
     count = len(fixed) + 1
     batch = min(descent.training.batch_size or count, count)

@@ -76,13 +76,17 @@ def width_for(
 
 def program_bytes(algorithm: Algorithm, fixed: Examples, width: int) -> int:
     """What a batch of so many models takes on one device here, by XLA's account."""
+    return parallel.bytes_of(compiled(algorithm, fixed, width))
 
+
+def compiled(algorithm: Algorithm, fixed: Examples, width: int) -> Any:
+    """The program that trains so many models on each device, to be looked at."""
     lowered = parallel.lower(
         parallel.program(algorithm, draw_of(algorithm)),
         (len(fixed), *fixed.image_shape),
         width=width * jax.local_device_count(),
     )
-    return parallel.bytes_of(parallel.quickly_compiled(lowered))
+    return parallel.quickly_compiled(lowered)
 
 
 def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:
