@@ -11,6 +11,7 @@ from shadow.victims.activations import ACTIVATIONS
 KINDS = ("network", "kernel")
 OPTIMISERS = ("adam", "rmsprop")
 SCHEDULES = ("constant", "cosine")
+KEPT = ("best", "last")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,10 @@ class ReconnConfig:
         are what keeps the network from learning them by heart.
       clip: standardised weights are cut to [-clip, clip].
       validation_fraction: share of the shadow models kept for choosing the best epoch.
+      kept: "best": the network of the epoch with the least validation error; "last":
+        that of the last epoch, as in Table V.
+      shrink: whether reconstructions are drawn towards the mean image where theta tells
+        little (`reconn.shrinkage`). The paper's are as the network gives them.
     """
 
     kind: str = "network"
@@ -61,6 +66,8 @@ class ReconnConfig:
     dropout: float = 0.2
     clip: float = 10.0
     validation_fraction: float = 0.05
+    kept: str = "best"
+    shrink: bool = True
 
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, KINDS)
@@ -68,6 +75,7 @@ class ReconnConfig:
         checks.choice("activation", self.activation, ACTIVATIONS)
         checks.choice("optimiser", self.optimiser, OPTIMISERS)
         checks.choice("schedule", self.schedule, SCHEDULES)
+        checks.choice("kept", self.kept, KEPT)
         if self.models is not None:
             checks.at_least("models", self.models, 2)
         checks.at_least("epochs", self.epochs, 1)

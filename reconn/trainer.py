@@ -150,8 +150,7 @@ def train(
         call this, with a `workdir` that all see.
       progress: show a bar with the time left.
       on_epoch: called after each epoch.
-    Returns: the kernel regression, or the RecoNN of the epoch with the smallest
-      validation MSE.
+    Returns: the kernel regression, or the RecoNN of the epoch that `config.kept` says.
     Raises:
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError, VersionMismatchError: another run was begun in
@@ -206,9 +205,10 @@ def train(
             on_epoch=on_epoch,
         )
     unseen = slice(num_train, num_train + _JUDGED)
-    shrinkage = Shrinkage.fit(
-        images[:num_train].mean(axis=0), model(inputs[unseen]), images[unseen]
-    )
+    mean = images[:num_train].mean(axis=0)
+    shrinkage = Shrinkage(mean=mean, factor=1.0)
+    if config.shrink:
+        shrinkage = Shrinkage.fit(mean, model(inputs[unseen]), images[unseen])
     params = model.params if isinstance(model, TrainedNetwork) else {}
     Saved(standardiser=standardiser, shrinkage=shrinkage, params=params).write(workdir)
     scratch.unlink(missing_ok=True)
@@ -356,7 +356,7 @@ def _train_network(
                 ):
                     _save(manager, state, history)
                     saved_at = time.monotonic()
-    best = placement.whole(state["best"])
+    best = placement.whole(state["best" if config.kept == "best" else "params"])
     if placement.several_processes:
         best = jax.tree.map(np.asarray, best)
     return TrainedNetwork(network, best)

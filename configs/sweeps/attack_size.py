@@ -28,16 +28,16 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Fewer shadow models"
     config.base = f"../mnist.py:{size}"
+    config.overrides = ("attacks.kernel.targets=null",)
     config.points = tuple(
         (
-            f"{kind}, k={k}",
-            f"attacks.reconn.kind={kind}",
+            f"k={k}",
             f"attacks.reconn.models={k}",
             f"attacks.reconn.epochs={_epochs(k)}",
+            f"attacks.kernel.models={k}",
         )
-        for kind in ("network", "kernel")
         for k in SIZES[size]
     )
     config.x = "attacks.reconn.models"
-    config.series = ("attacks.reconn.kind",)
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

@@ -23,5 +23,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.points = tuple(
         (f"{epochs} epochs", f"training.epochs={epochs}") for epochs in EPOCHS[size]
     )
+    config.overrides = ("attacks.kernel.targets=null",)
     config.x = "training.epochs"
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

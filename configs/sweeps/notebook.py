@@ -29,13 +29,12 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "The authors' notebook"
     config.base = f"../mnist.py:{'smoke' if size == 'smoke' else 'cpu'}"
-    config.overrides = ("training.learning_rate=0.1",)
+    config.overrides = ("training.learning_rate=0.1", "attacks.kernel.targets=null")
     if size != "smoke":
         config.overrides += ("shadow.count=10000",)
     config.points = (
         ("notebook", *NOTEBOOK, f"attacks.reconn.epochs={EPOCHS[size]}"),
-        ("ours, network",),
-        ("ours, kernel", "attacks.reconn.kind=kernel"),
+        ("ours",),
     )
-    config.metric = "attacks.reconn.mae"
+    config.metrics = ("attacks.reconn.mae", "attacks.kernel.mae")
     return config

@@ -20,12 +20,20 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Shadow targets from elsewhere"
     config.base = f"../cifar10.py:{size}"
-    config.overrides = ("shadow.count=50000",) if size == "paper" else ()
+    config.overrides = ("attacks.kernel.targets=null",)
+    if size == "paper":
+        config.overrides += ("shadow.count=50000",)
     config.points = tuple(
-        (f"{name}, k={k}", f"data.shadow_name={name}", f"attacks.reconn.models={k}")
+        (
+            f"{name}, k={k}",
+            f"data.shadow_name={name}",
+            f"attacks.reconn.models={k}",
+            f"attacks.kernel.models={k}",
+        )
         for name in ("cifar10", "cifar100")
         for k in SIZES[size]
     )
     config.x = "attacks.reconn.models"
     config.series = ("data.shadow_name",)
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

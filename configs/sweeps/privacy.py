@@ -34,7 +34,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Private training"
     config.base = f"../mnist.py:{size}"
-    config.overrides = SMALLER[size]
+    config.overrides = ("attacks.kernel.targets=null", *SMALLER[size])
     clip = "training.privacy.clip_norm=1.0"
     points = [("no noise", clip, "training.privacy.noise_multiplier=0.0")]
     for epsilon in EPSILONS[size]:
@@ -54,15 +54,13 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         f"attacks.inversion.noise_draws={DRAWS[size]}",
     )
     config.points = tuple(
-        (
-            f"{name}, {kind}",
-            *fields,
-            f"attacks.reconn.kind={kind}",
-            *(inverted if kind == "kernel" and name != "no noise" else ()),
-        )
+        (name, *fields, *(inverted if name != "no noise" else ()))
         for name, *fields in points
-        for kind in ("network", "kernel")
     )
     config.x = "epsilon"
-    config.series = ("attacks.reconn.kind",)
+    config.metrics = (
+        "attacks.reconn.mse",
+        "attacks.kernel.mse",
+        "attacks.inversion.mse",
+    )
     return config

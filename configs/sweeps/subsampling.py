@@ -13,14 +13,15 @@ from informed.runs.sweep import SweepConfig
 
 RATES = {"smoke": (0.01,), "cpu": (0.01, 0.2), "paper": (0.01, 0.05, 0.2)}
 BATCHES = {"smoke": (16, 32), "cpu": (128, 512), "paper": (256, 512, 1024, 2048, 4096)}
-SMALLER = ("shadow.count=3000", "attacks.reconn.epochs=40")
+BOTH = ("attacks.kernel.targets=null",)
+SMALLER = (*BOTH, "shadow.count=3000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Mini-batches in known and unknown order"
     config.base = f"../mnist.py:{size}"
-    smaller = SMALLER if size == "cpu" else ()
+    smaller = SMALLER if size == "cpu" else BOTH
     config.overrides = ("training.momentum=0.0", *smaller)
     config.points = tuple(
         (
@@ -35,4 +36,5 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     )
     config.x = "training.batch_size"
     config.series = ("training.shuffling", "training.learning_rate")
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

@@ -26,4 +26,6 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config.title = "Table II, CIFAR-10"
     config.base = f"../cifar10.py:{size}"
     config.points = POINTS
+    config.overrides = ("attacks.kernel.targets=null",)
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

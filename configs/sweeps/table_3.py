@@ -19,14 +19,15 @@ ROWS = (
     ("shared", 0.2, 0.0, 0.0063),
     ("shared", 0.2, 0.9, 0.0089),
 )
-SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
+BOTH = ("attacks.kernel.targets=null",)
+SMALLER = (*BOTH, "shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Table III"
     config.base = f"../mnist.py:{size}"
-    config.overrides = SMALLER if size == "cpu" else ()
+    config.overrides = SMALLER if size == "cpu" else BOTH
     config.points = tuple(
         (
             f"{init}, {rate}, {momentum}",
@@ -37,4 +38,5 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         )
         for init, rate, momentum, paper in ROWS
     )
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

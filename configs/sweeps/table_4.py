@@ -20,13 +20,15 @@ POINTS = (
         "paper=0.0124",
     ),
 )
-SMALLER = ("shadow.count=6000", "attacks.reconn.epochs=40")
+BOTH = ("attacks.kernel.targets=null",)
+SMALLER = (*BOTH, "shadow.count=6000", "attacks.reconn.epochs=40")
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
     config = informed.defaults(SweepConfig)
     config.title = "Table IV: width of the victim"
     config.base = f"../mnist.py:{size}"
-    config.overrides = SMALLER if size == "cpu" else ()
+    config.overrides = SMALLER if size == "cpu" else BOTH
     config.points = POINTS
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

@@ -41,4 +41,6 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         )
         for fixed, optimiser, epochs, paper in ROWS
     )
+    config.overrides = ("attacks.kernel.targets=null",)
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config

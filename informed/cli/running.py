@@ -159,8 +159,8 @@ def _sweep(arguments: argparse.Namespace, rest: Sequence[str], workdir: Path) ->
             print(json.dumps(row), flush=True)
             return
         paper = "" if row["paper"] is None else f"   paper {row['paper']}"
-        value = row.get(config.metric)
-        shown = "-" if value is None else f"{value:.5f}"
+        values = [row.get(metric) for metric in config.metrics]
+        shown = "   ".join("-" if v is None else f"{v:.5f}" for v in values)
         print(f"{row['point']:<34}{shown}{paper}", flush=True)
 
     sweep.run(

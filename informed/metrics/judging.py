@@ -289,6 +289,22 @@ def judge(
     }
 
 
+def success(mse: float, oracle: float, first_percentile: float) -> str:
+    """The column "Success" of the paper's tables, by the mean error of an attack.
+
+    Args:
+      mse: of the attack, mean over targets.
+      oracle: of the nearest image that the adversary already has, mean over targets.
+      first_percentile: of the distances to all of these, mean over targets.
+    Returns: "oracle": nearer than that; else "first percentile": nearer than that;
+      else "no".
+    Source: Balle et al. 2022, Section V-B d), Figure 3, Table II.
+    """
+    if mse < oracle:
+        return "oracle"
+    return "first percentile" if mse < first_percentile else "no"
+
+
 def compared(
     found: Mapping[str, np.ndarray],
     images: np.ndarray,

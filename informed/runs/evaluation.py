@@ -1,6 +1,7 @@
 """The last stage: the comparison with the truth, and results.json."""
 
 import dataclasses
+import hashlib
 import json
 from typing import Any
 
@@ -59,6 +60,9 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             each |= protection.against(theory, developer, truth, guess)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         percentiles = neighbours.percentiles.mean(axis=0)
+        oracle = float(neighbours.mse.mean())
+        for each in found.values():
+            each["success"] = judging.success(each["mse"], oracle, percentiles[0])
         judge = None
         if experiment.evaluation.classifier.epochs:
             judge = _classifier(experiment, paths, released).accuracy
@@ -69,7 +73,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     seconds = _seconds(experiment, paths)
     results = {
         "attacks": found,
-        "nn_oracle_mse": float(neighbours.mse.mean()),
+        "nn_oracle_mse": oracle,
         "mean_image_mse": float(metrics.mse(truth.images, mean_image).mean()),
         "distance_percentiles": {
             str(name): float(value)
@@ -181,25 +185,26 @@ def other_metrics(
 def _classifier(
     experiment: Experiment, paths: Paths, released: ShadowStore
 ) -> classifier.Classifier:
-    """Trained on all images of the data set but the targets.
-
-    Kept with the models, or with the run where they are in a bucket.
-    """
+    """Trained on all images of the data set but the targets; see `Paths`."""
+    left_out = released.array("test_indices")
     configuration = {
         "seed": experiment.seed,
+        "data": experiment.data.name,
         "classifier": dataclasses.asdict(experiment.evaluation.classifier),
-        "released_fingerprint": released.fingerprint(),
+        "left_out": hashlib.sha256(left_out.tobytes()).hexdigest(),
     }
     record = Record.of(configuration, classifier=classifier.REVISION)
     name = f"classifier-{record.fingerprint()[:8]}"
     models = places.at(paths.shadow)
-    folder = models.path if isinstance(models, places.Folder) else paths.workdir
+    folder = paths.classifiers
+    if folder is None:
+        folder = models.path if isinstance(models, places.Folder) else paths.workdir
     file = folder / f"{name}.npz"
     stage = Stage(folder, name, record, outputs=(file.name,))
     if not stage.done:
         with stage.running():
             pool = data.load(experiment.data.name, data_dir=paths.data_dir)
-            left = np.setdiff1d(np.arange(len(pool)), released.array("test_indices"))
+            left = np.setdiff1d(np.arange(len(pool)), left_out)
             left = np.random.default_rng(experiment.seed).permutation(left)
             trained = classifier.train(
                 pool.take(left),

@@ -33,6 +33,8 @@ class DataConfig:
       num_fixed: size of the fixed set D_-.
       num_test: number of test targets; one released model each.
       balanced: classes equally often in every part.
+      seed: of the division alone, so that the same targets can be met under several
+        initialisations (Figure 17b); None: the experiment's seed.
     """
 
     name: str = "digits"
@@ -40,6 +42,7 @@ class DataConfig:
     num_fixed: int = 300
     num_test: int = 100
     balanced: bool = False
+    seed: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,7 @@ class Experiment:
     attacks: Mapping[str, NamedAttack] = dataclasses.field(
         default_factory=lambda: {
             "reconn": NamedAttack.of("reconn"),
+            "kernel": NamedAttack.of("kernel", targets=0),
             "inversion": NamedAttack.of("inversion", targets=0),
         }
     )
@@ -139,11 +143,15 @@ class Experiment:
     def model_configuration(self) -> dict[str, Any]:
         """The fields that decide a trained model, given its target's position."""
         training = dataclasses.asdict(self.training)
+        divided = dataclasses.asdict(self.data)
+        # Stores from before there were these fields stay valid.
         if not self.training.privacy.on:
-            del training["privacy"]  # stores from before there was privacy stay valid
+            del training["privacy"]
+        if self.data.seed is None:
+            del divided["seed"]
         return {
             "seed": self.seed,
-            "data": dataclasses.asdict(self.data),
+            "data": divided,
             "victim": dataclasses.asdict(self.victim),
             "training": training,
         }

@@ -48,7 +48,7 @@ class Pools:
                 num_fixed=config.num_fixed,
                 num_shadow=experiment.shadow.count,
                 num_test=config.num_test,
-                seed=experiment.seed,
+                seed=experiment.seed if config.seed is None else config.seed,
                 balanced=config.balanced,
                 shadow_pool=self.load(other) if other else None,
             )

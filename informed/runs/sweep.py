@@ -49,6 +49,7 @@ _OF_ATTACKS = (
     "kl",
     "labels_right",
     "certified",
+    "success",
     "label_violation",
     "roc_violations",
     "shadow_models",
@@ -69,7 +70,8 @@ class SweepConfig:
       x: the field along the axis, or a column of the table, such as epsilon, which some
         points may lack; "" draws a bar per point.
       series: fields whose values are drawn as lines of their own.
-      metric: what is drawn: a field of the table, or "attacks.NAME.mse" and the like.
+      metrics: what is drawn, each as lines or bars of its own: a field of the table, or
+        "attacks.NAME.mse" and the like.
     """
 
     title: str
@@ -78,15 +80,20 @@ class SweepConfig:
     points: tuple[tuple[str, ...], ...]
     x: str = ""
     series: tuple[str, ...] = ()
-    metric: str = "attacks.reconn.mse"
+    metrics: tuple[str, ...] = ("attacks.reconn.mse",)
 
     def __post_init__(self) -> None:
         if not self.points:
             raise checks.FieldError(
                 "points", "Expected {} to hold at least one, got none."
             )
-        if not self.metric.startswith("attacks."):
-            checks.choice("metric", self.metric, _METRICS)
+        if not self.metrics:
+            raise checks.FieldError(
+                "metrics", "Expected {} to hold at least one, got none."
+            )
+        for metric in self.metrics:
+            if not metric.startswith("attacks."):
+                checks.choice("metrics", metric, _METRICS)
         fields = {field for point in self.points for field in _own(point)}
         for field in filter(None, (self.x, *self.series)):
             if field not in fields and not (field == self.x and field in _METRICS):
@@ -177,14 +184,14 @@ def run(
             print(f"[{number + 1}/{len(todo)}] {point.name}", flush=True)
         paths = Paths(
             workdir=workdir / "points" / _slug(point.name),
-            shadow=workdir / "stores" / _store_name(point.experiment),
+            shadow=workdir / "stores" / store_name(point.experiment),
             data_dir=data_dir,
         )
         results = pipeline.run(point.experiment, paths, progress=progress)
         row: dict[str, Any] = {"point": point.name}
         row |= {name: _value(point.experiment, name) for name in fields}
         row |= {name: results[name] for name in _METRICS}
-        row |= _of_attacks(results, config.metric) | {_PAPER: point.paper}
+        row |= _of_attacks(results, config.metrics) | {_PAPER: point.paper}
         rows.append(row)
         files.write_bytes(workdir / "sweep.csv", _csv(rows).encode())
         files.write_bytes(workdir / "sweep.png", _figure(config, rows))
@@ -235,7 +242,7 @@ def _value(experiment: Experiment, field: str) -> Any:
     return " ".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def _store_name(experiment: Experiment) -> str:
+def store_name(experiment: Experiment) -> str:
     """The same for experiments whose models are the same."""
     shadow = [experiment.shadow.count, experiment.shadow.block_size]
     return checks.fingerprint([experiment.model_configuration, shadow])[:16]
@@ -261,85 +268,101 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _figure(config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Lines over a field, or a bar per point."""
-    drawn = [row for row in rows if row.get(config.metric) is not None]
     if config.x:
         figure = matplotlib.figure.Figure(figsize=(6.4, 4.0), dpi=120)
-        _lines(figure.subplots(), config, drawn)
+        _lines(figure.subplots(), config, rows)
     else:
-        figure = matplotlib.figure.Figure(
-            figsize=(6.8, 1.4 + 0.34 * len(rows)), dpi=120
-        )
-        _bars(figure.subplots(), config, drawn)
+        height = 1.4 + 0.34 * len(rows) * len(config.metrics)
+        figure = matplotlib.figure.Figure(figsize=(6.8, height), dpi=120)
+        _bars(figure.subplots(), config, rows)
     figure.suptitle(config.title, fontsize=11)
     figure.tight_layout()
     return report.png(figure)
 
 
 def _lines(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The metric over x, a line a value of the series, with the paper's points."""
-    for number, (name, part) in enumerate(_series(config, rows)):
+    """The metrics over x, a line a value of the series, with the paper's points."""
+    for number, (name, metric, part) in enumerate(_series(config, rows)):
         colour = f"C{number}"
         for row in part:
             if row[config.x] is None:  # along no axis, such as epsilon without noise
-                label = row["point"]
-                axis.axhline(row[config.metric], ls=":", c=colour, label=label)
+                label = f"{name}, {row['point']}"
+                axis.axhline(row[metric], ls=":", c=colour, label=label)
         part = [row for row in part if row[config.x] is not None]
         part = sorted(part, key=lambda row: row[config.x])
         xs = [row[config.x] for row in part]
-        axis.plot(xs, [row[config.metric] for row in part], "o-", c=colour, label=name)
+        axis.plot(xs, [row[metric] for row in part], "o-", c=colour, label=name)
         theirs = [(row[config.x], row[_PAPER]) for row in part if row[_PAPER]]
-        if theirs:
-            label = f"{name}, paper" if name != config.metric else "paper"
-            axis.plot(*zip(*theirs, strict=True), "x:", c=colour, label=label)
+        if theirs and metric == config.metrics[0]:
+            axis.plot(
+                *zip(*theirs, strict=True), "x:", c=colour, label=f"{name}, paper"
+            )
     positive = [row[config.x] for row in rows if row[config.x]]
     if positive and min(positive) > 0 and max(positive) > 10 * min(positive):
         axis.set_xscale("log")
-    if config.metric.endswith(".mse"):
+    if config.metrics[0].endswith(".mse"):
         _oracle(axis.axhline, rows)
     axis.set_yscale("log")
     axis.set_xlabel(config.x)
-    axis.set_ylabel(_title(config.metric))
+    axis.set_ylabel(_title(config.metrics))
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
 def _series(
     config: SweepConfig, rows: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """(name, rows) of every line."""
-    if not config.series:
-        yield config.metric, list(rows)
-        return
+) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
+    """(name, metric, rows that have it) of every line."""
 
     def name(row: Mapping[str, Any]) -> str:
         return ", ".join(f"{f.split('.')[-1]} {row[f]}" for f in config.series)
 
-    for value in dict.fromkeys(map(name, rows)):
-        yield value, [row for row in rows if name(row) == value]
+    for metric in config.metrics:
+        drawn = [row for row in rows if row.get(metric) is not None]
+        for value in dict.fromkeys(map(name, drawn)):
+            parts = [_short(metric)] if len(config.metrics) > 1 or not value else []
+            whole = ", ".join([*parts, *filter(None, [value])])
+            yield whole, metric, [row for row in drawn if name(row) == value]
 
 
 def _bars(axis: Any, config: SweepConfig, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A bar per point, the first on top, with the paper's figure as a mark."""
+    """Bars of every point, the first on top, with the paper's figure as a mark."""
     places = [-i for i in range(len(rows))]
-    values = [row[config.metric] for row in rows]
-    axis.barh(places, values, color="C0", height=0.6, label="here")
-    for place, value in zip(places, values, strict=True):
-        axis.annotate(f" {value:.4f}", (value, place), va="center", fontsize=8)
+    height = 0.7 / len(config.metrics)
+    for number, metric in enumerate(config.metrics):
+        shift = height * ((len(config.metrics) - 1) / 2 - number)
+        drawn = [
+            (place + shift, row[metric])
+            for place, row in zip(places, rows, strict=True)
+            if row.get(metric) is not None
+        ]
+        if drawn:
+            at, values = zip(*drawn, strict=True)
+            label = _short(metric) if len(config.metrics) > 1 else "here"
+            axis.barh(at, values, color=f"C{number}", height=height, label=label)
+        for place, value in drawn:
+            axis.annotate(f" {value:.4f}", (value, place), va="center", fontsize=8)
     theirs = [(row[_PAPER], p) for row, p in zip(rows, places, strict=True)]
     theirs = [(value, place) for value, place in theirs if value]
     if theirs:
         axis.plot(*zip(*theirs, strict=True), "kx", label="paper")
-    if config.metric.endswith(".mse"):
+    if config.metrics[0].endswith(".mse"):
         _oracle(axis.axvline, rows)
     axis.set_yticks(places, [row["point"] for row in rows])
-    axis.set_xlabel(_title(config.metric))
+    axis.set_xlabel(_title(config.metrics))
     axis.margins(x=0.15)
     axis.legend(fontsize=8, framealpha=0.9, edgecolor="none")
 
 
-def _title(metric: str) -> str:
-    """What the axis says of a metric."""
-    name = metric.removeprefix("attacks.").removesuffix(".mse")
-    return f"{name}, MSE per pixel" if metric.endswith(".mse") else metric
+def _short(metric: str) -> str:
+    """A metric as legends call it: an attack's name where it is its MSE."""
+    return metric.removeprefix("attacks.").removesuffix(".mse")
+
+
+def _title(metrics: Sequence[str]) -> str:
+    """What the axis says of the metrics."""
+    if all(metric.endswith(".mse") for metric in metrics):
+        return "MSE per pixel"
+    return ", ".join(map(_short, metrics))
 
 
 def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -348,21 +371,21 @@ def _oracle(draw: Callable[..., Any], rows: Sequence[Mapping[str, Any]]) -> None
     draw(mean, color="0.5", ls="--", label=f"NN oracle {mean:.4f}")
 
 
-def _of_attacks(results: Mapping[str, Any], metric: str) -> dict[str, Any]:
+def _of_attacks(results: Mapping[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
     """The fields of every attack of a point, as "attacks.NAME.FIELD".
 
-    Raises: FieldError: the metric isn't among them, though it is of an attack.
+    Raises: FieldError: none of the metrics is among them.
     """
     found = {
         f"attacks.{name}.{field}": each[field]
         for name, each in results["attacks"].items()
         for field in _OF_ATTACKS
     }
-    if metric not in found and metric not in _METRICS:
+    if not any(metric in found or metric in _METRICS for metric in metrics):
         known = [name for name in found if name.endswith(".mse")]
         raise checks.FieldError(
-            "config.metric",
-            f"{{}} is {metric!r}, which this run doesn't give; it gives, for example,"
-            f" {', '.join(known)}.",
+            "config.metrics",
+            f"{{}} is {', '.join(metrics)}, which this run doesn't give; it gives, for"
+            f" example, {', '.join(known)}.",
         )
     return found

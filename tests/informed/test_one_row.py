@@ -72,7 +72,7 @@ def get_config():
     config.title = "Greys"
     config.base = "one.py"
     config.points = (("dark", "attacks.mine.level=0.125"),)
-    config.metric = "attacks.mine.mse"
+    config.metrics = ("attacks.mine.mse",)
     return config
 """
 

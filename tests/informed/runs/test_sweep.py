@@ -38,7 +38,7 @@ def get_config():
     )
     config.x = "attacks.reconn.models"
     config.series = ("view.kind", "training.learning_rate")
-    config.metric = "attacks.reconn.mse"
+    config.metrics = ("attacks.reconn.mse",)
     return config
 """
 
@@ -118,7 +118,7 @@ def test_again_it_does_nothing_and_a_lost_point_is_made_again(finished, config, 
             {"points": (("a",),), "x": "attacks.reconn.epochs"},
             "sweep.x to be a field that the points set",
         ),
-        ({"points": (("a",),), "metric": "mse"}, "sweep.metric"),
+        ({"points": (("a",),), "metrics": ("mse",)}, "sweep.metrics"),
     ],
     ids=str,
 )

@@ -1,0 +1,11 @@
+"""Every table and figure of the papers: what they say, what was found here.
+
+    python -m benchmarks.papers list [--json]     a line a row: shown, or what it needs
+    python -m benchmarks.papers run table-3       measure rows, in resumable pieces
+    python -m benchmarks.papers page              docs/reproducing.md, from what is kept
+
+register.py   the rows: what the paper says, its numbers, how it is measured here
+lab.py        where and how runs of rows are made, shared between rows
+results.py    what was found, as JSON with its provenance, in results/
+page.py       docs/reproducing.md and its check, which the documentation's build runs
+"""

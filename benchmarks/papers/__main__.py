@@ -1,0 +1,83 @@
+"""`python -m benchmarks.papers`; see the package's docstring."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.papers import register, results
+from benchmarks.papers.lab import Lab
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """List rows, measure some, or write the page."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.papers",
+        description="Tables and figures of the papers, theirs beside ours.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="a line a row")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    run = commands.add_parser("run", help="measure rows")
+    run.add_argument("rows", nargs="+", metavar="ROW")
+    run.add_argument(
+        "--work",
+        type=Path,
+        default=Path("runs/papers"),
+        help="folder of stores and runs, which rows share (default: runs/papers)",
+    )
+    run.add_argument("--data-dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+    commands.add_parser("page", help="write docs/reproducing.md")
+    arguments = parser.parse_args(argv)
+    if arguments.command == "list":
+        _list(as_json=arguments.json)
+    elif arguments.command == "page":
+        from benchmarks.papers import page
+
+        page.write()
+        print(page.FILE)
+    else:
+        try:
+            rows = [register.find(name) for name in arguments.rows]
+        except ValueError as error:
+            parser.error(str(error))
+        lab = Lab(
+            arguments.work, data_dir=arguments.data_dir, progress=not arguments.quiet
+        )
+        for row in rows:
+            if row.measure is None:
+                parser.error(f"{row.name} can't be measured: {row.needs}")
+            lab.beginning()
+            found = row.measure(lab)
+            kept = results.write(
+                row, found, seconds=lab.seconds, configurations=lab.configurations
+            )
+            print(json.dumps({n: kept[n] for n in ("row", "holds", "verdict", "ours")}))
+
+
+def _list(*, as_json: bool) -> None:
+    for row in register.ROWS:
+        found = results.read(row)
+        shown = found and {
+            "ours": found["ours"],
+            "theirs": found["theirs"],
+            "commit": found["provenance"]["commit"],
+            "seconds": found["provenance"]["seconds"],
+        }
+        values = {
+            "paper": row.paper,
+            "row": row.name,
+            "shown": shown,
+            "needs": "" if shown else row.needs,
+            "holds": found and found["holds"],
+        }
+        if as_json:
+            print(json.dumps(values))
+        else:
+            what = shown["ours"] if shown else f"needs: {row.needs}"
+            print(f"{row.paper}/{row.name:<24}{what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Balle, Cherubin and Hayes 2022, row by row."""

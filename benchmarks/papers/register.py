@@ -1,0 +1,27 @@
+"""All rows of the three papers, in the order in which the papers have them."""
+
+from collections.abc import Iterator
+
+from benchmarks.papers.balle import default, factors
+from benchmarks.papers.row import Row
+
+ROWS: tuple[Row, ...] = (*default.ROWS, *factors.ROWS)
+
+
+def find(name: str) -> Row:
+    """The row of a name; "haim/figure-3" where two papers have one of that name.
+
+    Raises: ValueError: there is none, or more than one; says which there are.
+    """
+    found = [row for row in ROWS if name in (row.name, f"{row.paper}/{row.name}")]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        choices = ", ".join(f"{row.paper}/{row.name}" for row in found)
+        raise ValueError(f"{name!r} is ambiguous: {choices}.")
+    raise ValueError(f"No row is called {name!r}. Rows: {', '.join(names())}.")
+
+
+def names() -> Iterator[str]:
+    """paper/name of every row."""
+    return (f"{row.paper}/{row.name}" for row in ROWS)

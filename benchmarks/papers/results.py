@@ -1,0 +1,76 @@
+"""What was found, one JSON file a row, with its provenance; pictures in docs/images."""
+
+import dataclasses
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.papers.row import Found, Row
+from shadow import devices, files, records
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).parent / "results"
+PICTURES = ROOT / "docs" / "images" / "papers"
+
+
+def write(
+    row: Row, found: Found, *, seconds: float, configurations: Sequence[str]
+) -> dict[str, Any]:
+    """Keep what was found of a row.
+
+    Args:
+      seconds: of all computing that went into it, also where it was done before.
+      configurations: what was run, a line each: the configuration and its overrides.
+    Returns: what was written.
+    """
+    pictures = []
+    for number, picture in enumerate(found.pictures):
+        name = f"{row.paper}-{row.name}-{number}.png"
+        files.write_bytes(PICTURES / name, picture.png)
+        pictures.append({"file": name, "caption": picture.caption})
+    values = {
+        "paper": row.paper,
+        "row": row.name,
+        "holds": found.holds,
+        "verdict": found.verdict,
+        "theirs": found.theirs,
+        "ours": found.ours,
+        "size": row.size,
+        "lines": [dataclasses.asdict(line) for line in found.lines],
+        "pictures": pictures,
+        "provenance": {
+            "commit": commit(),
+            "configurations": list(configurations),
+            "device": devices.kind(),
+            "seconds": round(seconds, 1),
+            "versions": records.packages(),
+        },
+    }
+    files.write_json(_file(row), values)
+    return values
+
+
+def read(row: Row) -> Mapping[str, Any] | None:
+    """What was found of a row; None: it was never measured."""
+    file = _file(row)
+    return json.loads(file.read_text()) if file.exists() else None
+
+
+def commit() -> str:
+    """The commit that this code is at, with a plus where files differ from it."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (
+        "+" if changed else ""
+    )
+
+
+def _file(row: Row) -> Path:
+    return FOLDER / row.paper / f"{row.name}.json"
