@@ -58,6 +58,14 @@ def _folders_to_pages(app: Any, page: str, text: list[str]) -> None:
         text[0] = re.sub(rf"\]\({re.escape(folder)}/?\)", f"]({target})", text[0])
 
 
+def _check_register(app: Any) -> None:
+    """The page of the papers has no gap, and is the one that the register gives."""
+    from benchmarks.papers import page
+
+    page.check()
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
+    app.connect("builder-inited", _check_register)
     app.connect("source-read", _folders_to_pages)

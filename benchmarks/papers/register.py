@@ -1,11 +1,20 @@
-"""All rows of the three papers, in the order in which the papers have them."""
+"""All rows of the three papers: what was measured first, then what needs something."""
 
 from collections.abc import Iterator
 
-from benchmarks.papers.balle import default, factors
+from benchmarks.papers import haim, runkel
+from benchmarks.papers.balle import default, factors, membership, theory, unmeasured
 from benchmarks.papers.row import Row
 
-ROWS: tuple[Row, ...] = (*default.ROWS, *factors.ROWS)
+ROWS: tuple[Row, ...] = (
+    *theory.ROWS,
+    *membership.ROWS,
+    *default.ROWS,
+    *factors.ROWS,
+    *unmeasured.ROWS,
+    *haim.ROWS,
+    *runkel.ROWS,
+)
 
 
 def find(name: str) -> Row:
@@ -18,7 +27,7 @@ def find(name: str) -> Row:
         return found[0]
     if found:
         choices = ", ".join(f"{row.paper}/{row.name}" for row in found)
-        raise ValueError(f"{name!r} is ambiguous: {choices}.")
+        raise ValueError(f"{name!r} is the name of several rows: {choices}.")
     raise ValueError(f"No row is called {name!r}. Rows: {', '.join(names())}.")
 
 

@@ -70,7 +70,7 @@ class Row:
       size: at which size it is measured here; "" where the paper's size is taken.
       decides: what decides whether the claim holds, fixed before it was measured.
       measure: makes the row; None: see `needs`.
-      needs: in a line, what it would take, where there is no result.
+      needs: in a line, what it would take; told while there is no result.
     """
 
     paper: str

@@ -2,9 +2,13 @@
 
 import itertools
 
+import matplotlib.figure
 import numpy as np
+from scipy import stats
+from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.papers.balle.common import (
+    CALLED,
     ORACLES,
     both,
     curves,
@@ -16,6 +20,11 @@ from benchmarks.papers.balle.common import (
 from benchmarks.papers.balle.factors import DEFAULT, SIZE, default
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
+from informed import metrics, report
+from informed.metrics import difficulty
+from informed.runs import evaluation
+from shadow import data
+from shadow.models import ShadowModels
 
 
 def figure_5c(lab: Lab) -> Found:
@@ -156,7 +165,188 @@ def figure_4(lab: Lab) -> Found:
     )
 
 
+def figure_3(lab: Lab) -> Found:
+    """Distances between targets and all that the adversary has, at the paper's size."""
+    pool = data.load("mnist", data_dir=lab.data_dir)
+    split = data.split(pool, num_fixed=10_000, num_shadow=59_000, num_test=1000, seed=0)
+    known = np.concatenate([split.fixed.images, split.shadow.images])
+
+    def make() -> dict[str, np.ndarray]:
+        found = metrics.nearest_neighbours(split.test.images, known)
+        names = ("mse", "percentiles", "histogram", "edges")
+        return {name: getattr(found, name) for name in names}
+
+    found = lab.kept("figure-3", ["mnist", 10_000, 59_000, 1000, 0], make)
+    oracle, levels = found["mse"].mean(), found["percentiles"].mean(axis=0)
+    figure = matplotlib.figure.Figure(figsize=(6.0, 3.4), dpi=120)
+    axis = figure.subplots()
+    axis.stairs(found["histogram"], found["edges"], fill=True, alpha=0.5)
+    for name, value in zip(
+        ("NN oracle", "1 %", "10 %", "50 %"), (oracle, *levels), strict=True
+    ):
+        axis.axvline(value, lw=1, color="k")
+        axis.text(
+            value, axis.get_ylim()[1], f" {name}", fontsize=7, rotation=90, va="top"
+        )
+    axis.set_xlabel("MSE per pixel between a target and an image of the adversary's")
+    axis.set_ylabel("share of images")
+    figure.tight_layout()
+    return Found(
+        holds=bool(abs(oracle - ORACLES["mnist"]) < 0.002),
+        verdict=f"The nearest of 69,000 images is at {number(oracle)} on average; the"
+        f" 1st, 10th and 50th percentiles are {', '.join(map(number, levels))}.",
+        theirs="oracle 0.0232",
+        ours=f"oracle {number(oracle)}",
+        lines=[
+            Line(
+                name="MNIST",
+                theirs={"NN oracle": ORACLES["mnist"]},
+                ours={"NN oracle": float(oracle)}
+                | {
+                    f"{p}th percentile": float(v)
+                    for p, v in zip((1, 10, 50), levels, strict=True)
+                },
+            )
+        ],
+        pictures=[
+            picture(report.png(figure), "All 69,000 images, mean over 1,000 targets.")
+        ],
+    )
+
+
+def _three(lab: Lab) -> dict[str, dict[str, np.ndarray]]:
+    """MSE, LPIPS and KL of each target, by attack."""
+    run = default(lab)
+    truth = run.truth.images
+    found = {}
+    for attack in ("kernel", "reconn"):
+        guesses = run.guesses(attack)
+        others = evaluation.other_metrics(
+            run.experiment, run.paths, run.released, truth, guesses
+        )
+        found[CALLED[attack]] = {"mse": run.errors(attack)} | others
+    return found
+
+
+def _scatter(found: dict[str, dict[str, np.ndarray]], other: str, label: str) -> bytes:
+    figure = matplotlib.figure.Figure(figsize=(8.0, 3.4), dpi=120)
+    for axis, (name, each) in zip(figure.subplots(1, 2), found.items(), strict=True):
+        axis.loglog(each["mse"], np.maximum(each[other], 1e-7), ".", ms=3)
+        axis.set_xlabel("MSE per pixel")
+        axis.set_ylabel(label)
+        axis.set_title(name, fontsize=10)
+    figure.tight_layout()
+    return report.png(figure)
+
+
+def figure_5a(lab: Lab) -> Found:
+    """MSE against LPIPS."""
+    found = _three(lab)
+    rho = {
+        name: float(stats.spearmanr(each["mse"], each["lpips"]).statistic)
+        for name, each in found.items()
+    }
+    return Found(
+        holds=min(rho.values()) > 0.5,
+        verdict="MSE and LPIPS are strongly correlated over targets: Spearman"
+        f" {rho['network']:.2f} (network), {rho['kernel']:.2f} (kernel).",
+        theirs="strongly correlated",
+        ours=f"Spearman {rho['network']:.2f} (network), {rho['kernel']:.2f} (kernel)",
+        lines=[
+            Line(name=name, ours={"Spearman": value}) for name, value in rho.items()
+        ],
+        pictures=[picture(_scatter(found, "lpips", "LPIPS"), "One point a target.")],
+    )
+
+
+def figure_5b(lab: Lab) -> Found:
+    """MSE against KL."""
+    found, lines, ok, shares = _three(lab), [], [], []
+    for name, each in found.items():
+        order = np.argsort(each["mse"])
+        quarter = len(order) // 4
+        near, far = (
+            each["kl"][order[:quarter]].mean(),
+            each["kl"][order[-quarter:]].mean(),
+        )
+        alike = each["kl"] < np.median(each["kl"])
+        converse = float((each["mse"][alike] > np.median(each["mse"])).mean())
+        shares.append(converse)
+        ok.append(near < far / 5 and converse > 0.2)
+        lines.append(
+            Line(
+                name=name,
+                ours={
+                    "mean KL, quarter of least MSE": float(near),
+                    "mean KL, quarter of largest MSE": float(far),
+                    "large MSE among the half of small KL": converse,
+                },
+            )
+        )
+    return Found(
+        holds=all(ok),
+        verdict="Targets of small MSE have a small KL; of the half with small KL"
+        f" {shares[0]:.0%} (kernel) and {shares[1]:.0%} (network) have a large MSE, so"
+        " the converse doesn't hold.",
+        theirs="small MSE implies small KL, not the converse",
+        ours="the same",
+        lines=lines,
+        pictures=[picture(_scatter(found, "kl", "KL, nats"), "One point a target.")],
+    )
+
+
+def figure_8(lab: Lab) -> Found:
+    """t-SNE of released weights, and how labels group in it."""
+    runs = lab.sweep("subsampling", only=lambda name: name.endswith("512"))
+    figure = matplotlib.figure.Figure(figsize=(12.0, 3.2), dpi=110)
+    lines, shares = [], {}
+    for axis, run in zip(figure.subplots(1, 4), runs, strict=True):
+        truth = run.truth
+
+        def make(truth: ShadowModels = truth) -> dict[str, np.ndarray]:
+            return {"places": difficulty.embedding(truth.weights, seed=0)}
+
+        places = lab.kept("figure-8", [run.name, run.experiment.values], make)["places"]
+        near = NearestNeighbors(n_neighbors=11).fit(places).kneighbors(places)[1][:, 1:]
+        share = float((truth.labels[near] == truth.labels[:, None]).mean())
+        shares[run.name] = share
+        lines.append(Line(name=run.name, ours={"neighbours of the same label": share}))
+        axis.scatter(*places.T, c=truth.labels, cmap="tab10", s=4)
+        axis.set_title(f"{run.name}: {share:.0%}", fontsize=9)
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.tight_layout()
+    chance = 0.1
+    hard = shares["unknown, 0.2, 512"]
+    return Found(
+        holds=hard
+        < 0.5 * min(v for n, v in shares.items() if n != "unknown, 0.2, 512"),
+        verdict="Of ten neighbours in the plane as many have the target's label: "
+        + ", ".join(f"{name}: {value:.0%}" for name, value in shares.items())
+        + f" (chance {chance:.0%}).",
+        theirs="labels group, except with an unknown order at rate 0.2",
+        ours=", ".join(f"{value:.0%}" for value in shares.values()),
+        lines=lines,
+        pictures=[
+            picture(
+                report.png(figure),
+                "Order, rate and batch; coloured by the target's label, with the share"
+                " of ten neighbours that have the same.",
+            )
+        ],
+    )
+
+
 ROWS = (
+    Row(
+        paper="balle",
+        name="figure-3",
+        title="Figure 3",
+        claim="The nearest image that the adversary has is at 0.0232 on average.",
+        decides="our oracle is within 0.002 of the paper's",
+        measure=figure_3,
+        needs="a minute",
+    ),
     Row(
         paper="balle",
         name="figure-4",
@@ -166,6 +356,28 @@ ROWS = (
         size=SIZE,
         decides="the kernel's mean error is below the oracle's",
         measure=figure_4,
+    ),
+    Row(
+        paper="balle",
+        name="figure-5a",
+        title="Figure 5a",
+        claim="MSE and LPIPS are strongly correlated.",
+        size=SIZE,
+        decides="Spearman's correlation over targets is above 0.5 for both attacks",
+        measure=figure_5a,
+        needs="the run of Figure 4",
+    ),
+    Row(
+        paper="balle",
+        name="figure-5b",
+        title="Figure 5b",
+        claim="A small MSE implies a small KL, and not the other way round.",
+        size=SIZE,
+        decides="the quarter of least MSE has a mean KL below a fifth of that of the"
+        " quarter of largest MSE, and above a fifth of the half with small KL has an"
+        " MSE above the median",
+        measure=figure_5b,
+        needs="the run of Figure 4",
     ),
     Row(
         paper="balle",
@@ -186,5 +398,17 @@ ROWS = (
         size="fixed set 1,000, 500 to 20,000 shadow models, 1,000 targets",
         decides="the network's mean KL falls at every step",
         measure=figure_5d,
+    ),
+    Row(
+        paper="balle",
+        name="figure-8",
+        title="Figure 8",
+        claim="Weights group by the target's label, except with an unknown order at a"
+        " large rate.",
+        size="fixed set 1,000, batches of 512, 1,000 released models each",
+        decides="the share of neighbours with the same label is below half of that of"
+        " each other setting",
+        measure=figure_8,
+        needs="the runs of Figure 7",
     ),
 )

@@ -358,6 +358,7 @@ ROWS = (
         decides="kernel regression is below the nearest-neighbour oracle in the rows"
         " where the paper says success, and above it where not",
         measure=table_2,
+        needs="an hour of two cores, half of it for the network at width 100",
     ),
     Row(
         paper="balle",
@@ -369,6 +370,7 @@ ROWS = (
         decides="both attacks above the oracle in every random row, the kernel below it"
         " in every shared one, and its error larger at (0.2, 0.9) than at (0.01, 0)",
         measure=table_3,
+        needs="45 minutes of two cores",
     ),
     Row(
         paper="balle",
@@ -380,6 +382,7 @@ ROWS = (
         decides="the kernel is below the oracle in all four rows, and the output layer"
         " alone has a larger error than the whole",
         measure=table_4,
+        needs="an hour of two cores, half of it for the network at width 100",
     ),
     Row(
         paper="balle",
@@ -389,6 +392,7 @@ ROWS = (
         size=SIZE,
         decides="as Table IV",
         measure=table_4,
+        needs="the runs of Table IV",
     ),
     Row(
         paper="balle",
@@ -410,6 +414,7 @@ ROWS = (
         decides="all ten means are below the oracle by both attacks, and their standard"
         " deviation is below a fifth of the mean",
         measure=figure_17a,
+        needs="45 minutes of two cores",
     ),
     Row(
         paper="balle",
@@ -419,6 +424,7 @@ ROWS = (
         size="fixed set 1,000, 3,000 shadow models, the same 1,000 targets",
         decides="no initialisation is the best one for half of the targets",
         measure=figure_17b,
+        needs="25 minutes of two cores",
     ),
     Row(
         paper="balle",
@@ -431,6 +437,7 @@ ROWS = (
         " error in unknown order is larger at every batch size at 0.2 than at any at"
         " 0.01",
         measure=figure_7,
+        needs="25 minutes of two cores",
     ),
     Row(
         paper="balle",
@@ -441,6 +448,7 @@ ROWS = (
         decides="an unknown order is harder in every setting, and MSE and LPIPS order"
         " the settings alike (Spearman above 0.8)",
         measure=figure_23,
+        needs="the runs of Figure 7, and 20 minutes of two cores",
     ),
     Row(
         paper="balle",

@@ -1,0 +1,149 @@
+"""Membership of an informed adversary: Algorithm 2 and Figure 11."""
+
+import dataclasses
+
+import jax
+import matplotlib.figure
+import numpy as np
+
+from benchmarks.papers.balle.common import picture
+from benchmarks.papers.balle.factors import default
+from benchmarks.papers.lab import Lab, Run
+from benchmarks.papers.row import Found, Line, Row
+from informed import metrics, report
+from informed.attacks.membership import RetrainingMembership
+from informed.metrics import difficulty
+from informed.runs import stored
+from informed.threat import Knowledge, membership_game
+from shadow.factory import Factory
+
+_GAMES, _MODELS = 200, 1000
+
+
+def _factory(run: Run, initialisation: str) -> Factory:
+    """The developer of a run's released models, with another kind of theta_0."""
+    made = stored.factory_of(run.experiment, run.released, role="released")
+    changed = made.descent.changed(initialisation=initialisation)
+    start = made.start if initialisation == "shared" else None
+    return dataclasses.replace(made, algorithm=changed, start=start)
+
+
+def algorithm_2(lab: Lab) -> Found:
+    """Train with both candidates, and compare."""
+    run = default(lab)
+    truth = run.truth
+    targets = stored.examples(run.released, truth.images, truth.labels)
+    pairs = (
+        targets.take(np.arange(_GAMES)),
+        targets.take(np.arange(_GAMES, 2 * _GAMES)),
+    )
+    lines, rates = [], {}
+    for kind in ("shared", "random"):
+        factory = _factory(run, kind)
+
+        def play(factory: Factory = factory) -> dict[str, np.ndarray]:
+            right = membership_game(
+                RetrainingMembership(),
+                factory,
+                pairs,
+                Knowledge.informed(factory),
+                key=jax.random.key(0),
+            )
+            return {"right": right}
+
+        right = lab.kept("algorithm-2", [kind, _GAMES, run.experiment.values], play)
+        rate = rates[kind] = metrics.success_rate(right["right"])
+        lines.append(
+            Line(
+                name=f"{kind} initialisation",
+                ours={
+                    "games won": f"{rate.successes} of {rate.trials}",
+                    "95 % interval": f"{rate.low:.3f} to {rate.high:.3f}",
+                },
+            )
+        )
+    return Found(
+        holds=rates["shared"].successes == _GAMES,
+        verdict=f"Deterministic training loses {rates['shared'].successes} of {_GAMES}"
+        f" games; with an unknown initialisation {rates['random'].successes}.",
+        theirs="a trivial strategy wins against deterministic training",
+        ours=f"{rates['shared'].successes} of {_GAMES};"
+        f" unknown initialisation {rates['random'].successes} of {_GAMES}",
+        lines=lines,
+    )
+
+
+def figure_11(lab: Lab) -> Found:
+    """Losses of a target under models with and without it."""
+    run = default(lab)
+    truth = run.truth
+    shadows = stored.targets(run.shadows)
+    target = stored.examples(run.released, truth.images[:1], truth.labels[:1])
+    others = stored.examples(run.shadows, shadows[0][:_MODELS], shadows[1][:_MODELS])
+    lines, aucs = [], {}
+    figure = matplotlib.figure.Figure(figsize=(8.6, 3.2), dpi=120)
+    for axis, kind in zip(figure.subplots(1, 2), ("shared", "random"), strict=True):
+        factory = _factory(run, kind)
+
+        def make(factory: Factory = factory) -> dict[str, np.ndarray]:
+            found = difficulty.losses(factory, target, others)
+            return {"seen": found.seen, "unseen": found.unseen}
+
+        key = [kind, _MODELS, run.experiment.values]
+        found = lab.kept("figure-11", key, make)
+        compared = difficulty.WithAndWithout(
+            initialisation=kind, seen=found["seen"], unseen=found["unseen"]
+        )
+        aucs[kind] = compared.auc
+        lines.append(Line(name=f"{kind} initialisation", ours={"AUC": compared.auc}))
+        both = np.concatenate([compared.seen, compared.unseen])
+        edges = np.geomspace(max(both.min(), 1e-6), both.max(), 50)
+        axis.hist(compared.seen, edges, alpha=0.6, label="trained on it")
+        axis.hist(compared.unseen, edges, alpha=0.6, label="not")
+        axis.set_xscale("log")
+        axis.set_xlabel("loss of the target, nats")
+        axis.set_ylabel("models")
+        axis.set_title(f"{kind} initialisation, AUC {compared.auc:.3f}", fontsize=10)
+        axis.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    return Found(
+        holds=aucs["shared"] > 0.99 and aucs["random"] < 0.6,
+        verdict=f"With a known initialisation losses tell perfectly (AUC"
+        f" {aucs['shared']:.3f}); with an unknown one hardly ({aucs['random']:.3f}).",
+        theirs="perfectly separable; nearly perfect overlap",
+        ours=f"AUC {aucs['shared']:.3f}; {aucs['random']:.3f}",
+        lines=lines,
+        pictures=[
+            picture(
+                report.png(figure),
+                f"Losses of one target under {_MODELS} models with it and as many"
+                " without it.",
+            )
+        ],
+    )
+
+
+ROWS = (
+    Row(
+        paper="balle",
+        name="algorithm-2",
+        title="Algorithm 2",
+        claim="An informed adversary tells membership trivially where training is"
+        " deterministic.",
+        size=f"MNIST, fixed set 1,000, {_GAMES} games",
+        decides="every game is won where the initialisation is shared",
+        measure=algorithm_2,
+        needs="the run of Figure 4, and two minutes",
+    ),
+    Row(
+        paper="balle",
+        name="figure-11",
+        title="Figure 11",
+        claim="Losses separate members perfectly where the initialisation is known, and"
+        " overlap where it isn't.",
+        size=f"fixed set 1,000, {_MODELS} models of each kind",
+        decides="AUC above 0.99 with a shared initialisation, below 0.6 with random",
+        measure=figure_11,
+        needs="the run of Figure 4, and four minutes",
+    ),
+)

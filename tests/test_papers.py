@@ -1,0 +1,110 @@
+"""The register of the papers' rows: complete, decidable, and the page is its own."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.papers import __main__ as command
+from benchmarks.papers import page, register, results
+from benchmarks.papers.lab import Lab
+from benchmarks.papers.row import Found, Line, Row
+
+
+def test_every_row_has_a_result_or_says_what_it_needs():
+    for row in register.ROWS:
+        found = results.read(row)
+        assert found is not None or row.needs, row.name
+        # A row that can be measured says beforehand what decides.
+        assert (row.measure is None) == (not row.decides), row.name
+
+
+def test_names_are_told_apart_and_a_wrong_one_is_named():
+    names = list(register.names())
+    assert len(set(names)) == len(names)
+    assert register.find("balle/table-3").name == "table-3"
+    with pytest.raises(ValueError, match="several rows: haim/figures-6-7, runkel/"):
+        register.find("figures-6-7")
+    with pytest.raises(ValueError, match="No row is called 'table-33'"):
+        register.find("table-33")
+
+
+def test_what_is_kept_is_of_rows_of_the_register_and_of_a_commit():
+    files = sorted(results.FOLDER.rglob("*.json"))
+    known = {(row.paper, row.name) for row in register.ROWS}
+    assert {(f.parent.name, f.stem) for f in files} <= known
+    for file in files:
+        found = json.loads(file.read_text())
+        assert len(found["provenance"]["commit"]) == 10, "measured on a changed tree"
+        assert found["provenance"]["configurations"]
+        for picture in found["pictures"]:
+            assert (results.PICTURES / picture["file"]).is_file()
+
+
+def test_the_list_has_one_json_object_a_row(capsys):
+    command.main(["list", "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [f"{line['paper']}/{line['row']}" for line in lines] == [*register.names()]
+    for line in lines:
+        assert bool(line["shown"]) != bool(line["needs"])
+        assert line["shown"] or line["holds"] is None
+
+
+@pytest.fixture
+def one_row(tmp_path, monkeypatch):
+    """A register of one row that is measured in no time, in folders of its own."""
+
+    def measure(lab: Lab) -> Found:
+        lab.kept("numbers", [1], lambda: {"x": np.arange(3)})
+        line = Line(name="a", theirs={"MSE": 0.1}, ours={"kernel KL": 2e-5, "n": "3"})
+        return Found(holds=False, verdict="No.", theirs="0.1", ours="2", lines=[line])
+
+    row = Row(
+        paper="balle",
+        name="mine",
+        title="Table X",
+        claim="A claim.",
+        size="small",
+        decides="a rule",
+        measure=measure,
+    )
+    monkeypatch.setattr(register, "ROWS", (row,))
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
+    monkeypatch.setattr(results, "PICTURES", tmp_path / "pictures")
+    monkeypatch.setattr(page, "FILE", tmp_path / "page.md")
+    return row
+
+
+def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
+    with pytest.raises(ValueError, match="balle/mine has no result"):
+        page.check()
+    command.main(["run", "mine", "--work", str(tmp_path / "work"), "--quiet"])
+    assert json.loads(capsys.readouterr().out)["holds"] is False
+    found = results.read(one_row)
+    assert found is not None
+    assert found["lines"][0]["ours"] == {"kernel KL": 2e-5, "n": "3"}
+    assert [c.split("-")[0] for c in found["provenance"]["configurations"]] == [
+        "numbers"
+    ]
+    page.write()
+    page.check()
+    text = page.FILE.read_text()
+    assert "1 of 1 rows are measured, of which 0 hold" in text
+    assert "| a | *0.1000* | 2.0e-05 | 3 |" in text
+    page.FILE.write_text(text.replace("No.", "Yes."))
+    with pytest.raises(ValueError, match="stale"):
+        page.check()
+
+
+def test_what_a_row_computes_itself_is_computed_once(tmp_path):
+    lab, calls = Lab(tmp_path, progress=False), []
+
+    def make():
+        calls.append(1)
+        return {"x": np.ones(2)}
+
+    for _ in range(2):
+        np.testing.assert_array_equal(lab.kept("x", [1], make)["x"], np.ones(2))
+    assert len(calls) == 1
+    lab.kept("x", [2], make)
+    assert len(calls) == 2
