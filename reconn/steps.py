@@ -62,9 +62,14 @@ class Steps:
         self._resident = resident
         self._there: tuple[Array, ...] | None = None
 
-    def start(self) -> dict[str, Any]:
-        """The state before the first epoch."""
-        params = self.network.init(self.init_key)
+    def start(self, params: Params | None = None) -> dict[str, Any]:
+        """The state before the first epoch.
+
+        Args:
+          params: parameters to begin with; None: drawn from the key.
+        """
+        if params is None:
+            params = self.network.init(self.init_key)
         state = {
             "params": self.placement.tree(params),
             "optimiser": self.placement.tree(self.optimiser.init(params)),

@@ -33,6 +33,7 @@ from reconn.saving import Saved
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, records, views
+from shadow.manifests import digest
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
@@ -128,6 +129,7 @@ def train(
     key: Array,
     workdir: str | os.PathLike,
     view: View = EVERYTHING,
+    start: Reconstructor | None = None,
     devices: Sequence[jax.Device] | None = None,
     progress: bool = True,
     on_epoch: Callable[[], None] = lambda: None,
@@ -144,6 +146,9 @@ def train(
         the same arguments is continued; run.json remembers them. A kernel regression is
         kept in kernel/, and has one line of metrics.
       view: the view of theta that the RecoNN gets; default: all weights.
+      start: a RecoNN of the same architecture whose parameters training begins with,
+        such as that of another fixed set (Figure 12 of Balle et al. 2022); weights are
+        standardised by the new shadow models all the same. None: parameters are drawn.
       devices: among which batches and large arrays are divided; None: all accelerators,
         or else one CPU device per process, which uses all cores. A run may go on on
         others. They may be those of several processes (`jax.distributed`); all of them
@@ -155,11 +160,13 @@ def train(
       FloatingPointError: a loss became NaN or infinite; says where.
       ConfigurationMismatchError, VersionMismatchError: another run was begun in
         `workdir`.
+      FieldError: `start` is not a network, or one of another architecture.
       ValueError: fewer than two shadow models, or than config.models.
     """
     _require_enough(models, config)
     workdir = Path(workdir)
-    _claim(workdir, models, config, key, view)
+    begin = None if start is None else _params_of(start, config)
+    _claim(workdir, models, config, key, view, begin)
     num_models = config.models or len(models)
     num_validation = max(1, math.floor(num_models * config.validation_fraction))
     num_train = num_models - num_validation
@@ -200,6 +207,7 @@ def train(
             num_train=num_train,
             key=key,
             workdir=workdir,
+            begin=begin,
             placement=Placement.of(devices),
             progress=progress,
             on_epoch=on_epoch,
@@ -215,6 +223,37 @@ def train(
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
     )
+
+
+def _params_of(start: Reconstructor, config: ReconnConfig) -> Params:
+    """The parameters that training begins with.
+
+    Raises: FieldError: one of the two is a kernel regression, which has none.
+    """
+    if config.kind != "network" or not isinstance(start.model, TrainedNetwork):
+        raise checks.FieldError(
+            "start",
+            "{} is for networks alone: a kernel regression has no parameters to begin"
+            " with. Leave it out.",
+        )
+    return start.model.params
+
+
+def _require_same_shapes(begin: Params, network: networks.Network) -> None:
+    """Raise FieldError unless the parameters are of this network."""
+
+    def shapes(params: Any) -> dict[str, tuple[int, ...]]:
+        leaves = jax.tree_util.tree_leaves_with_path(params)
+        return {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
+
+    own = shapes(jax.eval_shape(network.init, jax.random.key(0)))
+    differing = checks.differences(shapes(begin), own)
+    if differing:
+        raise checks.FieldError(
+            "start",
+            "Expected {} to have the architecture of this reconstructor; it differs in"
+            f" {'; '.join(differing)}.",
+        )
 
 
 def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:
@@ -255,7 +294,9 @@ def load(
             " the view that it was trained on."
         )
     of_training = {
-        name: found.configuration.get(name) for name in ("key", "models", "view")
+        name: found.configuration[name]
+        for name in ("key", "models", "view", "start")
+        if name in found.configuration
     }
     asked = {"reconn": dataclasses.asdict(config), **of_training}
     records.require_same(
@@ -284,12 +325,15 @@ def _train_network(
     num_train: int,
     key: Array,
     workdir: Path,
+    begin: Params | None,
     placement: Placement,
     progress: bool,
     on_epoch: Callable[[], None],
 ) -> TrainedNetwork:
     """Epoch after epoch; see `train`."""
     network = config.network(inputs.shape[1], images.shape[1:])
+    if begin is not None:
+        _require_same_shapes(begin, network)
     batches = Batches(
         inputs[:num_train], images[:num_train], batch_size=config.batch_size
     )
@@ -303,7 +347,7 @@ def _train_network(
     )
     validation = (inputs[num_train:], jnp.asarray(images[num_train:]))
 
-    state, history = run.start(), list[dict[str, Any]]()
+    state, history = run.start(begin), list[dict[str, Any]]()
     placement.meet("reconn")
     with _checkpoints(workdir) as manager:
         if manager.latest_step() is not None:
@@ -404,14 +448,18 @@ def _claim(
     config: ReconnConfig,
     key: Array,
     view: View,
+    begin: Params | None,
 ) -> None:
     """Record what is trained in a folder, or check that it is the same."""
-    run = {
+    run: dict[str, Any] = {
         "reconn": dataclasses.asdict(config),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "models": models.fingerprint(),
         "view": view.fingerprint(),
     }
+    if begin is not None:
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(begin)]
+        run["start"] = checks.fingerprint([digest(leaf) for leaf in leaves])
     begun = (workdir / "checkpoints").glob("[0-9]*"), (workdir / "kernel").glob("*.npy")
     records.claim(
         workdir / "run.json",

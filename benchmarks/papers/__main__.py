@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers import register, results
+from benchmarks.papers import page, register, results
 from benchmarks.papers.lab import Lab
 
 
@@ -33,8 +33,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.command == "list":
         _list(as_json=arguments.json)
     elif arguments.command == "page":
-        from benchmarks.papers import page
-
         page.write()
         print(page.FILE)
     else:

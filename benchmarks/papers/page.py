@@ -98,8 +98,9 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"Decided by: {row.decides}.{size}"
         yield ""
     yield (
-        f"`python -m benchmarks.papers run {row.name}`: {_time(about['seconds'])} on"
-        f" {about['device']}; commit {about['commit']}, jax {about['versions']['jax']}."
+        f"`python -m benchmarks.papers run {row.paper}/{row.name}`:"
+        f" {_time(about['seconds'])} on {about['device']}; commit {about['commit']},"
+        f" jax {about['versions']['jax']}."
     )
 
 

@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 
 from benchmarks.papers import haim, runkel
-from benchmarks.papers.balle import default, factors, membership, theory, unmeasured
+from benchmarks.papers.balle import (
+    cifar,
+    default,
+    factors,
+    membership,
+    theory,
+    transfer,
+    unmeasured,
+)
 from benchmarks.papers.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -11,6 +19,8 @@ ROWS: tuple[Row, ...] = (
     *membership.ROWS,
     *default.ROWS,
     *factors.ROWS,
+    *transfer.ROWS,
+    *cifar.ROWS,
     *unmeasured.ROWS,
     *haim.ROWS,
     *runkel.ROWS,

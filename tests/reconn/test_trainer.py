@@ -262,3 +262,68 @@ def test_the_file_of_a_finished_one_is_all_that_it_takes(planted, key, tmp_path)
 def test_bad_configurations_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         ReconnConfig(**fields)
+
+
+def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
+    """Few models and few steps are enough for what has learned nearly the same."""
+    first, few = part(planted, slice(0, 200)), part(planted, slice(200, 240))
+    unseen = part(planted, slice(240, None))
+    one = reconn.train(
+        first, config(epochs=40), key=key, workdir=tmp_path / "one", progress=False
+    )
+    short = config(epochs=3)
+
+    def error(workdir, **named):
+        found = reconn.train(
+            few, short, key=key, workdir=workdir, progress=False, **named
+        )
+        return np.mean((found(publish(unseen.weights)) - unseen.images) ** 2)
+
+    tuned = error(tmp_path / "tuned", start=one)
+    assert tuned < 0.5 * error(tmp_path / "scratch")
+    # What it began with is part of what decides it.
+    assert (
+        "start"
+        in json.loads((tmp_path / "tuned" / "run.json").read_text())["configuration"]
+    )
+    loaded = trainer.load(tmp_path / "tuned", short, SHAPE)
+    again = np.mean((loaded(publish(unseen.weights)) - unseen.images) ** 2)
+    assert again == tuned
+    with pytest.raises(ConfigurationMismatchError, match="start"):
+        error(tmp_path / "tuned")
+
+
+def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):
+    one = reconn.train(
+        planted, config(epochs=1), key=key, workdir=tmp_path / "one", progress=False
+    )
+    other = {"key": key, "workdir": tmp_path / "other", "progress": False, "start": one}
+    with pytest.raises(ValueError, match=r"start to have the architecture.*64"):
+        reconn.train(planted, config(widths=(32,)), **other)
+    with pytest.raises(ValueError, match="start is for networks alone"):
+        reconn.train(planted, config(kind="kernel"), **other)
+
+
+def test_the_last_epoch_as_it_is_where_it_is_asked_for(planted, key, tmp_path):
+    """Of two epochs the last is kept, though its error is the larger one."""
+    fields = {"learning_rate": 0.3, "schedule": "constant", "warmup_epochs": 0.0}
+    kept = {}
+    for name in ("best", "last"):
+        kept[name] = reconn.train(
+            planted,
+            config(epochs=6, kept=name, shrink=False, **fields),
+            key=key,
+            workdir=tmp_path / name,
+            progress=False,
+        )
+    lines = (tmp_path / "last" / "metrics.jsonl").read_text().splitlines()
+    errors = [json.loads(line)["validation_mse"] for line in lines]
+    assert errors[-1] > min(errors)
+    unseen = part(planted, slice(285, None))  # the validation part: 5 % of 300
+
+    def error(name):
+        return np.mean((kept[name](publish(unseen.weights)) - unseen.images) ** 2)
+
+    assert error("last") == pytest.approx(errors[-1], rel=1e-4)
+    assert error("best") == pytest.approx(min(errors), rel=1e-4)
+    assert kept["last"].shrinkage.factor == 1

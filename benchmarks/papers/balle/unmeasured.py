@@ -37,13 +37,6 @@ ROWS = (
         " --config=mnist:paper`), 25 minutes for the RecoNN",
     ),
     _row(
-        "table-5-cifar",
-        "Table V, CIFAR-10",
-        "The default attack has an error of 0.0049.",
-        "the network on the corrected victim, at the size of `cifar10.py:cpu`; the"
-        " paper's 54,000 models of fixed set 5,000 are 78 days of two cores",
-    ),
-    _row(
         "table-2-cifar",
         "Table II, CIFAR-10",
         "As on MNIST; ReLU fails as well.",
@@ -81,34 +74,16 @@ ROWS = (
         "the runs of Figure 9 with `attacks.reconn.shrink=false`",
     ),
     _row(
-        "figure-12",
-        "Figure 12",
-        "A RecoNN for one fixed set is fine-tuned for another with few models.",
-        "training that starts from another reconstructor",
-    ),
-    _row(
         "figure-13",
         "Figure 13",
         "Where A starts near convergence, reconstruction is harder.",
         "an initialisation that is trained on 10,000 other points",
     ),
     _row(
-        "figure-14",
-        "Figure 14",
-        "Simple pictures on a constant background are the easiest.",
-        "the CIFAR-10 run of Table V",
-    ),
-    _row(
         "figure-15",
         "Figure 15",
         "On CIFAR-10 too a large epsilon defeats the attack (clipping norm 10).",
         "private models of the CNN at five epsilons, 15 minutes each at fixed set 100",
-    ),
-    _row(
-        "figure-19",
-        "Figure 19",
-        "On CIFAR-10 the three metrics are correlated.",
-        "the CIFAR-10 run of Table V, with a classifier of CIFAR-10",
     ),
     _row(
         "figure-20",

@@ -23,7 +23,8 @@ def get_config():
     config.overrides = (
         "data.num_fixed=50", "data.num_test=12", "training.epochs=10",
         "shadow.count=120", "attacks.reconn.kind=kernel",
-        "attacks.inversion.targets=0",
+        "attacks.inversion.targets=0", "attacks.kernel.targets=null",
+        "attacks.kernel.models=30",
     )
     config.points = (
         ("all", "attacks.reconn.models=120", "paper=0.0089"),
@@ -38,7 +39,7 @@ def get_config():
     )
     config.x = "attacks.reconn.models"
     config.series = ("view.kind", "training.learning_rate")
-    config.metrics = ("attacks.reconn.mse",)
+    config.metrics = ("attacks.reconn.mse", "attacks.kernel.mse")
     return config
 """
 
@@ -76,6 +77,17 @@ def test_a_row_a_point(finished):
     results = json.loads((finished / "points" / "half" / "results.json").read_text())
     assert float(rows[1]["attacks.reconn.mse"]) == results["attacks"]["reconn"]["mse"]
     assert len({row["attacks.reconn.mse"] for row in rows}) == 4
+    # Two attacks on the same models; thirty of these tell less.
+    assert all(
+        float(row["attacks.kernel.mse"]) > float(row["attacks.reconn.mse"])
+        for row in rows
+        if row["view.kind"] == "weights"
+    )
+    assert {row["attacks.kernel.success"] for row in rows} <= {
+        "oracle",
+        "first percentile",
+        "no",
+    }
     assert (finished / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
