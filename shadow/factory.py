@@ -123,11 +123,14 @@ class Factory:
     @functools.cached_property
     def _runs(self) -> Runs:
         data = self.fixed.images, self.fixed.labels
-        return Runs(self.algorithm, data, self._draw, width=self._width)
+        return Runs(self.algorithm, data, self.draw, width=self._width)
 
     @functools.cached_property
-    def _draw(self) -> Callable[[Any], Draw]:
-        """All randomness of a model, by its number; traced where A is batched."""
+    def draw(self) -> Callable[[Any], Draw]:
+        """All randomness of a model, by its number; traced where A is batched.
+
+        What of it is secret, the developer alone knows.
+        """
         algorithm = self.algorithm
         shared, known = self.initialisation, self.public_key
         private = jax.random.fold_in(self.key, 1 + ROLES.index(self.role))
@@ -148,7 +151,7 @@ class Factory:
 
         Raises: ValueError: A makes its own.
         """
-        draws = [self._draw(np.int32(number)).start for number in ids]
+        draws = [self.draw(np.int32(number)).start for number in ids]
         if not draws or draws[0] is None:
             raise ValueError("This algorithm draws theta_0 itself; there is none here.")
         return np.stack([np.asarray(start) for start in draws])

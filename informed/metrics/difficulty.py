@@ -12,6 +12,7 @@ Source: Balle et al. 2022, Section VI-B and Appendices A, D, L, M.
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,8 @@ from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
-from shadow.training import TrainingConfig, cross_entropy
+from shadow.training import cross_entropy
+from shadow.training.gradient_descent import Descent
 from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
@@ -101,68 +103,62 @@ def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Arra
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gradients:
-    """Gradients of targets' losses at some epochs of their own models' training.
+    """Gradients of targets' losses after each epoch of their own models' training.
 
     Attributes:
-      epochs: (epochs,), at which they are taken.
       norms: (targets, epochs), Euclidean norms of the loss's gradient.
       layers: names of the victim's arrays.
       zeros: (layers, epochs), share of numbers that are exactly zero, over targets.
     """
 
-    epochs: tuple[int, ...]
     norms: Float[np.ndarray, "targets epochs"]
     layers: tuple[str, ...]
     zeros: Float[np.ndarray, "layers epochs"]
 
 
-def gradients(
-    factory: Factory, targets: Examples, *, epochs: tuple[int, ...]
-) -> Gradients:
-    """Train each target's model up to some epochs, and look at its gradient there.
+def gradients(factory: Factory, targets: Examples) -> Gradients:
+    """Train each target's model, and look at its gradient after every epoch.
 
     Args:
-      factory: A, with the fixed set; only the number of epochs is changed.
+      factory: A, with the fixed set.
       targets: z of each model.
-      epochs: >= 1, increasing.
-    Raises: ValueError: no epochs.
+    Raises: ValueError: no targets.
     """
-    if not epochs:
-        raise ValueError("Expected at least one epoch to take gradients at.")
+    checks.at_least("number of targets", len(targets), 1)
     descent = factory.descent
-    victim, norms, zeros = descent.victim, [], []
-    for count in epochs:
-        checks.at_least("epochs", count, 1)
-        shorter = descent.changed(epochs=count)
-        weights = dataclasses.replace(factory, algorithm=shorter).train(targets)
-        found = _slopes(victim, weights, targets)
-        norms.append(np.linalg.norm(found, axis=1))
-        zeros.append(
-            [np.mean(found[:, part.start : part.stop] == 0) for part in victim.layout]
-        )
-    return Gradients(
-        epochs=epochs,
-        norms=np.stack(norms, axis=1).astype(np.float64),
-        layers=tuple(part.name for part in victim.layout),
-        zeros=np.array(zeros).T,
-    )
-
-
-def _slopes(victim: Victim, weights: np.ndarray, targets: Examples) -> np.ndarray:
-    """(targets, params), gradient of each target's loss under its own model."""
+    victim, training = descent.victim, descent.training
+    parts = Descent(victim, training, descent.form)
+    fixed = jnp.asarray(factory.fixed.images), jnp.asarray(factory.fixed.labels)
+    drawn = factory.draw  # what is shared is drawn here, not while it is traced
 
     @highest
-    def loss(theta: Array, image: Array, label: Array) -> Array:
-        logits = victim.apply(victim.unflatten(theta), image[None])
-        return cross_entropy(logits, label[None])[0]
+    def one(image: Array, label: Array, number: Array) -> tuple[Array, Array]:
+        draw, target = drawn(number), (image, label)
+        epoch = parts.stepper(fixed, target, draw.key, draw.noise_key)
+        params = victim.unflatten(jnp.asarray(draw.start))
 
-    slopes = jax.jit(jax.vmap(jax.grad(loss)))
-    parts = []
-    for start in range(0, len(weights), _MODELS_AT_ONCE):
-        rows = slice(start, start + _MODELS_AT_ONCE)
-        part = targets.take(np.arange(len(targets))[rows])
-        parts.append(np.asarray(slopes(weights[rows], part.images, part.labels)))
-    return np.concatenate(parts)
+        def step(state: Any, number: Array) -> tuple[Any, tuple[Array, Array]]:
+            state = epoch(state, number)
+            slope = jax.grad(parts.target_loss)(state[0], target)
+            flat = victim.flatten(slope)
+            zeros = [jnp.mean(flat[p.start : p.stop] == 0) for p in victim.layout]
+            return state, (jnp.linalg.norm(flat), jnp.stack(zeros))
+
+        state = params, parts.optimise.init(params)
+        return jax.lax.scan(step, state, jnp.arange(training.epochs))[1]
+
+    every, norms, zeros = jax.jit(jax.vmap(one)), [], []
+    for start in range(0, len(targets), _MODELS_AT_ONCE):
+        rows = np.arange(len(targets))[start : start + _MODELS_AT_ONCE]
+        some = targets.take(rows)
+        found = every(some.images, some.labels, rows.astype(np.int32))
+        norms.append(np.asarray(found[0], np.float64))
+        zeros.append(np.asarray(found[1], np.float64))
+    return Gradients(
+        norms=np.concatenate(norms),
+        layers=tuple(part.name for part in victim.layout),
+        zeros=np.concatenate(zeros).mean(axis=0).T,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -215,9 +211,3 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
         seen=of(with_it)[:, 0],
         unseen=of(without_it)[:, 0],
     )
-
-
-def spread_epochs(training: TrainingConfig, count: int) -> tuple[int, ...]:
-    """About `count` epochs from 1 to the last, evenly spread."""
-    spread = np.linspace(1, training.epochs, min(count, training.epochs))
-    return tuple(dict.fromkeys(int(epoch) for epoch in spread.round()))

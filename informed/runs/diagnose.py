@@ -30,8 +30,6 @@ from shadow.factory import Factory
 
 # Targets that are drawn, of the easiest and of the hardest each.
 _EXTREMES = 6
-# Epochs at which gradients are taken, spread over the training.
-_EPOCHS = 8
 # Models with and without a target, each, for the distributions of losses and the AUC.
 _MODELS = 100
 _INITIALISATIONS = ("shared", "random")
@@ -71,9 +69,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     )
     say("gradients through training")
     some = targets.take(np.arange(min(len(targets), _MODELS)))
-    slopes = difficulty.gradients(
-        factory, some, epochs=difficulty.spread_epochs(experiment.training, _EPOCHS)
-    )
+    slopes = difficulty.gradients(factory, some)
     files.write_bytes(folder / "gradients.png", _gradients(slopes, errors[: len(some)]))
     say("losses with and without a target")
     compared = [_with_and_without(factory, kind, targets) for kind in _INITIALISATIONS]
@@ -205,10 +201,12 @@ def _gradients(slopes: Gradients, errors: np.ndarray) -> bytes:
     left, right = figure.subplots(1, 2)
     left.loglog(slopes.norms.sum(axis=1), errors, ".")
     _few_ticks(left)
-    left.set_xlabel(f"gradient norm of the target, sum of {len(slopes.epochs)} epochs")
+    left.set_xlabel(
+        f"gradient norm of the target, sum over {slopes.norms.shape[1]} epochs"
+    )
     left.set_ylabel("MSE of its reconstruction")
     for layer, row in zip(slopes.layers, slopes.zeros, strict=True):
-        right.plot(slopes.epochs, row, ".-", label=layer)
+        right.plot(np.arange(1, len(row) + 1), row, label=layer)
     right.set_ylim(-0.03, 1.03)
     right.set_xlabel("epoch")
     right.set_ylabel("share of gradients that are zero")

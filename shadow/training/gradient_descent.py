@@ -393,7 +393,29 @@ class Descent:
         config = self.config
         if config.privacy.noise_multiplier and noise_key is None:
             raise ValueError("Private training needs noise_key.")
+        epoch = self.stepper(fixed, target, key, noise_key)
 
+        def step(state: State, number: Array) -> tuple[State, None]:
+            return epoch(state, number), None
+
+        with jax.default_matmul_precision("highest"):
+            pixels = math.prod(self.victim.image_shape)
+            if spans(self.victim, config) and gram.pays(len(fixed[0]), pixels):
+                return self.in_span(init, fixed, target)
+            state = (init, self.optimise.init(init))
+            # Reverse mode keeps the state of every epoch, and nothing within one.
+            kept = jax.checkpoint(step, prevent_cse=False)
+            (params, _), _ = jax.lax.scan(kept, state, jnp.arange(config.epochs))
+        return params
+
+    def stepper(
+        self, fixed: Fixed, target: Target, key: Array, noise_key: Array | None
+    ) -> Callable[[State, Array], State]:
+        """The epochs of `train` one at a time: (state, its number) -> state.
+
+        A state is (params, that of the optimiser). Nothing is kept in the span here.
+        """
+        config = self.config
         pieces: grouped.Cut | None = None
         groups = self.groups_for(len(fixed[0]))
         if groups is not None:
@@ -402,27 +424,19 @@ class Descent:
             ones = jnp.ones(len(images), images.dtype)
             pieces = grouped.cut(groups, images, labels, ones)
 
-        def epoch(state: State, number: Array) -> tuple[State, None]:
+        def epoch(state: State, number: Array) -> State:
             if config.privacy.on:
                 keys = step_keys(key, noise_key, number)
-                return self.private_step(state, fixed, target, *keys), None
+                return self.private_step(state, fixed, target, *keys)
             if config.batch_size is None and groups is not None and pieces is not None:
                 mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
-                return self.update(state, mean), None
+                return self.update(state, mean)
             if config.batch_size is None:
-                return self.full_batch_epoch(state, fixed, target), None
+                return self.full_batch_epoch(state, fixed, target)
             order = jax.random.fold_in(key, number)
-            return self.mini_batch_epoch(state, fixed, target, order), None
+            return self.mini_batch_epoch(state, fixed, target, order)
 
-        with jax.default_matmul_precision("highest"):
-            pixels = math.prod(self.victim.image_shape)
-            if spans(self.victim, config) and gram.pays(len(fixed[0]), pixels):
-                return self.in_span(init, fixed, target)
-            state = (init, self.optimise.init(init))
-            # Reverse mode keeps the state of every epoch, and nothing within one.
-            kept = jax.checkpoint(epoch, prevent_cse=False)
-            (params, _), _ = jax.lax.scan(kept, state, jnp.arange(config.epochs))
-        return params
+        return epoch
 
 
 def step_keys(

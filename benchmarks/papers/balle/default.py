@@ -22,7 +22,7 @@ from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
 from informed import metrics, report
 from informed.metrics import difficulty
-from informed.runs import evaluation
+from informed.runs import evaluation, stored
 from shadow import data
 from shadow.models import ShadowModels
 
@@ -337,6 +337,41 @@ def figure_8(lab: Lab) -> Found:
     )
 
 
+def figure_21(lab: Lab) -> Found:
+    """Gradient norms of targets, summed over all epochs, against their errors."""
+    run = default(lab)
+    truth = run.truth
+    targets = stored.examples(run.released, truth.images, truth.labels)
+    factory = stored.factory_of(run.experiment, run.released, role="released")
+
+    def make() -> dict[str, np.ndarray]:
+        return {"norms": difficulty.gradients(factory, targets).norms}
+
+    key = [run.experiment.model_configuration, len(targets)]
+    norms = lab.kept("figure-21", key, make)["norms"].sum(axis=1)
+    figure = matplotlib.figure.Figure(figsize=(8.0, 3.4), dpi=120)
+    rho = {}
+    for axis, attack in zip(figure.subplots(1, 2), ("reconn", "kernel"), strict=True):
+        errors, name = run.errors(attack), CALLED[attack]
+        rho[name] = float(stats.spearmanr(norms, errors).statistic)
+        axis.loglog(norms, errors, ".", ms=3)
+        axis.set_xlabel("gradient norm of the target, sum over 100 epochs")
+        axis.set_ylabel("MSE per pixel")
+        axis.set_title(f"{name}, Spearman {rho[name]:.2f}", fontsize=10)
+    figure.tight_layout()
+    weak = all(0 < value < 0.7 for value in rho.values())
+    return Found(
+        holds=weak,
+        verdict="Targets of larger gradient are"
+        f" {'somewhat harder' if weak else 'not weakly related to error'}: Spearman"
+        f" {rho['network']:.2f} (network), {rho['kernel']:.2f} (kernel).",
+        theirs="weakly correlated, not inversely",
+        ours=f"Spearman {rho['network']:.2f} (network), {rho['kernel']:.2f} (kernel)",
+        lines=[Line(name=n, ours={"Spearman": value}) for n, value in rho.items()],
+        pictures=[picture(report.png(figure), "One point a target.")],
+    )
+
+
 ROWS = (
     Row(
         paper="balle",
@@ -410,5 +445,15 @@ ROWS = (
         " each other setting",
         measure=figure_8,
         needs="the runs of Figure 7",
+    ),
+    Row(
+        paper="balle",
+        name="figure-21",
+        title="Figure 21",
+        claim="Gradient norm and error of a target are weakly related, not inversely.",
+        size=SIZE,
+        decides="Spearman's correlation is between 0 and 0.7 for both attacks",
+        measure=figure_21,
+        needs="the run of Figure 4, and two minutes",
     ),
 )

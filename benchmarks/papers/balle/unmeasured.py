@@ -92,16 +92,10 @@ ROWS = (
         f"four stores of up to 80 epochs, {_CIFAR} and 20 epochs",
     ),
     _row(
-        "figure-21",
-        "Figure 21",
-        "Gradient norm and error of a target are weakly correlated.",
-        "gradients at all epochs of 1,000 targets in one pass",
-    ),
-    _row(
         "figure-22",
         "Figure 22",
         "With ReLU most gradients of the convolutions are zero.",
-        "gradients at all epochs of the CNN in one pass",
+        "a store of the CNN with ReLU; `informed diagnose` draws it",
     ),
     _row(
         "table-9",
