@@ -3,14 +3,12 @@
 None of its rows is measured here yet at the paper's size; docs/kkt.md has what exists.
 """
 
-from benchmarks.papers.row import Row
+from benchmarks.papers.row import needing
+
+_row = needing("haim")
 
 _HERE = "[the page on it](kkt.md) has what was measured at smaller size"
 _N500 = "hours of two cores: a victim to a loss of 4e-6, 50,000 steps of the attack"
-
-
-def _row(name: str, title: str, claim: str, needs: str) -> Row:
-    return Row(paper="haim", name=name, title=title, claim=claim, needs=needs)
 
 
 ROWS = (

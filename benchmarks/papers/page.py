@@ -79,7 +79,7 @@ def _sections() -> Iterator[str]:
 def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
     about = found["provenance"]
     yield f"({_anchor(row)})="
-    yield f"## {row.title}"
+    yield f"### {row.title}"
     yield ""
     yield f"*{row.claim}*"
     yield ""

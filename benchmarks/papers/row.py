@@ -81,3 +81,12 @@ class Row:
     decides: str = ""
     measure: "Callable[[Lab], Found] | None" = None
     needs: str = ""
+
+
+def needing(paper: str) -> Callable[[str, str, str, str], Row]:
+    """For rows of a paper that can't be measured yet: (name, title, claim, needs)."""
+
+    def row(name: str, title: str, claim: str, needs: str) -> Row:
+        return Row(paper=paper, name=name, title=title, claim=claim, needs=needs)
+
+    return row

@@ -1,13 +1,11 @@
 """Runkel et al. 2024: bilevel reconstruction and its uncertainty. Its affine row is on
 docs/landscape.md, measured before there was a register."""
 
-from benchmarks.papers.row import Row
+from benchmarks.papers.row import needing
+
+_row = needing("runkel")
 
 _HERE = "[the page on it](landscape.md) has an earlier measurement"
-
-
-def _row(name: str, title: str, claim: str, needs: str) -> Row:
-    return Row(paper="runkel", name=name, title=title, claim=claim, needs=needs)
 
 
 ROWS = (

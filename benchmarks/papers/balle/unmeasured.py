@@ -1,12 +1,10 @@
 """Rows of Balle et al. that were not measured yet: what each needs."""
 
-from benchmarks.papers.row import Row
+from benchmarks.papers.row import needing
+
+_row = needing("balle")
 
 _CIFAR = "22 min of two cores for each 2,200 models of the CNN at fixed set 200"
-
-
-def _row(name: str, title: str, claim: str, needs: str) -> Row:
-    return Row(paper="balle", name=name, title=title, claim=claim, needs=needs)
 
 
 ROWS = (
