@@ -2,11 +2,15 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import shadow
 from benchmarks.papers import __main__ as command
 from benchmarks.papers import page, register, results
+from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
 
@@ -48,6 +52,35 @@ def test_the_list_has_one_json_object_a_row(capsys):
     for line in lines:
         assert bool(line["shown"]) != bool(line["needs"])
         assert line["shown"] or line["holds"] is None
+
+
+def test_canonical_order_forgets_the_order_of_units(rng):
+    """Networks whose hidden units are permuted are one; and outputs stay the same."""
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(6,)), image_shape=(3, 3, 1), num_classes=4
+    )
+    params = victim.init(jax.random.key(0))
+    order = rng.permutation(6)
+    moved = {
+        "hidden_0": {
+            "w": params["hidden_0"]["w"][:, order],
+            "b": params["hidden_0"]["b"][order],
+        },
+        "output": {
+            "w": params["output"]["w"][order],
+            "b": params["output"]["b"],
+        },
+    }
+    thetas = np.stack([victim.flatten(params), victim.flatten(moved)])
+    found = unknown.canonical(thetas, victim.layout)
+    assert (thetas[0] != thetas[1]).any()
+    np.testing.assert_array_equal(found[0], found[1])
+    images = rng.random((5, 3, 3, 1)).astype(np.float32)
+    np.testing.assert_allclose(
+        victim.apply(victim.unflatten(jnp.asarray(found[0])), images),
+        victim.apply(params, images),
+        rtol=1e-5,
+    )
 
 
 @pytest.fixture

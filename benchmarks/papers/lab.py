@@ -18,7 +18,8 @@ import numpy as np
 
 from informed import metrics
 from informed.cli import configuration
-from informed.runs import former, pipeline, stored
+from informed.metrics.classifier import Classifier
+from informed.runs import evaluation, former, pipeline, stored
 from informed.runs.experiment import EvaluationConfig, Experiment
 from informed.runs.named import NamedAttack
 from informed.runs.stages import Paths
@@ -79,6 +80,10 @@ class Run:
     def truth(self) -> ShadowModels:
         """The released models and their targets, read."""
         return self.released.read()
+
+    def classifier(self) -> Classifier:
+        """The downstream classifier of a run that has KL."""
+        return evaluation.classifier_of(self.experiment, self.paths, self.released)
 
     def errors(self, attack: str) -> np.ndarray:
         """(targets,), MSE of an attack at each target."""

@@ -8,9 +8,12 @@ from benchmarks.papers.balle import (
     default,
     factors,
     membership,
+    private,
     theory,
     transfer,
+    unknown,
     unmeasured,
+    warm,
 )
 from benchmarks.papers.row import Row
 
@@ -19,7 +22,10 @@ ROWS: tuple[Row, ...] = (
     *membership.ROWS,
     *default.ROWS,
     *factors.ROWS,
+    *unknown.ROWS,
+    *private.ROWS,
     *transfer.ROWS,
+    *warm.ROWS,
     *cifar.ROWS,
     *unmeasured.ROWS,
     *haim.ROWS,

@@ -65,7 +65,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             each["success"] = judging.success(each["mse"], oracle, percentiles[0])
         judge = None
         if experiment.evaluation.classifier.epochs:
-            judge = _classifier(experiment, paths, released).accuracy
+            judge = classifier_of(experiment, paths, released).accuracy
         known = {
             "fixed": copies.find(truth.images, shadows.array("fixed_images")).counts,
             "shadow": copies.find(truth.images, public).counts,
@@ -177,12 +177,12 @@ def other_metrics(
     if experiment.evaluation.lpips:
         found["lpips"] = metrics.lpips(targets, guesses)
     if experiment.evaluation.classifier.epochs:
-        judge = _classifier(experiment, paths, released)
+        judge = classifier_of(experiment, paths, released)
         found["kl"] = judge.kl(targets, guesses)
     return found
 
 
-def _classifier(
+def classifier_of(
     experiment: Experiment, paths: Paths, released: ShadowStore
 ) -> classifier.Classifier:
     """Trained on all images of the data set but the targets; see `Paths`."""

@@ -1,14 +1,18 @@
 """What the rows of Balle et al. have in common: lines of tables, small figures."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.lab import Run
+import reconn
+from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Line, Picture
-from informed import report
+from informed import metrics, report
+from shadow.models import ShadowModels
+from shadow.release import publish
 
 # An attack of a run -> how tables call it.
 CALLED = {"reconn": "network", "kernel": "kernel", "inversion": "inversion"}
@@ -115,3 +119,28 @@ def grid(rows: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray]) -> by
 def picture(png: bytes, caption: str) -> Picture:
     """A figure with its caption."""
     return Picture(png=png, caption=caption)
+
+
+def attacked(
+    lab: Lab, run: Run, models: ShadowModels, released: np.ndarray, folder: Path
+) -> dict[str, np.ndarray]:
+    """Network and kernel of a run, trained on other models.
+
+    Args:
+      run: whose targets, settings and keys are taken.
+      models: shadow models in memory.
+      released: (targets, params), weights of the released models.
+      folder: where the two are kept.
+    Returns: by attack, MSE at each target.
+    """
+    truth, found = run.truth.images, {}
+    for attack in ("reconn", "kernel"):
+        trained = reconn.train(
+            models,
+            run.experiment.attacks[attack].settings,
+            key=run.experiment.attack_key(attack),
+            workdir=folder / attack,
+            progress=lab.progress,
+        )
+        found[attack] = metrics.mse(truth, trained(publish(released)))
+    return found
