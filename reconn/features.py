@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int32
 
-from shadow import devices
+from shadow import checks, devices
 from shadow.models import ShadowModels
 from shadow.store import ShadowStore
 from shadow.views import View
@@ -36,6 +36,24 @@ class Standardiser:
     def num_features(self) -> int:
         """Length of the RecoNN's input."""
         return int(np.count_nonzero(self.scale))
+
+    def seeing(self, other: "Standardiser") -> "Standardiser":
+        """The same statistics, of the features that another one keeps.
+
+        What doesn't vary here is divided by the other's deviation: for a network that
+        was trained on the other's features (another fixed set leaves other pixels
+        black).
+
+        Raises: FieldError: the other one is of another number of weights.
+        """
+        if other.scale.shape != self.scale.shape:
+            raise checks.FieldError(
+                "start",
+                f"Expected {{}} to see {self.scale.size} features or weights, as these"
+                f" shadow models have, got one of {other.scale.size}.",
+            )
+        own = np.where(self.scale > 0, self.scale, other.scale)
+        return dataclasses.replace(self, scale=np.where(other.scale > 0, own, 0))
 
     def __call__(
         self, raw: Float32[np.ndarray, "models raw"]

@@ -147,8 +147,9 @@ def train(
         kept in kernel/, and has one line of metrics.
       view: the view of theta that the RecoNN gets; default: all weights.
       start: a RecoNN of the same architecture whose parameters training begins with,
-        such as that of another fixed set (Figure 12 of Balle et al. 2022); weights are
-        standardised by the new shadow models all the same. None: parameters are drawn.
+        such as that of another fixed set (Figure 12 of Balle et al. 2022). It keeps its
+        features; they are standardised by the new shadow models. None: parameters are
+        drawn.
       devices: among which batches and large arrays are divided; None: all accelerators,
         or else one CPU device per process, which uses all cores. A run may go on on
         others. They may be those of several processes (`jax.distributed`); all of them
@@ -179,6 +180,8 @@ def train(
         clip=config.clip,
         standardise=config.standardise,
     )
+    if start is not None:
+        standardiser = standardiser.seeing(start.standardiser)
     process = jax.process_index()
     scratch = workdir / ("features.npy" if not process else f"features-{process}.npy")
     inputs, images, labels = features.read(

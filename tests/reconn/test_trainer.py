@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 
@@ -268,6 +269,8 @@ def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
     """Few models and few steps are enough for what has learned nearly the same."""
     first, few = part(planted, slice(0, 200)), part(planted, slice(200, 240))
     unseen = part(planted, slice(240, None))
+    few.weights[:, 3] = 0.5  # another fixed set leaves other weights where they were
+    unseen.weights[:, 3] = 0.5
     one = reconn.train(
         first, config(epochs=40), key=key, workdir=tmp_path / "one", progress=False
     )
@@ -300,6 +303,9 @@ def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):
     other = {"key": key, "workdir": tmp_path / "other", "progress": False, "start": one}
     with pytest.raises(ValueError, match=r"start to have the architecture.*64"):
         reconn.train(planted, config(widths=(32,)), **other)
+    longer = dataclasses.replace(planted, weights=np.tile(planted.weights, (1, 2)))
+    with pytest.raises(ValueError, match=r"start to see 80 features.*got one of 40"):
+        reconn.train(longer, config(), **other)
     with pytest.raises(ValueError, match="start is for networks alone"):
         reconn.train(planted, config(kind="kernel"), **other)
 

@@ -81,7 +81,7 @@ def figure_12(lab: Lab) -> Found:
         tuned = train("tuned", short, start=of_first)
         own = features.fit(
             few, view, num_models=_FEW, clip=config.clip, standardise=True
-        )
+        ).seeing(of_first.standardiser)
         kernel = dataclasses.replace(config, kind="kernel")
         scratch = train("scratch", dataclasses.replace(config, epochs=200))
         guesses = {
@@ -165,6 +165,7 @@ def _pooled(
                 standardise=True,
             )
         )
+    standardisers[1] = standardisers[1].seeing(standardisers[0])
     both = ShadowModels(
         weights=np.concatenate(
             [s(m.weights) for s, m in zip(standardisers, parts, strict=True)]
