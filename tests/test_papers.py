@@ -89,8 +89,11 @@ def one_row(tmp_path, monkeypatch):
 
     def measure(lab: Lab) -> Found:
         lab.kept("numbers", [1], lambda: {"x": np.arange(3)})
-        line = Line(name="a", theirs={"MSE": 0.1}, ours={"kernel KL": 2e-5, "n": "3"})
-        return Found(holds=False, verdict="No.", theirs="0.1", ours="2", lines=[line])
+        ours = {"kernel KL": np.float32(2**-15), "n": "3"}
+        line = Line(name="a", theirs={"MSE": 0.1}, ours=ours)
+        return Found(
+            holds=np.bool_(False), verdict="No.", theirs="0.1", ours="2", lines=[line]
+        )
 
     row = Row(
         paper="balle",
@@ -115,7 +118,7 @@ def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["holds"] is False
     found = results.read(one_row)
     assert found is not None
-    assert found["lines"][0]["ours"] == {"kernel KL": 2e-5, "n": "3"}
+    assert found["lines"][0]["ours"] == {"kernel KL": 2**-15, "n": "3"}
     assert [c.split("-")[0] for c in found["provenance"]["configurations"]] == [
         "numbers"
     ]
@@ -123,7 +126,7 @@ def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
     page.check()
     text = page.FILE.read_text()
     assert "1 of 1 rows are measured, of which 0 hold" in text
-    assert "| a | *0.1000* | 2.0e-05 | 3 |" in text
+    assert "| a | *0.1000* | 3.1e-05 | 3 |" in text
     page.FILE.write_text(text.replace("No.", "Yes."))
     with pytest.raises(ValueError, match="stale"):
         page.check()

@@ -1,13 +1,14 @@
 """What was found, one JSON file a row, with its provenance; pictures in docs/images."""
 
-import dataclasses
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.papers.row import Found, Row
+import numpy as np
+
+from benchmarks.papers.row import Found, Numbers, Row
 from shadow import devices, files, records
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,12 +34,19 @@ def write(
     values = {
         "paper": row.paper,
         "row": row.name,
-        "holds": found.holds,
+        "holds": None if found.holds is None else bool(found.holds),
         "verdict": found.verdict,
         "theirs": found.theirs,
         "ours": found.ours,
         "size": row.size,
-        "lines": [dataclasses.asdict(line) for line in found.lines],
+        "lines": [
+            {
+                "name": line.name,
+                "theirs": _plain(line.theirs),
+                "ours": _plain(line.ours),
+            }
+            for line in found.lines
+        ],
         "pictures": pictures,
         "provenance": {
             "commit": commit(),
@@ -70,6 +78,14 @@ def commit() -> str:
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (
         "+" if changed else ""
     )
+
+
+def _plain(numbers: Numbers) -> dict[str, Any]:
+    """Without numpy's types, which JSON doesn't know."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in numbers.items()
+    }
 
 
 def _file(row: Row) -> Path:
