@@ -355,7 +355,7 @@ def figure_21(lab: Lab) -> Found:
         errors, name = run.errors(attack), CALLED[attack]
         rho[name] = float(stats.spearmanr(norms, errors).statistic)
         axis.loglog(norms, errors, ".", ms=3)
-        axis.set_xlabel("gradient norm of the target, sum over 100 epochs")
+        axis.set_xlabel("gradient norm, sum over 100 epochs")
         axis.set_ylabel("MSE per pixel")
         axis.set_title(f"{name}, Spearman {rho[name]:.2f}", fontsize=10)
     figure.tight_layout()
