@@ -50,6 +50,23 @@ class Discriminator:
     apply: Callable[[Params, Array], Array]
 
 
+def require_of(network: Network, params: Params) -> None:
+    """Raise FieldError unless the parameters, a training's start, are of a network."""
+
+    def shapes(params: Params) -> dict[str, tuple[int, ...]]:
+        leaves = jax.tree_util.tree_leaves_with_path(params)
+        return {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
+
+    own = shapes(jax.eval_shape(network.init, jax.random.key(0)))
+    differing = checks.differences(shapes(params), own)
+    if differing:
+        raise checks.FieldError(
+            "start",
+            "Expected {} to have the architecture of this reconstructor; it differs in"
+            f" {'; '.join(differing)}.",
+        )
+
+
 def mlp(
     num_features: int,
     image_shape: tuple[int, ...],

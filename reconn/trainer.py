@@ -18,14 +18,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int
 
-from reconn import features, kernel, losses, networks
+from reconn import checkpoints, features, kernel, losses, networks
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
@@ -38,9 +38,6 @@ from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
 from shadow.store import ShadowStore
-
-if TYPE_CHECKING:
-    import orbax.checkpoint
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
 
@@ -242,23 +239,6 @@ def _params_of(start: Reconstructor, config: ReconnConfig) -> Params:
     return start.model.params
 
 
-def _require_same_shapes(begin: Params, network: networks.Network) -> None:
-    """Raise FieldError unless the parameters are of this network."""
-
-    def shapes(params: Any) -> dict[str, tuple[int, ...]]:
-        leaves = jax.tree_util.tree_leaves_with_path(params)
-        return {jax.tree_util.keystr(path): leaf.shape for path, leaf in leaves}
-
-    own = shapes(jax.eval_shape(network.init, jax.random.key(0)))
-    differing = checks.differences(shapes(begin), own)
-    if differing:
-        raise checks.FieldError(
-            "start",
-            "Expected {} to have the architecture of this reconstructor; it differs in"
-            f" {'; '.join(differing)}.",
-        )
-
-
 def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:
     """Raise ValueError: too few models, or several processes for what one fits."""
     if config.kind == "kernel" and jax.process_count() > 1:
@@ -336,7 +316,7 @@ def _train_network(
     """Epoch after epoch; see `train`."""
     network = config.network(inputs.shape[1], images.shape[1:])
     if begin is not None:
-        _require_same_shapes(begin, network)
+        networks.require_of(network, begin)
     batches = Batches(
         inputs[:num_train], images[:num_train], batch_size=config.batch_size
     )
@@ -352,9 +332,9 @@ def _train_network(
 
     state, history = run.start(begin), list[dict[str, Any]]()
     placement.meet("reconn")
-    with _checkpoints(workdir) as manager:
+    with checkpoints.manager_of(workdir) as manager:
         if manager.latest_step() is not None:
-            state, history = _restore(manager, state)
+            state, history = checkpoints.restore(manager, state)
         saved_at = time.monotonic()
         with bars.bar(
             total=config.epochs,
@@ -401,7 +381,7 @@ def _train_network(
                     time.monotonic() - saved_at > _CHECKPOINT_SECONDS
                     or epoch + 1 == config.epochs
                 ):
-                    _save(manager, state, history)
+                    checkpoints.save(manager, state, history)
                     saved_at = time.monotonic()
     best = placement.whole(state["best" if config.kept == "best" else "params"])
     if placement.several_processes:
@@ -486,42 +466,3 @@ def _record(run: dict[str, Any], config: ReconnConfig) -> Record:
 @functools.partial(jax.jit, static_argnums=0)
 def _apply(apply: Callable[[Params, Array], Array], params: Params, x: Array) -> Array:
     return apply(params, x)
-
-
-def _checkpoints(workdir: Path) -> "orbax.checkpoint.CheckpointManager":
-    """Orbax manager that keeps the newest checkpoint; a save is whole or absent."""
-    import orbax.checkpoint as ocp  # a second, which the closed form doesn't need
-
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=1, enable_async_checkpointing=False
-    )
-    return ocp.CheckpointManager((workdir / "checkpoints").resolve(), options=options)
-
-
-def _save(
-    manager: "orbax.checkpoint.CheckpointManager", state: Any, history: list
-) -> None:
-    """Checkpoint numbered by the epochs done."""
-    import orbax.checkpoint as ocp
-
-    manager.save(
-        len(history),
-        args=ocp.args.Composite(
-            state=ocp.args.StandardSave(state), history=ocp.args.JsonSave(history)
-        ),
-    )
-
-
-def _restore(
-    manager: "orbax.checkpoint.CheckpointManager", like: Any
-) -> tuple[Any, list]:
-    """State and history of the newest checkpoint."""
-    import orbax.checkpoint as ocp
-
-    restored = manager.restore(
-        manager.latest_step(),
-        args=ocp.args.Composite(
-            state=ocp.args.StandardRestore(like), history=ocp.args.JsonRestore()
-        ),
-    )
-    return restored["state"], restored["history"]

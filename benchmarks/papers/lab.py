@@ -108,7 +108,8 @@ class Lab:
 
     def note(self, what: str, seconds: float = 0.0) -> None:
         """Something that a row did beside its runs, for its provenance."""
-        self.configurations.append(what)
+        # Whoever repeats it has another folder.
+        self.configurations.append(what.replace(str(self.work), "WORK"))
         self.seconds += seconds
 
     def kept(

@@ -25,7 +25,7 @@ class Line:
     ours: Numbers
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Picture:
     """A figure that was made.
 

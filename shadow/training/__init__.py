@@ -3,6 +3,7 @@
 algorithm         the protocol of an A, and its capabilities
 foreign           functions of the user's as an A
 versions          of such functions: what decides what they do
+config            the hyper-parameters of the toolkit's own A
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise
@@ -15,19 +16,21 @@ from dp import lazy
 
 if TYPE_CHECKING:
     from shadow.training.algorithm import Algorithm, Capabilities, Draw
-    from shadow.training.foreign import JaxFunction, PythonFunction
-    from shadow.training.gradient_descent import (
+    from shadow.training.config import (
         INITIALISATIONS,
         OPTIMISERS,
-        REVISION,
         SHUFFLINGS,
+        TrainingConfig,
+        optimiser,
+    )
+    from shadow.training.foreign import JaxFunction, PythonFunction
+    from shadow.training.gradient_descent import (
+        REVISION,
         Fixed,
         GradientDescent,
         Target,
-        TrainingConfig,
         cross_entropy,
         epoch_batches,
-        optimiser,
         span_losses,
         spans,
         step_keys,
@@ -40,9 +43,10 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
-        "shadow.training.gradient_descent": "INITIALISATIONS OPTIMISERS REVISION"
-        " SHUFFLINGS Fixed GradientDescent Target TrainingConfig cross_entropy"
-        " epoch_batches optimiser span_losses spans step_keys steps_taken",
+        "shadow.training.config": "INITIALISATIONS OPTIMISERS SHUFFLINGS"
+        " TrainingConfig optimiser",
+        "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
+        " cross_entropy epoch_batches span_losses spans step_keys steps_taken",
         "shadow.training.seeds": "SeedFamily",
     },
 )

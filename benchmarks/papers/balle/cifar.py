@@ -11,10 +11,9 @@ from benchmarks.papers.balle.common import (
     grid,
     line,
     number,
-    picture,
 )
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, Picture, Row
 from informed.runs import evaluation
 
 SIZE = "fixed set 200, 20 epochs, 2,000 shadow models, 200 targets"
@@ -106,7 +105,7 @@ def figure_14(lab: Lab) -> Found:
     for what, chosen in (("easiest", order[:_SHOWN]), ("hardest", order[-_SHOWN:])):
         rows = {"target": truth[chosen], "kernel": run.guesses("kernel")[chosen]}
         drawn = grid(rows, {"kernel": errors[chosen]})
-        pictures.append(picture(drawn, f"The six {what} of {len(truth)} targets."))
+        pictures.append(Picture(drawn, f"The six {what} of {len(truth)} targets."))
     return Found(
         holds=rho > 0.3,
         verdict="Error and variance of a target's pixels have a rank correlation of"

@@ -9,7 +9,7 @@ import numpy as np
 
 import reconn
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Line, Picture
+from benchmarks.papers.row import Line
 from informed import metrics, report
 from shadow.models import ShadowModels
 from shadow.release import publish
@@ -114,11 +114,6 @@ def grid(rows: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray]) -> by
         cells[0].set_ylabel(name, fontsize=8)
     figure.tight_layout(pad=0.4)
     return report.png(figure)
-
-
-def picture(png: bytes, caption: str) -> Picture:
-    """A figure with its caption."""
-    return Picture(png=png, caption=caption)
 
 
 def attacked(

@@ -15,11 +15,10 @@ from benchmarks.papers.balle.common import (
     grid,
     line,
     number,
-    picture,
 )
 from benchmarks.papers.balle.factors import DEFAULT, SIZE, default
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.metrics import difficulty
 from informed.runs import evaluation, stored
@@ -56,7 +55,7 @@ def figure_5c(lab: Lab) -> Found:
         ours=f"below the oracle with {below} (network), {with_kernel} (kernel)",
         lines=[line(run) for run in runs],
         pictures=[
-            picture(
+            Picture(
                 drawn,
                 "Error against shadow models (the paper's points: the"
                 " oracle at 8,000, Table II at 59,000).",
@@ -91,7 +90,7 @@ def figure_5d(lab: Lab) -> Found:
             for k, a, b in zip(counts, network, kernel, strict=True)
         ],
         pictures=[
-            picture(
+            Picture(
                 drawn,
                 "KL of a classifier's answers, accuracy"
                 f" {accuracy:.1%} on held-out images.",
@@ -154,7 +153,7 @@ def figure_4(lab: Lab) -> Found:
         ours=f"{both(good)}; pictures",
         lines=[line(good)],
         pictures=[
-            picture(
+            Picture(
                 grid(rows, below),
                 "The first six targets (not chosen), MSE"
                 " below each; rows four and five are of weaker attackers, with 100 to"
@@ -209,7 +208,7 @@ def figure_3(lab: Lab) -> Found:
             )
         ],
         pictures=[
-            picture(report.png(figure), "All 69,000 images, mean over 1,000 targets.")
+            Picture(report.png(figure), "All 69,000 images, mean over 1,000 targets.")
         ],
     )
 
@@ -255,7 +254,7 @@ def figure_5a(lab: Lab) -> Found:
         lines=[
             Line(name=name, ours={"Spearman": value}) for name, value in rho.items()
         ],
-        pictures=[picture(_scatter(found, "lpips", "LPIPS"), "One point a target.")],
+        pictures=[Picture(_scatter(found, "lpips", "LPIPS"), "One point a target.")],
     )
 
 
@@ -291,7 +290,7 @@ def figure_5b(lab: Lab) -> Found:
         theirs="small MSE implies small KL, not the converse",
         ours="the same",
         lines=lines,
-        pictures=[picture(_scatter(found, "kl", "KL, nats"), "One point a target.")],
+        pictures=[Picture(_scatter(found, "kl", "KL, nats"), "One point a target.")],
     )
 
 
@@ -328,7 +327,7 @@ def figure_8(lab: Lab) -> Found:
         ours=", ".join(f"{value:.0%}" for value in shares.values()),
         lines=lines,
         pictures=[
-            picture(
+            Picture(
                 report.png(figure),
                 "Order, rate and batch; coloured by the target's label, with the share"
                 " of ten neighbours that have the same.",
@@ -368,7 +367,7 @@ def figure_21(lab: Lab) -> Found:
         theirs="weakly correlated, not inversely",
         ours=f"Spearman {rho['network']:.2f} (network), {rho['kernel']:.2f} (kernel)",
         lines=[Line(name=n, ours={"Spearman": value}) for n, value in rho.items()],
-        pictures=[picture(report.png(figure), "One point a target.")],
+        pictures=[Picture(report.png(figure), "One point a target.")],
     )
 
 

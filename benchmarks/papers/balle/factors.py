@@ -12,10 +12,9 @@ from benchmarks.papers.balle.common import (
     curves,
     line,
     number,
-    picture,
 )
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import report
 
 SIZE = "fixed set 1,000, 6,000 shadow models, 1,000 targets"
@@ -136,7 +135,7 @@ def table_4(lab: Lab) -> Found:
         theirs="0.0079, 0.0089, 0.0079; output layer 0.0124",
         ours=f"kernel {', '.join(map(number, kernel))}",
         lines=lines,
-        pictures=[picture(drawn, "Error against the width of the victim (Figure 16).")],
+        pictures=[Picture(drawn, "Error against the width of the victim (Figure 16).")],
     )
 
 
@@ -163,7 +162,7 @@ def figure_18(lab: Lab) -> Found:
         theirs="a slight increase in all metrics, 100 to 10,000",
         ours=f"kernel {', '.join(map(number, kernel))} at {', '.join(map(str, sizes))}",
         lines=[line(run) for run in runs],
-        pictures=[picture(drawn, "Error against the size of the fixed set.")],
+        pictures=[Picture(drawn, "Error against the size of the fixed set.")],
     )
 
 
@@ -252,7 +251,7 @@ def figure_17b(lab: Lab) -> Found:
             for i, run in enumerate(runs)
         ],
         pictures=[
-            picture(
+            Picture(
                 report.png(figure),
                 "Ten targets (not chosen) under ten"
                 " initialisations; dashed: the NN oracle.",

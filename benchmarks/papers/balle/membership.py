@@ -6,10 +6,9 @@ import jax
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.balle.common import picture
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.attacks.membership import RetrainingMembership
 from informed.metrics import difficulty
@@ -114,7 +113,7 @@ def figure_11(lab: Lab) -> Found:
         ours=f"AUC {aucs['shared']:.3f}; {aucs['random']:.3f}",
         lines=lines,
         pictures=[
-            picture(
+            Picture(
                 report.png(figure),
                 f"Losses of one target under {_MODELS} models with it and as many"
                 " without it.",

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from benchmarks.papers.balle.common import curves, grid, line, picture
+from benchmarks.papers.balle.common import curves, grid, line
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Row
+from benchmarks.papers.row import Found, Picture, Row
 
 SIZE = "fixed set 1,000, 4,000 shadow models, 300 targets, clipping norm 1"
 _SHOWN = 8
@@ -53,7 +53,7 @@ def figure_9(lab: Lab) -> Found:
         theirs="large epsilons mitigate the attack at a negligible loss of accuracy",
         ours=f"defeated up to epsilon {largest:g}" if largest else "not defeated",
         lines=lines,
-        pictures=[picture(drawn, "Error against epsilon; inversion on few targets.")],
+        pictures=[Picture(drawn, "Error against epsilon; inversion on few targets.")],
     )
 
 
@@ -91,7 +91,7 @@ def figure_10(lab: Lab) -> Found:
         theirs="realistic but wildly incorrect at high levels of privacy",
         ours=f"{sure:.0%} look like a digit, {right:.0%} of them the right one",
         lines=lines,
-        pictures=[picture(grid(rows, errors), "The first targets, MSE below each.")],
+        pictures=[Picture(grid(rows, errors), "The first targets, MSE below each.")],
     )
 
 

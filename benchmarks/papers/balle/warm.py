@@ -6,10 +6,10 @@ import jax
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.balle.common import CALLED, attacked, number, picture
+from benchmarks.papers.balle.common import CALLED, attacked, number
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.runs import stored
@@ -118,7 +118,7 @@ def figure_13(lab: Lab) -> Found:
                 },
             ),
         ],
-        pictures=[picture(report.png(figure), "Errors of 1,000 targets.")],
+        pictures=[Picture(report.png(figure), "Errors of 1,000 targets.")],
     )
 
 
