@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.row import Material, Row
+from informed.known import require_unused
 from informed.threat import Knowledge, Reconstruction
 from shadow import limits
 from shadow.data import Examples
@@ -117,8 +118,11 @@ def play(
       limit: seconds that the attack may take.
       trial: the attack before it is played, see `blank`; None: of this release.
       candidates: of each release, for membership alone.
-    Raises: whatever the attack raises, time limits apart; see its row and `threat`.
+    Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
+      attack raises, time limits apart; see its row and `threat`.
     """
+    if "known" not in row.uses:
+        require_unused(knowledge.known, row.name)
     count = len(release)
     if trial is None:
         planned = count * row.points

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int
 
+from informed.known import Known
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -41,6 +42,7 @@ class Knowledge:
       labels: (releases,), the targets' labels.
       seeds: the family of seeds that theta_0 was drawn from, where the code is known
         and the seed is not; it can be searched (`attacks.seeds`).
+      known: pixels or columns of the targets (attribute inference, Section II-C).
     """
 
     fixed: Examples | None = None
@@ -50,6 +52,7 @@ class Knowledge:
     public: Examples | None = None
     labels: Int[np.ndarray, " releases"] | None = None
     seeds: SeedFamily | None = None
+    known: Known | None = None
 
     def require(self, release: Release, *needed: str) -> None:
         """Whether what an attack needs is told, and fits what is seen.
@@ -58,7 +61,7 @@ class Knowledge:
           release: what is seen.
           needed: names of fields.
         Raises: FieldError: something needed is None; weights of another victim; not one
-          label a release.
+          label, or known part of a target, a release.
         """
         require_told(self, *needed)
         told = self.algorithm is not None and self.fixed is not None
@@ -85,6 +88,12 @@ class Knowledge:
                 "labels",
                 f"Expected one of {{}} per release, {len(release)}, got"
                 f" {len(self.labels)}.",
+            )
+        if self.known is not None and len(self.known.values) != len(release):
+            raise checks.FieldError(
+                "known",
+                f"Expected a {{}} part of the target of each release, {len(release)},"
+                f" got {len(self.known.values)}.",
             )
 
     @classmethod

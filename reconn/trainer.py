@@ -166,8 +166,7 @@ def train(
     begin = None if start is None else _params_of(start, config)
     _claim(workdir, models, config, key, view, begin)
     num_models = config.models or len(models)
-    num_validation = max(1, math.floor(num_models * config.validation_fraction))
-    num_train = num_models - num_validation
+    num_train = _num_train(models, config)
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(
@@ -237,6 +236,28 @@ def _params_of(start: Reconstructor, config: ReconnConfig) -> Params:
             " with. Leave it out.",
         )
     return start.model.params
+
+
+def held_out(models: ShadowModels | ShadowStore, config: ReconnConfig) -> ShadowModels:
+    """The shadow models that a reconstructor was not trained on: they validate it.
+
+    Args: as of `train`.
+    """
+    first, last = _num_train(models, config), config.models or len(models)
+    parts, position = [], 0
+    for block in models.blocks():
+        own = slice(max(first - position, 0), max(last - position, 0))
+        position += len(block)
+        if position > first and own.stop:
+            parts.append((block.weights[own], block.images[own], block.labels[own]))
+    weights, images, labels = map(np.concatenate, zip(*parts, strict=True))
+    return ShadowModels(weights=weights, images=images, labels=labels)
+
+
+def _num_train(models: ShadowModels | ShadowStore, config: ReconnConfig) -> int:
+    """How many of the shadow models train; the last ones validate."""
+    count = config.models or len(models)
+    return count - max(1, math.floor(count * config.validation_fraction))
 
 
 def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:

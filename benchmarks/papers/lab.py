@@ -161,13 +161,23 @@ class Lab:
           settings: fields of the inversion that deviate.
         """
         named = NamedAttack.of("inversion", targets=targets, **settings)
+        return self.playing(run, "inversion", {"inversion": named})
+
+    def playing(self, run: Run, name: str, attacks: Mapping[str, NamedAttack]) -> Run:
+        """Other attacks on the models of a run.
+
+        Args:
+          run: whose models are attacked.
+          name: what the new run is called after the old one's name.
+          attacks: by name.
+        """
         experiment = dataclasses.replace(
             run.experiment,
-            attacks={"inversion": named},
+            attacks=attacks,
             evaluation=EvaluationConfig(),
             view=ViewConfig(),
         )
-        point = Point(f"{run.name}, inversion", {}, None, experiment)
+        point = Point(f"{run.name}, {name}", {}, None, experiment)
         return self._play(point, "the same models", ())
 
     def sweep(

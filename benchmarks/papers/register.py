@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from benchmarks.papers import haim, runkel
 from benchmarks.papers.balle import (
+    attributes,
     cifar,
     default,
     factors,
@@ -24,6 +25,7 @@ ROWS: tuple[Row, ...] = (
     *factors.ROWS,
     *unknown.ROWS,
     *private.ROWS,
+    *attributes.ROWS,
     *transfer.ROWS,
     *warm.ROWS,
     *cifar.ROWS,

@@ -21,7 +21,8 @@ class MeanImageConfig:
 class MeanImage:
     """The mean of all images that the adversary knows, of the label where it is told.
 
-    Among all guesses it has the least expected squared error.
+    Among all guesses it has the least expected squared error; where a part of the
+    target is known, among those that are linear in it.
 
     Attributes:
       config: the settings; there are none.
@@ -32,7 +33,7 @@ class MeanImage:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """One image per release; needs fixed, uses public and labels."""
+        """One image per release; needs fixed, uses public, labels and known."""
         del key
         knowledge.require(release, "fixed")
         assert knowledge.fixed is not None
@@ -42,10 +43,17 @@ class MeanImage:
             labels = np.concatenate([labels, knowledge.public.labels])
         mean = images.mean(axis=0)
         if knowledge.labels is None:
-            return Reconstruction(images=np.stack([mean] * len(release)))
+            guesses = np.stack([mean] * len(release))
+            if knowledge.known is not None:
+                guesses = knowledge.known.completed(guesses, images - mean)
+            return Reconstruction(images=guesses)
         of_label = {
             int(label): images[labels == label].mean(axis=0)
             for label in np.unique(labels)
         }
-        guesses = [of_label.get(int(label), mean) for label in knowledge.labels]
-        return Reconstruction(images=np.stack(guesses), labels=knowledge.labels)
+        told = [of_label.get(int(label), mean) for label in knowledge.labels]
+        guesses = np.stack(told)
+        if knowledge.known is not None:
+            errors = images - np.stack([of_label[int(label)] for label in labels])
+            guesses = knowledge.known.completed(guesses, errors)
+        return Reconstruction(images=guesses, labels=knowledge.labels)

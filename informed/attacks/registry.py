@@ -63,16 +63,18 @@ def find(name: str) -> Row:
 def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:
     if material.shadows is None:
         raise checks.FieldError("type", "{} needs shadow models; there are none.")
+    shadows = material.shadows
     return ReconnAttack(
         trainer.train(
-            material.shadows,
+            shadows,
             config,
             key=material.key,
             workdir=material.workdir,
             view=material.view,
             progress=material.progress,
             on_epoch=material.note or (lambda: None),
-        )
+        ),
+        held_out=lambda: trainer.held_out(shadows, config),
     )
 
 
@@ -149,7 +151,7 @@ for _row in (
         make=lambda config, material: MeanImage(config),
         sees="nothing",
         knows=("fixed",),
-        uses=("public", "labels"),
+        uses=("public", "labels", "known"),
         gives=("images",),
         share=0.0,  # every audit has it among its baselines
     ),
@@ -205,7 +207,14 @@ for _row in (
         make=_inversion,
         sees="weights",
         knows=("fixed", "algorithm"),
-        uses=("initialisation", "training_key", "public", "labels", "seeds"),
+        uses=(
+            "initialisation",
+            "training_key",
+            "public",
+            "labels",
+            "seeds",
+            "known",
+        ),
         gives=(
             "images",
             "labels",
@@ -229,7 +238,7 @@ for _row in (
         make=_reconn,
         sees="view",
         knows=_SHADOWS,
-        uses=("initialisation",),
+        uses=("initialisation", "known"),
         gives=("images", "labels"),
         remedy=_NOISE,
         shadows=True,
@@ -244,7 +253,7 @@ for _row in (
         make=_reconn,
         sees="answers",
         knows=_SHADOWS,
-        uses=("initialisation",),
+        uses=("initialisation", "known"),
         gives=("images", "labels"),
         remedy="only noise in training bounds it; labels without scores tell less",
         shadows=True,
@@ -259,7 +268,7 @@ for _row in (
         make=_reconn,
         sees="view",
         knows=_SHADOWS,
-        uses=("initialisation",),
+        uses=("initialisation", "known"),
         gives=("images",),
         remedy=_NOISE,
         shadows=True,

@@ -310,6 +310,8 @@ def compared(
     images: np.ndarray,
     labels: np.ndarray,
     oracle: Float[np.ndarray, " targets"],
+    *,
+    known: int = 0,
 ) -> dict[str, Any]:
     """One attack of a run beside the truth, as results.json has it.
 
@@ -317,6 +319,7 @@ def compared(
       found: what the attack returned, by name: images, and perhaps labels, certified.
       images, labels: of the targets, the truth.
       oracle: MSE of the nearest image that the adversary already has.
+      known: rows of pixels that this adversary was told.
     """
     count = len(found["images"])
     each = metrics.mse(images[:count], found["images"])
@@ -336,7 +339,16 @@ def compared(
         "closer_than_oracle": dataclasses.asdict(
             metrics.success_rate(each < oracle[:count])
         ),
+        **_inferred(found["images"], images[:count], known),
     }
+
+
+def _inferred(guesses: np.ndarray, images: np.ndarray, known: int) -> dict[str, Any]:
+    """Known pixels have no error: the others alone say what was inferred."""
+    if not known:
+        return {}
+    rest = metrics.mse(images[:, known:], guesses[:, known:])
+    return {"known_rows": known, "mse_of_unknown": float(rest.mean())}
 
 
 def chosen(trial: Trial, coins: np.ndarray) -> dict[str, Any] | None:

@@ -150,6 +150,9 @@ def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
     if found["labels_right"] is not None:
         share = 100 * found["labels_right"] / count
         lines.append(f"    labels recovered          {share:.1f} %")
+    if "known_rows" in found:
+        what = f"{found['known_rows']} rows known, others"
+        lines.append(f"    {what:<24}{found['mse_of_unknown']:>8.5f}")
     for metric in ("lpips", "kl"):
         if found[metric] is not None:
             lines.append(f"    {metric.upper():<26}{found[metric]:.4f}")

@@ -124,7 +124,9 @@ def _compared(
         found[name] = {
             "type": named.type,
             "sees": registry.find(named.type).sees,
-            **judging.compared(guess, truth.images, truth.labels, neighbours.mse),
+            **judging.compared(
+                guess, truth.images, truth.labels, neighbours.mse, known=named.known
+            ),
             "lpips": float(others["lpips"].mean()) if "lpips" in others else None,
             "kl": float(others["kl"].mean()) if "kl" in others else None,
             "shadow_models": used if registry.find(named.type).shadows else 0,

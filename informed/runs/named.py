@@ -10,7 +10,7 @@ from informed.attacks import registry
 from informed.runs.defaults import defaults
 from shadow import checks
 
-_OWN = ("type", "targets")
+_OWN = ("type", "targets", "known")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,16 +21,24 @@ class NamedAttack:
       type: a name of `informed.attacks.registry`.
       targets: how many of the released models are attacked, from the first on; None:
         all of them; 0: none, the attack is left out.
+      known: rows of pixels, from the top, that the adversary knows of every target
+        (attribute inference).
       settings: of the attack, its row's dataclass.
     """
 
     type: str
     targets: int | None = None
+    known: int = 0
     settings: Any
 
     def __post_init__(self) -> None:
         if self.targets is not None:
             checks.at_least("targets", self.targets, 0)
+        checks.at_least("known", self.known, 0)
+        if self.known and "known" not in registry.find(self.type).uses:
+            raise checks.FieldError(
+                "known", f"The attack {self.type} makes no use of {{}} pixels."
+            )
         protocol = registry.find(self.type).protocol
         if protocol != "reconstruction":
             raise checks.FieldError(
@@ -40,22 +48,26 @@ class NamedAttack:
             )
 
     @classmethod
-    def of(cls, type: str, targets: int | None = None, **settings: Any) -> Any:
+    def of(
+        cls, type: str, targets: int | None = None, known: int = 0, **settings: Any
+    ) -> Any:
         """An attack with the default settings, apart from those that are named."""
         made = registry.find(type).config(**settings)
-        return cls(type=type, targets=targets, settings=made)
+        return cls(type=type, targets=targets, known=known, settings=made)
 
     @property
     def values(self) -> dict[str, Any]:
         """All fields side by side, as a configuration has them; JSON-able."""
         own = {"type": self.type, "targets": self.targets}
+        if self.known:  # runs from before there was this field stay valid
+            own["known"] = self.known
         return own | dataclasses.asdict(self.settings)
 
     def defaults(self) -> config_dict.ConfigDict:
         """All fields side by side, for configuration files to start from."""
         values = defaults(self.settings)
         with values.unlocked():
-            values.type = self.type
+            values.type, values.known = self.type, self.known
             values.targets = (
                 config_dict.placeholder(int) if self.targets is None else self.targets
             )

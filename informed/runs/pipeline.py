@@ -18,6 +18,7 @@ import numpy as np
 
 from informed.attacks import registry
 from informed.attacks.row import Material
+from informed.known import Known, rows_of
 from informed.play import play
 from informed.runs import evaluation, feasible, former, stored
 from informed.runs.experiment import Experiment
@@ -191,7 +192,9 @@ def attack(
     only: str | None = None,
     progress: bool = True,
 ) -> None:
-    """Play the attacks on the released models; the targets behind them aren't opened.
+    """Play the attacks on the released models.
+
+    Of the targets no attack sees more than the pixels that its adversary knows.
 
     Args:
       only: the name of one of `config.attacks`; None: all of them.
@@ -228,6 +231,13 @@ def _attack(
         key = experiment.attack_key(name)
         public = stored.examples(store, *stored.targets(store))
         developer = stored.factory_of(experiment, store, role="released", width=1)
+        models = released.read()
+        told = Knowledge.informed(developer, public=public)
+        if named.known:
+            mask = rows_of(models.image_shape, named.known)
+            told = dataclasses.replace(
+                told, known=Known.of(models.images[: named.targets], mask)
+            )
         trial = play(
             row,
             Material(
@@ -239,8 +249,8 @@ def _attack(
                 progress=progress,
                 note=stage.note,
             ),
-            publish(released.read().weights[: named.targets], view),
-            Knowledge.informed(developer, public=public),
+            publish(models.weights[: named.targets], view),
+            told,
             key=key,
         )
         found = trial.found

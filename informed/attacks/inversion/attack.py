@@ -50,6 +50,7 @@ from informed.attacks import seeds
 from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Solver
+from informed.known import require_unused
 from informed.threat import Knowledge, Reconstruction
 from shadow import bars
 from shadow.release import Release
@@ -76,8 +77,8 @@ class TrainingInversion:
           release: trained models.
           knowledge: needs fixed and algorithm. An initialisation or order of
             mini-batches that isn't told is drawn `draws` times, unless seeds are told
-            and that of the release is found. Uses public and labels where they are
-            told.
+            and that of the release is found. Uses public, labels and known where they
+            are told.
         Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
           certified; expected_mse.
         Raises: ValueError: a fact that it needs is None, weights of another victim, or
@@ -102,7 +103,7 @@ class TrainingInversion:
             unit=" targets",
             show=self.progress,
         ):
-            published, margins = Published.of(release, i), None
+            published, margins = Published.of(release, i, knowledge.known), None
             last, solver = solver, solver_of(i)
             runs = runs if solver is last else 0
             if knowledge.labels is None:
@@ -172,6 +173,7 @@ class TrainingInversion:
         """
         knowledge = dataclasses.replace(knowledge, labels=None)
         knowledge.require(release)
+        require_unused(knowledge.known, "two_missing")
         if len(labels) != len(release):
             raise ValueError(
                 f"Expected one row of labels per release, {len(release)}, got"

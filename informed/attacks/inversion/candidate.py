@@ -4,27 +4,31 @@ import dataclasses
 
 import numpy as np
 
+from informed.known import Known
 from shadow.release import Release
 
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """The weights of one release.
+    """The weights of one release, and what is known of its target.
 
     Attributes:
       theta: (params,), the released weights in float64.
       deviations: (params,), standard deviations of what rounding the published numbers
         has changed; None where they are published as they were trained.
+      known: pixels of the target that the adversary knows; None: none.
     """
 
     theta: np.ndarray
     deviations: np.ndarray | None
+    known: Known | None = None
 
     @classmethod
-    def of(cls, release: Release, i: int) -> "Published":
-        """The weights of release number i."""
+    def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
+        """The weights of release number i, and what is known of all targets."""
         deviations = None if release.deviations is None else release.deviations[i]
-        return cls(release.weights[i].astype(np.float64), deviations)
+        of_this = None if known is None else known.at(i)
+        return cls(release.weights[i].astype(np.float64), deviations, of_this)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from informed.attacks.inversion.gauss_newton import Slopes
 
 # Least deviation of a component, in pixel values: a smaller one holds a target closer
 # to the span of the public images, a larger one lets more rounding in.
-_SMALLEST_DEVIATION = 1e-3
+SMALLEST_DEVIATION = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,6 +130,6 @@ def principal_components(
     flat = images.reshape(len(images), -1).astype(np.float64)
     mean = flat.mean(axis=0)
     variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(flat, rowvar=False)))
-    deviations = np.sqrt(np.maximum(variances[::-1], _SMALLEST_DEVIATION**2))
+    deviations = np.sqrt(np.maximum(variances[::-1], SMALLEST_DEVIATION**2))
     basis = directions[:, ::-1].T * deviations[:, None]
     return Coordinates(mean, basis, images.shape[1:])

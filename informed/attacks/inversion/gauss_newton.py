@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 # Dampings of a step, relative to the squared residual.
 DAMPINGS = 10.0 ** np.arange(-7, 3)
@@ -200,6 +200,32 @@ class Slopes:
             unseen = np.maximum(prior - seen.sum(axis=0), 0)
             variances.append(unseen + left @ seen)
         return np.stack(variances)
+
+    def conditioned(
+        self,
+        outputs: Float[np.ndarray, "unknowns outputs"],
+        known: Bool[np.ndarray, " outputs"],
+        gaps: Float[np.ndarray, " known"],
+        variance: float,
+    ) -> tuple[Float[np.ndarray, " outputs"], Float[np.ndarray, " outputs"]]:
+        """What known outputs of u @ outputs say of all of them.
+
+        Args:
+          known: which outputs are known.
+          gaps: what is known, minus what u gives there.
+          variance: of what is known.
+        Returns: by how much the posterior mean moves, and the variances that are left;
+          see `posterior_variances`.
+        """
+        spectrum, rotation = np.linalg.eigh(self.gram)
+        told = 1 - 1 / (1 + np.maximum(spectrum, 0))
+        along = (rotation.T @ self.directions) @ outputs
+        covariance = outputs.T @ outputs - along.T @ (told[:, None] * along)
+        between = covariance[known]
+        inside = between[:, known] + variance * np.eye(int(known.sum()))
+        gain = np.linalg.solve(inside, between).T
+        left = np.diag(covariance) - np.sum(gain * between.T, axis=1)
+        return gain @ gaps, np.maximum(left, 0)
 
     def update(self, moved: np.ndarray, change: np.ndarray) -> None:
         """Broyden: the smallest change of the Jacobian that explains a step."""

@@ -244,6 +244,7 @@ class Solver:
             )
         assert slopes is not None
         images, variances = space.images(u), space.variances(slopes)
+        images, variances = _given(published, space, slopes, images, variances)
         if_levels, count = False, self._levels
         if (
             count is not None
@@ -447,11 +448,19 @@ class Solver:
         slopes.gram /= max(grown, 1.0) * unexplained
         variances = space.variances(slopes)
         expected = float(variances.mean())
+        if not explained:
+            images, variances = _given(published, space, slopes, images, variances)
+            expected = float(variances.mean())
         rests_on_levels = on_levels and margin * expected > config.exact_mse
         if on_levels:
             assert self._levels is not None
             expected = levels.expected_mse(margin * variances, self._levels)
         surely = bool(explained and margin * expected <= config.exact_mse)
+        if published.known is not None:
+            # Third condition: what is known of the target is there.
+            apart = (published.known.values - images)[:, published.known.mask]
+            surely = surely and float(np.mean(apart**2)) <= config.exact_mse
+            images = published.known.put(images)
         return Candidate(
             images=images.astype(np.float32),
             labels=labels,
@@ -473,6 +482,28 @@ class Solver:
         expected = levels.expected_mse(margin * variances, self._levels)
         sure = chance < np.log(self.settings.chance)
         return bool(sure and margin * expected <= self.config.exact_mse)
+
+
+def _given(
+    published: Published,
+    space: Space,
+    slopes: gauss_newton.Slopes,
+    images: np.ndarray,
+    variances: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """An answer and its variances, given the known pixels of its target.
+
+    The posterior is normal around the answer, so known pixels move the others along.
+    """
+    known = published.known
+    if known is None:
+        return images, variances
+    gaps = (known.values - images)[:, known.mask][0]
+    moved, left = slopes.conditioned(
+        space.basis, known.mask.ravel(), gaps, coordinates.SMALLEST_DEVIATION**2
+    )
+    moved, left = moved.reshape(images.shape), left.reshape(images.shape)
+    return known.put(images + moved), np.where(known.mask[None], 0.0, left)
 
 
 def retraining_of(

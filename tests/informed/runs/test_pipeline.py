@@ -102,6 +102,23 @@ def test_the_same_models_are_attacked_again(finished, tmp_path, capsys):
     assert stamps(finished) == before
 
 
+def test_a_part_of_each_target_is_known(finished, tmp_path, capsys):
+    other = [*SMALL, "--config.attacks.inversion.known=2"]
+    arguments = [f"--workdir={tmp_path}", f"--shadow={finished}", "--quiet"]
+    printed = run(capsys, "run", *other, *arguments)
+    found = json.loads((tmp_path / "results.json").read_text())["attacks"]
+    truth = ShadowStore(finished / "released").read().images[:2]
+    with np.load(tmp_path / "attacks" / "inversion.npz") as arrays:
+        guesses = arrays["images"]
+    np.testing.assert_array_equal(guesses[:, :2], truth[:, :2])
+    assert found["inversion"]["certified"] == 2
+    assert found["inversion"]["mse_of_unknown"] == pytest.approx(
+        np.mean((guesses[:, 2:] - truth[:, 2:]) ** 2)
+    )
+    assert "known_rows" not in found["reconn"]
+    assert "2 rows known" in printed
+
+
 def test_another_training_is_refused(finished, capsys):
     other = [*SMALL, "--config.training.epochs=21"]
     message = refused(capsys, "shadow", *other, f"--workdir={finished}")

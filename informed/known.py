@@ -1,0 +1,115 @@
+"""Attribute inference: a part of the target is known, the rest is asked for.
+
+Whatever an attack guesses, its errors at the known pixels are seen, and errors of
+neighbouring pixels go together. So every guess is completed in the same way: as if its
+errors were normal, with the covariance that they have where the adversary knows the
+truth, the unknown pixels are moved by what the known ones say. For the mean image these
+errors are the prior itself, and the guess becomes its conditional mean, the adversary
+of `dp.priors.gaussian_given`.
+
+Source: Balle et al. 2022, Section II-C.
+"""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+from sklearn.linear_model import RidgeCV
+
+from shadow import checks
+
+Guesses = Float[np.ndarray, "releases height width channels"]
+Errors = Float[np.ndarray, "images height width channels"]
+# Tried on left-out errors, in squared pixel values times their number: from none to one
+# that leaves the guess as it is.
+_RIDGES = np.logspace(-4, 4, 9)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Known:
+    """Pixels, or columns, of the targets that the adversary knows.
+
+    Attributes:
+      mask: (height, width, channels), which; the same ones of every target.
+      values: (releases, height, width, channels), what they are; NaN elsewhere.
+    """
+
+    mask: Bool[np.ndarray, "height width channels"]
+    values: Float32[np.ndarray, "releases height width channels"]
+
+    def __post_init__(self) -> None:
+        told = np.isfinite(self.values)
+        if not (told == self.mask[None]).all():
+            raise checks.FieldError(
+                "known",
+                "Expected {} to have finite values at the pixels of its mask, and NaN"
+                f" elsewhere; {int((told != self.mask[None]).sum())} differ.",
+            )
+        some = 0 < self.mask.sum() < self.mask.size
+        if not some:
+            raise checks.FieldError(
+                "known",
+                f"Expected {{}} to be a part of the {self.mask.size} pixels, got"
+                f" {int(self.mask.sum())}.",
+            )
+
+    @classmethod
+    def of(cls, targets: Guesses, mask: Bool[np.ndarray, "..."]) -> "Known":
+        """What an adversary is told who knows the pixels of a mask.
+
+        Args:
+          targets: the truth; pixels off the mask are forgotten.
+          mask: (height, width, channels).
+        """
+        values = np.where(mask[None], targets, np.nan).astype(np.float32)
+        return cls(mask=mask, values=values)
+
+    def at(self, release: int) -> "Known":
+        """What is known of the target of one release."""
+        return Known(mask=self.mask, values=self.values[release : release + 1])
+
+    def put(self, guesses: Guesses) -> Guesses:
+        """Guesses with the known pixels as they are."""
+        return np.where(self.mask[None], self.values, guesses).astype(guesses.dtype)
+
+    def completed(self, guesses: Guesses, errors: Errors) -> Guesses:
+        """Guesses, moved at unknown pixels by the errors seen at known ones.
+
+        Args:
+          guesses: (releases, height, width, channels).
+          errors: truth minus guess, of the same attack on targets that the adversary
+            knows whole.
+        Returns: pixels in [0, 1]; the known ones as they are.
+        """
+        flat = errors.reshape(len(errors), -1).astype(np.float64)
+        mask = self.mask.ravel()
+        # No intercept: where nothing is seen to be wrong the guess stays.
+        fit = RidgeCV(alphas=_RIDGES, fit_intercept=False)
+        fit.fit(flat[:, mask], flat[:, ~mask])
+        gaps = (self.values - guesses)[:, self.mask].astype(np.float64)
+        found = guesses.copy()
+        moved = fit.predict(gaps).reshape(len(guesses), -1)
+        found[:, ~self.mask] += moved.astype(guesses.dtype)
+        return self.put(np.clip(found, 0, 1))
+
+
+def require_unused(known: Known | None, attack: str) -> None:
+    """Raise FieldError where an attack is told pixels of which it makes no use."""
+    if known is not None:
+        raise checks.FieldError(
+            "known", f"The attack {attack} makes no use of {{}} pixels; see its row."
+        )
+
+
+def rows_of(shape: tuple[int, ...], rows: int) -> Bool[np.ndarray, "..."]:
+    """The mask of the first rows of pixels.
+
+    Args:
+      shape: (height, width, channels).
+      rows: how many, from the top.
+    Raises: FieldError: not fewer than there are.
+    """
+    checks.require("known", rows, 0 < rows < shape[0], f"in [1, {shape[0] - 1}]")
+    mask = np.zeros(shape, bool)
+    mask[:rows] = True
+    return mask
