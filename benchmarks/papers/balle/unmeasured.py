@@ -12,22 +12,4 @@ ROWS = (
         "five and a half hours of two cores for the models (`informed shadow"
         " --config=mnist:paper`), 25 minutes for the RecoNN",
     ),
-    _row(
-        "tables-7-8",
-        "Tables VII and VIII",
-        "LPIPS and a discriminator improve the look of reconstructions.",
-        "the network on CIFAR-10 with each loss, 35 minutes each",
-    ),
-    _row(
-        "figure-15",
-        "Figure 15",
-        "On CIFAR-10 too a large epsilon defeats the attack (clipping norm 10).",
-        "private models of the CNN at five epsilons, 15 minutes each at fixed set 100",
-    ),
-    _row(
-        "table-9",
-        "Table IX",
-        "Epochs and fixed set decide on CIFAR-10, whatever the optimiser.",
-        "24 stores of CIFAR-10, four to eight hours at 300 models each",
-    ),
 )
