@@ -11,11 +11,11 @@ from benchmarks.papers.balle import (
     losses,
     membership,
     private,
+    published,
     theory,
     training,
     transfer,
     unknown,
-    unmeasured,
     warm,
 )
 from benchmarks.papers.row import Row
@@ -33,7 +33,7 @@ ROWS: tuple[Row, ...] = (
     *cifar.ROWS,
     *training.ROWS,
     *losses.ROWS,
-    *unmeasured.ROWS,
+    *published.ROWS,
     *haim.ROWS,
     *runkel.ROWS,
 )
