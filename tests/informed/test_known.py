@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import informed
-import shadow
 from informed.attacks import registry
 from informed.attacks.inversion.gauss_newton import Linearised, Slopes
 from informed.attacks.mean_image import MeanImage
@@ -156,9 +155,8 @@ def test_held_out_models_are_those_that_validate():
 
 
 def test_inversion_keeps_its_certificate_only_where_the_known_pixels_agree(
-    victim, split, key
+    factory, split, key
 ):
-    factory = informed_factory(victim, split, key)
     targets = split.test.take(np.arange(2))
     release = publish(factory.train(targets))
     told = targets.images.copy()
@@ -171,18 +169,6 @@ def test_inversion_keeps_its_certificate_only_where_the_known_pixels_agree(
     assert found.certified.tolist() == [True, False]
     np.testing.assert_allclose(found.images[0], targets.images[0], atol=1e-3)
     np.testing.assert_array_equal(found.images[:, :4], told[:, :4])
-
-
-def informed_factory(victim, split, key):
-    return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=5)
-        ),
-        fixed=split.fixed,
-        key=key,
-        role="released",
-        width=4,
-    )
 
 
 def test_an_attack_that_makes_no_use_of_known_pixels_says_so(tmp_path, key):

@@ -13,19 +13,6 @@ from informed.threat import Knowledge, Reconstruction
 from shadow import Release, publish
 
 
-@pytest.fixture
-def factory(victim, split, key):
-    return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=5)
-        ),
-        fixed=split.fixed,
-        key=key,
-        role="released",
-        width=4,
-    )
-
-
 class MeanImage:
     """An attack without any information from the release."""
 
