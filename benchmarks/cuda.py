@@ -307,9 +307,19 @@ def kkt_descent(on: Mesh) -> dict[str, Any]:
     )
     keys = jax.random.split(jax.random.key(0), 4)
     begun = jax.eval_shape(jax.vmap(problem.begin), keys, knobs)
-    run = jax.jit(jax.vmap(functools.partial(descent._run, problem)))
+    run = descent.Run(problem)
+
+    def steps(begun: Any, knobs: Any) -> Any:
+        def step(carry: Any, number: Any) -> tuple[Any, None]:
+            each = jax.vmap(run.step, in_axes=(0, None, 0, 0))
+            return each(carry, number, begun, knobs), None
+
+        carry = jax.vmap(run.start)(begun, knobs)
+        carry, _ = jax.lax.scan(step, carry, jnp.arange(config.steps))
+        return jax.vmap(run.end)(carry, begun, knobs)
+
     with jax.default_matmul_precision("highest"):
-        return described(compiled(lower(on, run, begun, knobs)))
+        return described(compiled(lower(on, jax.jit(steps), begun, knobs)))
 
 
 def bilevel_attack(on: Mesh) -> dict[str, Any]:

@@ -106,21 +106,23 @@ def voted(
     targets: Float[np.ndarray, "targets height width channels"],
     images: Float[np.ndarray, "candidates height width channels"],
     *,
-    votes: float = 1.0,
+    share: float = 1.0,
 ) -> tuple[
     Float[np.ndarray, "targets height width channels"], Int[np.ndarray, " targets"]
 ]:
     """For every target the candidate nearest by NCC, or the mean of those as near.
 
     Args:
-      votes: candidates whose NCC distance 1 - NCC is within this factor of the nearest
-        are averaged; the paper has 1.1 or so, the public code's figures 1.
+      share: candidates whose NCC is at least this share of the nearest's are averaged:
+        Haim et al. 2022, Appendix B.3, have 0.9; the public code's figures 1.
     Returns: the reconstructions; the index of the nearest candidate.
     """
-    distance = 1 - ncc(targets, images)
-    near = distance <= votes * distance.min(axis=1, keepdims=True) + _ALIKE
-    share = near / near.sum(axis=1, keepdims=True)
-    return np.einsum("ij,jhwc->ihwc", share, images), distance.argmin(axis=1)
+    alike = ncc(targets, images)
+    near = alike >= share * alike.max(axis=1, keepdims=True) - _ALIKE
+    # Where all correlations are negative, a share of the largest is above it.
+    near[np.arange(len(near)), alike.argmax(axis=1)] = True
+    weights = near / near.sum(axis=1, keepdims=True)
+    return np.einsum("ij,jhwc->ihwc", weights, images), alike.argmax(axis=1)
 
 
 def ssim(
@@ -236,6 +238,7 @@ def match(
     held_out_labels: Int[np.ndarray, " held_out"],
     *,
     mean: Float[np.ndarray, "height width channels"] | None = None,
+    share: float = 1.0,
 ) -> Matches:
     """Compare candidates with the training images, and with held-out ones.
 
@@ -249,10 +252,11 @@ def match(
       held_out: images that weren't trained on, pixels in [0, 1].
       held_out_labels: classes of the held-out images.
       mean: the image that was subtracted from training images; None: none was.
+      share: which candidates are averaged, see `voted`.
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
     # The nearest candidate of each training image, compared by SSIM.
-    found, chosen = voted(targets - shift, images)
+    found, chosen = voted(targets - shift, images, share=share)
     found = stretched(found + shift)
     every = stretched(images + shift)
     similarity = ssim(targets, found)
@@ -269,7 +273,7 @@ def match(
         [_draw(rng, held_out_labels, label, labels) for label in np.unique(labels)]
     )
     others = held_out[drawn]
-    of_others = stretched(voted(others - shift, images)[0] + shift)
+    of_others = stretched(voted(others - shift, images, share=share)[0] + shift)
     # The way round: the training image nearest to each candidate.
     nearest = ncc(images, targets - shift).argmax(axis=1)
     return Matches(

@@ -22,8 +22,7 @@ KKT points; layer norms conserved).
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +31,7 @@ import optax
 from jaxtyping import Array, Float, Int, Shaped
 
 from shadow import checks
-from uninformed import homogeneous
+from uninformed import homogeneous, pieces
 from uninformed.homogeneous import DenseLayers, Layer
 
 LOSSES = ("logistic", "mse")
@@ -42,6 +41,8 @@ REVISION = 1
 # First and last sharpness of the soft least margin, in units of 1 / least margin: at
 # first all points pull, in the end those alone within about a percent of the margin.
 _SHARP = (3.0, 300.0)
+# The seed of the order of mini-batches.
+_SHUFFLES = 0
 # From this lead on log softplus(-q) is -q in float32.
 _LARGE = 15.0
 
@@ -53,10 +54,13 @@ class MarginConfig:
     Attributes:
       loss: "logistic", which is cross-entropy where the network has several outputs, or
         "mse", to labels -1 and 1.
-      fitting_steps: number of steps of full-batch gradient descent at first.
+      fitting_steps: number of steps of gradient descent at first.
       learning_rate: rate of these steps.
       largest_step: largest length of such a step, in units of |theta|.
       log_loss: whether these steps descend log L rather than L; "mse" always has L.
+      least_loss: loss L at which these steps stop; 0: none.
+      batch_size: points in a mini-batch of these steps, shuffled for each epoch; it
+        divides the number of points. None: all points.
       route: what comes after fitting: "sphere", "weight_decay" or "none".
       route_steps: number of steps of the route.
       route_rate: rate of its first step, falling to 0: Adam's for "weight_decay", the
@@ -69,6 +73,8 @@ class MarginConfig:
     learning_rate: float = 0.1
     largest_step: float = 1e-3
     log_loss: bool = True
+    least_loss: float = 0.0
+    batch_size: int | None = None
     route: str = "sphere"
     route_steps: int = 100_000
     route_rate: float = 1e-3
@@ -85,8 +91,24 @@ class MarginConfig:
             )
         for field in ("fitting_steps", "route_steps"):
             checks.at_least(field, getattr(self, field), 0)
+        checks.at_least("least_loss", self.least_loss, 0)
+        if self.batch_size is not None:
+            checks.at_least("batch_size", self.batch_size, 1)
         for field in ("learning_rate", "largest_step", "route_rate", "weight_decay"):
             checks.positive(field, getattr(self, field))
+
+    @classmethod
+    def published(cls, **changes: Any) -> "MarginConfig":
+        """Section 5 of Haim et al. 2022: plain descent of the mean loss, rate 0.01."""
+        fields: dict[str, Any] = {
+            "fitting_steps": 1_000_000,
+            "learning_rate": 0.01,
+            # Steps of this rate never are as long as theta.
+            "largest_step": 1.0,
+            "log_loss": False,
+            "route": "none",
+        }
+        return cls(**fields | changes)
 
 
 class State(NamedTuple):
@@ -107,8 +129,10 @@ def train(
     network: DenseLayers,
     points: Float[np.ndarray, "points inputs"],
     labels: Int[np.ndarray, " points"],
+    *,
+    place: pieces.Place | None = None,
 ) -> DenseLayers:
-    """The network after full-batch training on the points.
+    """The network after training on the points.
 
     Deterministic. In the precision of `network`.
 
@@ -116,8 +140,18 @@ def train(
       network: where to begin, as `homogeneous.init` makes it.
       points: training points, (points, inputs).
       labels: 0 or 1 for one output, otherwise the number of the class.
-    Raises: ValueError: a label out of range.
+      place: where pieces of the training are kept; None: nowhere.
+    Raises:
+      ValueError: a label out of range.
+      FieldError: mini-batches that the points don't come out even in.
+      ConfigurationMismatchError: the place holds pieces of another training.
     """
+    if config.batch_size is not None and len(points) % config.batch_size:
+        raise checks.FieldError(
+            "batch_size",
+            f"{{}} is {config.batch_size}, which doesn't divide {len(points)} points;"
+            " use a number that does, or None for full batches.",
+        )
     outputs = network[-1].w.shape[1]
     classes = max(outputs, 2)
     if labels.min() < 0 or labels.max() >= classes:
@@ -139,8 +173,9 @@ def train(
         outside=jnp.ones((), dtype),
     )
     rest = jnp.asarray(np.sum(outside**2), dtype)
+    training = _Training(config, rest, jnp.asarray(points), jnp.asarray(labels))
     with jax.default_matmul_precision("highest"):
-        end = _train(config, state, rest, jnp.asarray(points), jnp.asarray(labels))
+        end = _train(training, state, place)
     # And back to weights of all inputs.
     first = end.network[0].w
     if basis is not None:
@@ -195,89 +230,123 @@ def _log_logistic(outputs: Array, labels: Array) -> Array:
     return jax.nn.logsumexp(log_losses) - jnp.log(len(labels)).astype(soft.dtype)
 
 
-def _train(
-    config: MarginConfig, state: State, rest: Array, points: Array, labels: Array
-) -> State:
-    """Fitting and the route, compiled as one program."""
+def _train(training: "_Training", state: State, place: pieces.Place | None) -> State:
+    """Fitting and the route."""
+    config = training.config
 
-    def squared_norm(state: State) -> Array:
-        return homogeneous.squared_norm(state.network) + rest * state.outside**2
+    def of(phase: str) -> pieces.Place | None:
+        return None if place is None else place.named(phase)
 
-    def objective(state: State) -> Array:
-        outputs = homogeneous.apply(state.network, points)
-        if config.loss == "logistic" and config.log_loss:
-            return _log_logistic(outputs, labels)
-        return loss(config.loss, outputs, labels)
+    state = pieces.scan(training.fit, state, config.fitting_steps, of("fitting"))
+    if config.route == "weight_decay":
+        carry = (state, training.adam.init(state))
+        where = of("weight_decay")
+        return pieces.scan(training.decay, carry, config.route_steps, where)[0]
+    if config.route == "sphere":
+        state = jax.jit(training.normalised)(state)
+        state = pieces.scan(training.ascend, state, config.route_steps, of("sphere"))
+        return jax.jit(training.with_margin_1)(state)
+    return state
 
-    # Fitting: gradient descent with steps of bounded length.
-    def fit(state: State, _: Array) -> State:
-        slope = jax.grad(objective)(state)
-        cap = config.largest_step * jnp.sqrt(squared_norm(state))
-        rate = jnp.minimum(config.learning_rate, cap / _length(slope))
-        return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 
-    def normalised(state: State) -> State:
-        length = jnp.sqrt(squared_norm(state))
+class _Training:
+    """The steps of all phases, on coordinates.
+
+    Attributes:
+      config: how the victim is trained.
+      rest: scalar, the squared norm of the first layer's initial weights outside the
+        span.
+      adam: the optimiser of the route "weight_decay".
+    """
+
+    def __init__(
+        self, config: MarginConfig, rest: Array, points: Array, labels: Array
+    ) -> None:
+        self.config, self.rest = config, rest
+        self._points, self._labels = points, labels
+        schedule = optax.cosine_decay_schedule(
+            config.route_rate, max(config.route_steps, 1)
+        )
+        self.adam = optax.adam(schedule)
+
+    def margins(self, state: State) -> Array:
+        """Leads of the right classes, (points, rivals)."""
+        return margins(homogeneous.apply(state.network, self._points), self._labels)
+
+    def squared_norm(self, state: State) -> Array:
+        """|theta|^2, with what lies outside the span."""
+        return homogeneous.squared_norm(state.network) + self.rest * state.outside**2
+
+    def normalised(self, state: State) -> State:
+        """The state of norm 1."""
+        length = jnp.sqrt(self.squared_norm(state))
         return jax.tree.map(lambda leaf: leaf / length, state)
 
-    # The sphere: ascent of the soft least margin at norm 1, sharper and sharper.
-    def ascend(state: State, number: Array) -> State:
-        share = (number / config.route_steps).astype(rest.dtype)
-        outputs = homogeneous.apply(state.network, points)
-        least = jnp.abs(margins(outputs, labels).min())
+    def with_margin_1(self, state: State) -> State:
+        """The state of the norm at which the least margin is 1."""
+        least = jnp.maximum(self.margins(state).min(), jnp.finfo(self.rest.dtype).tiny)
+        # By homogeneity of degree L.
+        factor = least ** (-1 / len(state.network))
+        return jax.tree.map(lambda leaf: factor * leaf, state)
+
+    def fit(self, state: State, number: Array) -> State:
+        """Gradient descent with steps of bounded length, until the loss is reached."""
+        config = self.config
+        points, labels = self._batch(number)
+
+        def objective(state: State) -> Array:
+            outputs = homogeneous.apply(state.network, points)
+            if config.loss == "logistic" and config.log_loss:
+                return _log_logistic(outputs, labels)
+            return loss(config.loss, outputs, labels)
+
+        value, slope = jax.value_and_grad(objective)(state)
+        cap = config.largest_step * jnp.sqrt(self.squared_norm(state))
+        rate = jnp.minimum(config.learning_rate, cap / _length(slope))
+        if config.least_loss:
+            reached = (
+                jnp.log(config.least_loss) if config.log_loss else config.least_loss
+            )
+            rate = jnp.where(value > reached, rate, 0)
+        return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
+
+    def _batch(self, number: Array) -> tuple[Array, Array]:
+        """Points and labels of a step of fitting: all, or those of a mini-batch."""
+        count, size = len(self._points), self.config.batch_size
+        if size is None:
+            return self._points, self._labels
+        epoch, place = jnp.divmod(number, count // size)
+        key = jax.random.fold_in(jax.random.key(_SHUFFLES), epoch)
+        order = jax.random.permutation(key, count)
+        chosen = jax.lax.dynamic_slice_in_dim(order, place * size, size)
+        return self._points[chosen], self._labels[chosen]
+
+    def ascend(self, state: State, number: Array) -> State:
+        """Ascent of the soft least margin on the unit sphere, sharper and sharper."""
+        config = self.config
+        share = (number / config.route_steps).astype(self.rest.dtype)
+        least = jnp.abs(self.margins(state).min())
         sharp = _SHARP[0] * (_SHARP[1] / _SHARP[0]) ** share / least
 
         def soft_least(state: State) -> Array:
-            leads = margins(homogeneous.apply(state.network, points), labels)
-            return -jax.nn.logsumexp(-sharp * leads)
+            return -jax.nn.logsumexp(-sharp * self.margins(state))
 
         slope = jax.grad(soft_least)(state)
         rate = config.route_rate * (1 - share) / _length(slope)
         moved = jax.tree.map(lambda leaf, part: leaf + rate * part, state, slope)
-        return normalised(moved)
+        return self.normalised(moved)
 
-    # Weight decay: Adam on the penalised loss.
-    def penalised(state: State) -> Array:
-        outputs = homogeneous.apply(state.network, points)
-        fitted = loss(config.loss, outputs, labels)
-        return fitted + 0.5 * config.weight_decay * squared_norm(state)
+    def decay(self, carry: tuple, _: Array) -> tuple:
+        """Adam on the loss with weight decay."""
 
-    def decay(state: State) -> State:
-        schedule = optax.cosine_decay_schedule(config.route_rate, config.route_steps)
-        adam = optax.adam(schedule)
+        def penalised(state: State) -> Array:
+            outputs = homogeneous.apply(state.network, self._points)
+            fitted = loss(self.config.loss, outputs, self._labels)
+            return fitted + 0.5 * self.config.weight_decay * self.squared_norm(state)
 
-        def step(carry: tuple, _: Array) -> tuple[tuple, None]:
-            state, moments = carry
-            update, moments = adam.update(jax.grad(penalised)(state), moments, state)
-            return (optax.apply_updates(state, update), moments), None
-
-        numbers = jnp.arange(config.route_steps)
-        return jax.lax.scan(step, (state, adam.init(state)), numbers)[0][0]
-
-    @jax.jit
-    def phases(state: State) -> State:
-        state = _repeat(fit, state, config.fitting_steps)
-        if config.route == "weight_decay":
-            return decay(state)
-        if config.route == "sphere":
-            state = _repeat(ascend, normalised(state), config.route_steps)
-            outputs = homogeneous.apply(state.network, points)
-            # The norm at which the least margin is 1, by homogeneity of degree L.
-            least = jnp.maximum(
-                margins(outputs, labels).min(), jnp.finfo(rest.dtype).tiny
-            )
-            factor = least ** (-1 / len(state.network))
-            return jax.tree.map(lambda leaf: factor * leaf, state)
-        return state
-
-    return phases(state)
-
-
-def _repeat(step: Callable[[State, Array], State], state: State, steps: int) -> State:
-    """The state after `steps` steps."""
-    return jax.lax.scan(
-        lambda state, number: (step(state, number), None), state, jnp.arange(steps)
-    )[0]
+        state, moments = carry
+        update, moments = self.adam.update(jax.grad(penalised)(state), moments, state)
+        return optax.apply_updates(state, update), moments
 
 
 def _length(tree: State) -> Array:

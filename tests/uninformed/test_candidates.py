@@ -47,7 +47,7 @@ def test_voting_averages_those_as_near(images, rng):
     alone, chosen = candidates.voted(images[:1], others)
     assert chosen[0] in (0, 1)
     np.testing.assert_array_equal(alone[0], others[chosen[0]])
-    together, _ = candidates.voted(images[:1], others, votes=1.5)
+    together, _ = candidates.voted(images[:1], others, share=0.9)
     np.testing.assert_allclose(together[0], images[0], atol=1e-6)
 
 

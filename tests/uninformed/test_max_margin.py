@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uninformed import homogeneous
+from shadow.records import Record
+from uninformed import homogeneous, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import stationarity
@@ -79,6 +80,76 @@ def test_fitting_follows_gradient_descent_on_the_log_of_the_loss(data, start):
     ours = margin.train(config, start, *data)
     for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(network), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_mini_batches_are_descended_in_shuffled_epochs(data, start):
+    config = MarginConfig.published(fitting_steps=5, learning_rate=0.05, batch_size=2)
+    ours = margin.train(config, start, *data)
+    network = start
+    for number in range(5):
+        key = jax.random.fold_in(jax.random.key(0), number // 4)
+        order = jax.random.permutation(key, POINTS)[2 * (number % 4) :][:2]
+        points, signs = data[0][order], 2 * data[1][order] - 1
+
+        def mean_loss(network, points=points, signs=signs):
+            outputs = homogeneous.apply(network, jnp.asarray(points))[:, 0]
+            return jnp.mean(jnp.logaddexp(0, -outputs * signs))
+
+        slope = jax.grad(mean_loss)(network)
+        network = jax.tree.map(lambda leaf, part: leaf - 0.05 * part, network, slope)
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(network), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_mini_batches_that_do_not_come_out_even_are_refused(data, start):
+    config = MarginConfig(batch_size=3, fitting_steps=1)
+    with pytest.raises(ValueError, match="batch_size is 3, which doesn't divide 8"):
+        margin.train(config, start, *data)
+
+
+@pytest.mark.parametrize("log_loss", [True, False])
+def test_fitting_stops_at_the_loss_that_is_asked_for(data, start, log_loss):
+    def end(steps, least):
+        config = MarginConfig(
+            fitting_steps=steps,
+            learning_rate=0.02,
+            largest_step=3e-3 if log_loss else 1.0,
+            log_loss=log_loss,
+            least_loss=least,
+            route="none",
+        )
+        network = margin.train(config, start, *data)
+        outputs = homogeneous.apply(network, jnp.asarray(data[0]))
+        return float(margin.loss("logistic", outputs, jnp.asarray(data[1])))
+
+    found = end(4000, 0.05)
+    assert 0.045 < found <= 0.05
+    assert end(5000, 0.05) == found
+    assert end(4000, 0.0) < 0.04
+
+
+def test_a_training_that_was_cut_off_goes_on(data, start, tmp_path, monkeypatch):
+    """Within each of its phases, and to the same bits."""
+    whole = margin.train(SHORT, start, *data)
+    place = pieces.Place(
+        file=tmp_path / "part.npz", record=Record.of({}), what="The training"
+    )
+    keep, calls = pieces._keep, []
+
+    def cut(place, carry, done):
+        keep(place, carry, done)
+        calls.append(done)
+        if len(calls) in (10, 50):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pieces, "_keep", cut)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            margin.train(SHORT, start, *data, place=place)
+    again = margin.train(SHORT, start, *data, place=place)
+    assert calls == [*range(2, 61, 2), *range(2, 61, 2)]
+    for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_gradient_descent_conserves_differences_of_layer_norms(data, start):

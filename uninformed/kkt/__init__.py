@@ -4,6 +4,7 @@ config        which terms its loss has, and how hard it tries
 stationarity  how far theta is from a sum of gradients at some points
 loss          all terms of the loss of one network, and where a run begins
 descent       the attack: candidates and multipliers, from one start or many
+ceiling       what the first layer tells to whoever knows all activation patterns
 search        random search over its settings, and which run to believe
 experiment    victim, search, counts and pictures: `informed kkt`
 """

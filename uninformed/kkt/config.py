@@ -29,7 +29,7 @@ class KktConfig:
         alone, as far as these stand out from their initial noise.
       start: sigma_x, standard deviation of the candidates' pixels at the start.
       rate: learning rate of the candidates, in pixels.
-      multiplier_rate: learning rate of the multipliers, in `units`.
+      multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
       units: what multipliers are multiples of: "fitted", twice the mean of those that
         fit best at the start; "one", plain; "per_candidate", 1 / m.
       multipliers: their values at the start: "fitted", by non-negative least squares
@@ -40,8 +40,10 @@ class KktConfig:
       alpha_units: what alpha is a multiple of: "typical", 1 / root mean square of what
         a layer sums up, or "absolute", 1.
       relative: whether residuals are divided by |theta|^2.
-      balanced: whether residuals are divided layer by layer, so that every layer weighs
-        the same, as it should where theta is a KKT point.
+      layers: how much each layer's squared residual weighs: "alike", or "trained", less
+        the more of the layer can't be training's. Gradient flow adds the same to the
+        squared norm of every layer (Du et al. 2018), so what exceeds the smallest
+        layer's is left from the start, and no points explain it.
       margin_weight: weight of squared distances from the margin, in units of the
         margin.
       least_multiplier: lambda_min, below which multipliers are penalised, in `units`.
@@ -66,14 +68,14 @@ class KktConfig:
     span: bool = True
     start: float = 0.5
     rate: float = 5e-3
-    multiplier_rate: float = 1e-2
+    multiplier_rate: float | None = 1e-2
     units: str = "fitted"
     multipliers: str = "uniform"
     alpha: float = 100.0
     alpha_end: float | None = 3000.0
     alpha_units: str = "typical"
     relative: bool = True
-    balanced: bool = False
+    layers: str = "alike"
     margin_weight: float = 1.0
     least_multiplier: float = 0.0
     dual: str = "squared"
@@ -94,6 +96,7 @@ class KktConfig:
             "units": ("fitted", "one", "per_candidate"),
             "multipliers": ("fitted", "uniform"),
             "alpha_units": ("typical", "absolute"),
+            "layers": ("alike", "trained"),
             "dual": ("squared", "linear"),
             "prior": ("squared", "linear"),
         }.items():
@@ -101,8 +104,10 @@ class KktConfig:
         checks.at_least("candidates", self.candidates, 2)
         checks.at_least("steps", self.steps, 1)
         checks.at_least("restarts", self.restarts, 0)
-        for field in ("start", "rate", "multiplier_rate", "alpha"):
+        for field in ("start", "rate", "alpha"):
             checks.positive(field, getattr(self, field))
+        if self.multiplier_rate is not None:
+            checks.positive("multiplier_rate", self.multiplier_rate)
         for field in ("margin_weight", "dual_weight", "prior_weight"):
             checks.at_least(field, getattr(self, field), 0)
         if not self.low < self.high:
@@ -129,6 +134,7 @@ class KktConfig:
             "schedule": "constant",
             "span": False,
             "units": "one",
+            "multiplier_rate": None,
             "alpha": 50.0,
             "alpha_end": None,
             "alpha_units": "absolute",
@@ -172,8 +178,9 @@ class Knobs(NamedTuple):
     @classmethod
     def of(cls, config: KktConfig) -> "Knobs":
         """The values that a configuration has."""
-        end = config.alpha if config.alpha_end is None else config.alpha_end
-        fields = {name: getattr(config, name) for name in cls._fields} | {
-            "alpha_end": end
-        }
+        fields = {name: getattr(config, name) for name in cls._fields}
+        # What isn't given is as another setting is.
+        for name, other in (("alpha_end", "alpha"), ("multiplier_rate", "rate")):
+            if fields[name] is None:
+                fields[name] = fields[other]
         return cls(**{name: jnp.asarray(value) for name, value in fields.items()})

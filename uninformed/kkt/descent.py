@@ -29,7 +29,6 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 """
 
 import dataclasses
-import functools
 from typing import NamedTuple
 
 import jax
@@ -40,13 +39,13 @@ from jaxtyping import Array, Float
 
 from shadow import checks
 from shadow.release import Release
-from uninformed import threat
+from uninformed import pieces, threat
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.config import KktConfig, Knobs
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 
 # Grows when the same configuration would give something else; see `shadow.records`.
-REVISION = 1
+REVISION = 2
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
 _RESTARTING = 0.6
 # Of the largest multiplier: candidates below it add next to nothing to theta. What
@@ -145,6 +144,7 @@ def attack_many(
     knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
     starts: Float[Array, "runs candidates inputs"] | None = None,
+    place: pieces.Place | None = None,
 ) -> list[KktRun]:
     """Several runs at once, one a key; divided among the devices that divide them.
 
@@ -152,7 +152,10 @@ def attack_many(
       knobs: each a scalar, or (runs,).
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
-    Raises: ValueError: `starts` with restarts, which would leave them.
+      place: where pieces of the runs are kept; None: nowhere.
+    Raises:
+      ValueError: `starts` with restarts, which would leave them.
+      ConfigurationMismatchError: the place holds pieces of other runs.
     """
     if starts is not None and config.restarts:
         raise checks.FieldError(
@@ -176,8 +179,17 @@ def attack_many(
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
     stacked, knobs = jax.device_put((stacked, knobs), _division(len(keys)))
+    run = Run(problem)
+
+    def step(carry: tuple, number: Array) -> tuple:
+        return jax.vmap(run.step, in_axes=(0, None, 0, 0))(
+            carry, number, stacked, knobs
+        )
+
     with jax.default_matmul_precision("highest"):
-        ends = jax.jit(jax.vmap(functools.partial(_run, problem)))(stacked, knobs)
+        carry = jax.jit(jax.vmap(run.start))(stacked, knobs)
+        carry = pieces.scan(step, carry, config.steps, place)
+        ends = jax.jit(jax.vmap(run.end))(carry, stacked, knobs)
         ends = jax.tree.map(np.asarray, ends)
     labels = None if config.coefficients == "signed" else np.asarray(problem.labels)
     return [
@@ -220,50 +232,64 @@ class _End(NamedTuple):
     layers: Array
 
 
-def _run(problem: KktProblem, begin: Begin, knobs: Knobs) -> _End:
-    """All steps of one run."""
-    config = problem.config
-    optimise = optax.partition(
-        {
-            "points": _optimiser(config, knobs.rate),
-            "multipliers": _optimiser(config, knobs.multiplier_rate),
-        },
-        KktUnknowns("points", "multipliers"),
-    )
+class Run:
+    """The steps of one run."""
 
-    def alpha_at(number: Array) -> Array:
-        share = jnp.minimum(_SHARPENING * number / config.steps, 1.0)
-        return knobs.alpha * (knobs.alpha_end / knobs.alpha) ** share
+    def __init__(self, problem: KktProblem) -> None:
+        self._problem, self._config = problem, problem.config
+        steps, restarts = problem.config.steps, problem.config.restarts
+        # Candidates may begin anew after every so many steps.
+        self._every = max(1, int(_RESTARTING * steps / (restarts + 1)))
 
-    every = max(1, int(_RESTARTING * config.steps / (config.restarts + 1)))
+    def start(self, begin: Begin, knobs: Knobs) -> tuple:
+        """Unknowns and the state of their optimisers."""
+        return begin.unknowns, self._optimisers(knobs).init(begin.unknowns)
 
-    def step(carry: tuple, number: Array) -> tuple[tuple, None]:
+    def step(self, carry: tuple, number: Array, begin: Begin, knobs: Knobs) -> tuple:
+        """One step, at its own slope of the sigmoid."""
+        config = self._config
         # Candidates that have lost their multiplier begin anew.
         if config.restarts:
-            due = (number % every == 0) & (number > 0)
+            due = (number % self._every == 0) & (number > 0)
             due &= number < _RESTARTING * config.steps
             key = jax.random.fold_in(begin.key, number)
             carry = jax.lax.cond(
-                due, lambda: _restarted(problem, carry, key, knobs), lambda: carry
+                due,
+                lambda: _restarted(self._problem, carry, key, knobs),
+                lambda: carry,
             )
-        # One step of both optimisers, at this step's slope of the sigmoid.
+        # One step of both optimisers.
         unknowns, state = carry
-        slope, _ = jax.grad(problem.loss, has_aux=True)(
-            unknowns, begin, knobs, alpha_at(number)
+        slope, _ = jax.grad(self._problem.loss, has_aux=True)(
+            unknowns, begin, knobs, self._alpha(number, knobs)
         )
-        update, state = optimise.update(slope, state, unknowns)
-        return (optax.apply_updates(unknowns, update), state), None
+        update, state = self._optimisers(knobs).update(slope, state, unknowns)
+        return optax.apply_updates(unknowns, update), state
 
-    start = (begin.unknowns, optimise.init(begin.unknowns))
-    numbers = jnp.arange(config.steps)
-    (unknowns, _), _ = jax.lax.scan(step, start, numbers)
-    total, (layers, coefficients) = problem.loss(
-        unknowns, begin, knobs, alpha_at(numbers[-1])
-    )
-    multipliers = begin.unit * unknowns.multipliers
-    if config.coefficients == "signed":
-        multipliers = jnp.linalg.norm(coefficients, axis=1)
-    return _End(unknowns.points, multipliers, coefficients, total, layers)
+    def end(self, carry: tuple, begin: Begin, knobs: Knobs) -> _End:
+        """What the last step has led to."""
+        unknowns, _ = carry
+        last = jnp.asarray(self._config.steps - 1)
+        total, (layers, coefficients) = self._problem.loss(
+            unknowns, begin, knobs, self._alpha(last, knobs)
+        )
+        multipliers = begin.unit * unknowns.multipliers
+        if self._config.coefficients == "signed":
+            multipliers = jnp.linalg.norm(coefficients, axis=1)
+        return _End(unknowns.points, multipliers, coefficients, total, layers)
+
+    def _alpha(self, number: Array, knobs: Knobs) -> Array:
+        share = jnp.minimum(_SHARPENING * number / self._config.steps, 1.0)
+        return knobs.alpha * (knobs.alpha_end / knobs.alpha) ** share
+
+    def _optimisers(self, knobs: Knobs) -> optax.GradientTransformation:
+        return optax.partition(
+            {
+                "points": _optimiser(self._config, knobs.rate),
+                "multipliers": _optimiser(self._config, knobs.multiplier_rate),
+            },
+            KktUnknowns("points", "multipliers"),
+        )
 
 
 def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> tuple:

@@ -4,7 +4,8 @@
 on a few images until it is near a KKT point. The KKT attack sees its weights, and the
 mean image if that is known; its best run, chosen by loss, is compared with the training
 images, with held-out images as a control, and with two baselines. The network is kept
-in `network.npz`, batches of the search in `search/`: a run that was cut off goes on.
+in `network.npz`, batches of the search in `search/`: a run that was cut off goes on,
+within a batch or a training after the last of fifty pieces.
 """
 
 import dataclasses
@@ -21,10 +22,10 @@ import numpy as np
 from informed import report
 from shadow import checks, data, files, records
 from shadow.records import Record
-from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import candidates, homogeneous, kkt, model_inversion, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig, KktRun, stationarity
+from uninformed.kkt import KktConfig, KktRun, ceiling, stationarity
 from uninformed.kkt import search as kkt_search
 from uninformed.kkt.search import KktTrial
 from uninformed.max_margin import MarginConfig
@@ -36,6 +37,13 @@ _VEHICLES = (0, 1, 8, 9)
 # candidates for the same: larger takes similar images for one, smaller takes runs that
 # came to rest a little apart for different ones.
 _SAME = 0.05
+# Of the best score, at least, of candidates that are averaged: Appendix B.3.
+_VOTING = 0.9
+_RANGES = {
+    "none": kkt_search.Ranges.none(),
+    "ours": kkt_search.Ranges(),
+    "published": kkt_search.Ranges.published(),
+}
 # Columns of a picture: more are too small to be looked at.
 _SHOWN = 20
 
@@ -75,15 +83,17 @@ class SearchConfig:
     Attributes:
       trials: number of runs.
       at_once: runs in one batch; decides on memory and speed, not on results.
-      random: whether each run draws its settings from `search.Ranges`; otherwise runs
-        differ in their random start alone.
+      ranges: what each run draws its settings from: "none", all runs have the attack's
+        own and differ in their random start alone; "ours", `search.Ranges()`; or
+        "published", `search.Ranges.published()`.
     """
 
     trials: int = 4
     at_once: int = 2
-    random: bool = False
+    ranges: str = "none"
 
     def __post_init__(self) -> None:
+        checks.choice("ranges", self.ranges, tuple(_RANGES))
         checks.at_least("trials", self.trials, 1)
         checks.at_least("at_once", self.at_once, 1)
 
@@ -165,7 +175,7 @@ def run(
             trials=experiment.search.trials,
             at_once=experiment.search.at_once,
             key=_key(experiment, 2),
-            ranges=None if experiment.search.random else kkt_search.Ranges.none(),
+            ranges=_RANGES[experiment.search.ranges],
             mean=mean,
             folder=workdir / "search",
         )
@@ -221,11 +231,19 @@ def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLay
         margin=margin.REVISION,
     )
 
+    place = pieces.Place(
+        file=file.with_suffix(".part.npz"),
+        record=record,
+        what=f"The training in {file.parent}",
+    )
+
     def train() -> dict[str, np.ndarray]:
         begun = homogeneous.init(
             experiment.victim, images.points.shape[1], _key(experiment, 1)
         )
-        made = margin.train(experiment.training, begun, images.points, images.labels)
+        made = margin.train(
+            experiment.training, begun, images.points, images.labels, place=place
+        )
         return {
             f"{name}{number}": np.asarray(array)
             for number, layer in enumerate(made)
@@ -234,6 +252,7 @@ def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLay
         }
 
     arrays = records.kept(file, record, f"The victim in {file}", train)
+    place.clear()
     loaded = {name: jnp.asarray(array) for name, array in arrays.items()}
     return tuple(
         Layer(loaded[f"w{number}"], loaded.get(f"b{number}"))
@@ -251,7 +270,7 @@ def evaluate(
     """Counts of the run that an adversary would choose, controls, baselines, pictures.
 
     `oracle_recovered` is the most that any of the runs has, chosen by looking at the
-    training images.
+    training images; `pooled_recovered` what all of them have together.
     """
     chosen = kkt_search.by_loss(trials)[0]
     mean = images.mean if experiment.data.mean_known else None
@@ -263,6 +282,7 @@ def evaluate(
         "model_inversion": prototypes.points,
     }
     left, layers = at_truth(experiment, images, network)
+    pooled = np.concatenate([each.found.points for each in trials])
     of_runs = [
         int(_match(images, t.found.points, mean).recovered.sum()) for t in trials
     ]
@@ -277,10 +297,16 @@ def evaluate(
         },
         "runs_recovered": of_runs,
         "oracle_recovered": max(of_runs),
+        "voted_recovered": int(
+            _match(images, chosen.found.points, mean, _VOTING).recovered.sum()
+        ),
+        "pooled_recovered": int(_match(images, pooled, mean).recovered.sum()),
         "distinct": _distinct(images, chosen.found),
         "residual": round(chosen.found.residual, 3),
         "residual_at_truth": round(left, 3),
         "layers_at_truth": [round(float(each), 3) for each in layers],
+        **ceilings(images, network, mean),
+        **fit(experiment, images, network),
     }
     if len(trials) > 1:
         results["stability"] = round(
@@ -292,7 +318,10 @@ def evaluate(
 
 
 def _match(
-    images: VictimImages, points: np.ndarray, mean: np.ndarray | None
+    images: VictimImages,
+    points: np.ndarray,
+    mean: np.ndarray | None,
+    share: float = 1.0,
 ) -> candidates.Matches:
     """Candidates beside the training images; `mean`: if the adversary knows it."""
     return candidates.match(
@@ -302,6 +331,7 @@ def _match(
         images.held_out,
         images.held_out_labels,
         mean=mean,
+        share=share,
     )
 
 
@@ -309,6 +339,45 @@ def _distinct(images: VictimImages, found: KktRun) -> int:
     """Candidates with a multiplier, near copies counted once."""
     shown = found.points[found.alive].reshape(-1, *images.images.shape[1:])
     return len(candidates.merged(shown, found.multipliers[found.alive]))
+
+
+def ceilings(
+    images: VictimImages, network: DenseLayers, mean: np.ndarray | None
+) -> dict[str, int]:
+    """How many points the first layer tells to whoever knows the patterns.
+
+    `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7, `ceiling_recovered`
+    counts as `recovered` does.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    told = ceiling.told(network, points, directions)
+    alike = ceiling.correlations(images.points, told)
+    return {
+        "ceiling": int((alike > 0.9).sum()),
+        "ceiling_70": int((alike > 0.7).sum()),
+        "ceiling_recovered": int(_match(images, told, mean).recovered.sum()),
+    }
+
+
+def fit(
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
+) -> dict[str, float]:
+    """Loss and error on the training images, and accuracy on held-out ones."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    labels = jnp.asarray(images.labels)
+    others = (images.held_out - images.mean).reshape(len(images.held_out), -1)
+    unseen = homogeneous.apply(network, jnp.asarray(others))
+    unseen_leads = margin.margins(unseen, jnp.asarray(images.held_out_labels))
+    wrong = margin.margins(outputs, labels).min(axis=1) <= 0
+    return {
+        "train_loss": float(
+            f"{margin.loss(experiment.training.loss, outputs, labels):.3g}"
+        ),
+        "train_error": round(float(wrong.mean()), 4),
+        "test_accuracy": round(float((unseen_leads.min(axis=1) > 0).mean()), 4),
+    }
 
 
 def at_truth(

@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 
 from shadow import checks, files, records
 from shadow.records import Record
-from uninformed import kkt
+from uninformed import kkt, pieces
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import KktConfig, KktRun, Knobs
 
@@ -41,6 +41,9 @@ class Ranges:
 
     The names and units are those of `KktConfig`, whose own value stands where a range
     is None. The defaults suit `KktConfig()`.
+
+    Attributes:
+      evenly: names of settings that are drawn uniformly instead.
     """
 
     start: tuple[float, ...] | None = (0.1, 1.0)
@@ -49,13 +52,16 @@ class Ranges:
     least_multiplier: tuple[float, ...] | None = None
     alpha: tuple[float, ...] | None = (10.0, 300.0)
     alpha_end: tuple[float, ...] | None = (100.0, 3000.0)
+    evenly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for name in self.evenly:
+            checks.choice("evenly", name, Knobs._fields)
+        for name in Knobs._fields:
+            value = getattr(self, name)
             if value is not None and not (len(value) == 2 and 0 < value[0] <= value[1]):
                 raise checks.FieldError(
-                    field.name,
+                    name,
                     "Expected {} as (low, high) with 0 < low <= high, or None; got"
                     f" {value!r}.",
                 )
@@ -63,11 +69,12 @@ class Ranges:
     @classmethod
     def none(cls) -> "Ranges":
         """All as the configuration has it; trials differ in their start alone."""
-        return cls(**{field.name: None for field in dataclasses.fields(cls)})
+        unchanged: dict[str, Any] = dict.fromkeys(Knobs._fields)
+        return cls(**unchanged)
 
     @classmethod
     def published(cls) -> "Ranges":
-        """Appendix B of Haim et al. 2022, for `KktConfig.published()`."""
+        """Appendix B.2 of Haim et al. 2022, for `KktConfig.published()`."""
         return cls(
             start=(1e-6, 1.0),
             rate=(1e-5, 1.0),
@@ -75,6 +82,7 @@ class Ranges:
             least_multiplier=(1e-4, 1.0),
             alpha=(10.0, 500.0),
             alpha_end=None,
+            evenly=("alpha",),
         )
 
 
@@ -123,11 +131,16 @@ def search(
         batch = _kept(folder, first)
         if batch is None:
             count = min(at_once, trials - first)
-            batch = _run(
-                config, network, ranges, key, range(first, first + count), mean
-            )
+            place = None
             if folder is not None:
+                file = _file(folder, first).with_suffix(".part.npz")
+                about = Record.of({"first": first, "count": count})
+                place = pieces.Place(file=file, record=about, what=f"The run in {file}")
+            numbers = range(first, first + count)
+            batch = _run(config, network, ranges, key, numbers, mean, place)
+            if folder is not None and place is not None:
                 _keep(folder, first, batch)
+                place.clear()
         done += batch
     return done[:trials]
 
@@ -168,10 +181,17 @@ def _drawn(config: KktConfig, ranges: Ranges, key: Array) -> dict[str, float]:
     shares = np.asarray(jax.random.uniform(key, (len(knobs),)), np.float64)
     for share, name in zip(shares, knobs, strict=True):
         limits = getattr(ranges, name)
-        if limits is not None:
-            knobs[name] = float(limits[0] * (limits[1] / limits[0]) ** share)
+        if limits is None:
+            continue
+        low, high = limits
+        if name in ranges.evenly:
+            knobs[name] = float(low + (high - low) * share)
+        else:
+            knobs[name] = float(low * (high / low) ** share)
     if ranges.alpha_end is None and config.alpha_end is None:
         knobs["alpha_end"] = knobs["alpha"]
+    if ranges.multiplier_rate is None and config.multiplier_rate is None:
+        knobs["multiplier_rate"] = knobs["rate"]
     return knobs
 
 
@@ -182,6 +202,7 @@ def _run(
     key: Array,
     numbers: range,
     mean: np.ndarray | None,
+    place: pieces.Place | None,
 ) -> list[KktTrial]:
     """The trials of these numbers, as one batch."""
     pairs = [jax.random.split(jax.random.fold_in(key, number)) for number in numbers]
@@ -190,7 +211,12 @@ def _run(
         **{name: jnp.array([each[name] for each in drawn]) for name in Knobs._fields}
     )
     found = kkt.attack_many(
-        config, network, keys=jnp.stack([p[1] for p in pairs]), knobs=knobs, mean=mean
+        config,
+        network,
+        keys=jnp.stack([pair[1] for pair in pairs]),
+        knobs=knobs,
+        mean=mean,
+        place=place,
     )
     return [KktTrial(knobs=k, found=f) for k, f in zip(drawn, found, strict=True)]
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from shadow.store import ConfigurationMismatchError
-from uninformed import homogeneous
+from uninformed import homogeneous, pieces
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt import search as kkt_search
@@ -34,6 +34,39 @@ def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_pa
         assert one.knobs == pytest.approx(other.knobs)
         np.testing.assert_array_equal(one.found.points, other.found.points)
         assert one.found.loss == other.found.loss
+
+
+def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
+    config = KktConfig(candidates=4, steps=100)
+    whole = kkt_search.search(config, network, trials=2, key=key, at_once=2)
+    keep, calls = pieces._keep, []
+
+    def cut(place, carry, done):
+        keep(place, carry, done)
+        calls.append(done)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(pieces, "_keep", cut)
+    both = {"trials": 2, "key": key, "at_once": 2, "folder": tmp_path}
+    with pytest.raises(KeyboardInterrupt):
+        kkt_search.search(config, network, **both)
+    again = kkt_search.search(config, network, **both)
+    assert calls == list(range(2, 101, 2))
+    # Nothing is left of the pieces.
+    assert [file.name for file in tmp_path.glob("*.npz")] == ["trials_000000.npz"]
+    for one, other in zip(whole, again, strict=True):
+        np.testing.assert_array_equal(one.found.points, other.found.points)
+
+
+def test_published_settings_have_one_rate_and_an_evenly_drawn_slope():
+    config, ranges = KktConfig.published(), Ranges.published()
+    keys = jax.random.split(jax.random.key(0), 300)
+    drawn = [kkt_search._drawn(config, ranges, key) for key in keys]
+    assert all(each["multiplier_rate"] == each["rate"] for each in drawn)
+    assert all(each["alpha_end"] == each["alpha"] for each in drawn)
+    alpha = np.array([each["alpha"] for each in drawn])
+    assert 0.4 < np.mean(alpha < 255) < 0.6
 
 
 def test_another_search_is_not_continued(network, key, tmp_path):

@@ -1,0 +1,151 @@
+"""What weights alone give away, row by row of Haim et al. 2022: a JSON line each.
+
+    python -m benchmarks.weights_alone --quick
+    python -m benchmarks.weights_alone --rows=mnist-100,cifar-500-code
+
+`victim` names units, initialisation and training; `ceiling` is how many points the
+first layer tells to whoever knows all activation patterns (correlation above 0.9);
+`similar`, `recovered` and `control` are counted as docs/kkt.md says; `paper` is what
+the paper has. A row is kept in --workdir and goes on where it was cut off.
+
+Images are those after the first 1,000 of each class: on the first hundreds settings
+were chosen.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from configs import kkt as config_file
+from shadow import checks, devices
+from uninformed.kkt import experiment as uninformed
+
+_OFFSET = 1000
+# Descent of log L is the flow of plain descent at another speed: these steps are at
+# most a ten-thousandth of theta long, and end at the paper's loss of 500 images.
+_FLOW: dict[str, Any] = {
+    "training.learning_rate": 0.1,
+    "training.largest_step": 1e-4,
+    "training.log_loss": True,
+    "training.least_loss": 4e-6,
+    "training.fitting_steps": 20_000,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One victim and one attack.
+
+    Attributes:
+      config: which of configs/kkt.py.
+      points: number of training images.
+      fields: what deviates from the configuration, by dotted names.
+      paper: what Haim et al. have of it, in words.
+    """
+
+    config: str
+    points: int
+    fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    paper: str = "no number"
+
+    def experiment(self) -> uninformed.Uninformed:
+        """The row's configuration, two candidates a point."""
+        values = config_file.get_config(self.config).to_dict()
+        values["data"] |= {"points": self.points, "offset": _OFFSET}
+        values["attack"]["candidates"] = 2 * self.points
+        for name, value in self.fields.items():
+            section, field = name.split(".")
+            values[section][field] = value
+        return checks.build(uninformed.Uninformed, values)
+
+
+def _deeper(*widths: int, **victim: Any) -> dict[str, Any]:
+    fields = {f"victim.{name}": value for name, value in victim.items()}
+    return {"victim.widths": widths} | fields
+
+
+_SHOWN = "45 shown of 500"
+_WIDE = _deeper(1000, 1000)
+# Both of the public code's victims begin as PyTorch's layers do.
+_CODE = _FLOW | {"attack.span": True}
+ROWS = {
+    "mnist-100": Row(config="mnist", points=100, paper="shown, uncounted"),
+    "cifar-100": Row(config="cifar10", points=100, paper="shown, uncounted"),
+    "mnist-500": Row(config="mnist", points=500, fields=_WIDE, paper=_SHOWN),
+    "cifar-500": Row(config="cifar10", points=500, fields=_WIDE, paper=_SHOWN),
+    "mnist-500-code": Row(config="mnist_code", points=500, fields=_CODE, paper=_SHOWN),
+    "cifar-500-code": Row(
+        config="cifar10_code", points=500, fields=_CODE, paper=_SHOWN
+    ),
+} | {
+    f"cifar-{points}-{name}": Row(config="cifar10", points=points, fields=fields)
+    for points in (20, 50)
+    for name, fields in {
+        "100-100": _deeper(100, 100),
+        "1000-1000": _WIDE,
+        "1000-500-100": _deeper(1000, 500, 100),
+        "1000-500-100-50": _deeper(1000, 500, 100, 50),
+        "hidden-biases": _deeper(1000, 1000, biases="hidden"),
+        "standard": _deeper(1000, 1000, first_scale=None),
+    }.items()
+}
+QUICK = ("mnist-100",)
+
+
+def main() -> None:
+    """Run and print, row after row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--quick", action="store_true", help=f"only {QUICK[0]}")
+    parser.add_argument("--workdir", type=Path, default=Path("runs/weights-alone"))
+    arguments = parser.parse_args()
+    names = QUICK if arguments.quick else arguments.rows.split(",")
+    for name in names:
+        checks.choice("rows", name, tuple(ROWS))
+    devices.one_a_core()
+    for name in names:
+        row = ROWS[name]
+        experiment = row.experiment()
+        results = uninformed.run(experiment, arguments.workdir / name)
+        print(json.dumps(_line(name, row, experiment, results)), flush=True)
+
+
+def _line(
+    name: str,
+    row: Row,
+    experiment: uninformed.Uninformed,
+    results: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What is printed of a row."""
+    victim = experiment.victim
+    units = "-".join(str(width) for width in victim.widths)
+    return {
+        "row": name,
+        "victim": f"{units}, {victim.initialiser}, {experiment.training.route}",
+        "points": row.points,
+        "control": results["held_out_similar"],
+        "paper": row.paper,
+        "seconds": round(results["train_s"] + results["attack_s"]),
+        **{
+            field: results[field]
+            for field in (
+                "train_loss",
+                "train_error",
+                "test_accuracy",
+                "ceiling",
+                "ceiling_recovered",
+                "similar",
+                "recovered",
+                "pooled_recovered",
+                "residual",
+                "residual_at_truth",
+            )
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""What the first layer tells of each training point to whoever knows all patterns.
+
+Near a KKT point the first layer, its biases as the weights of one more input, is
+
+    sum_i lambda_i (x_i, 1) a_i^T,    a_i = D_i W_2 D'_i w_3 y_i,
+
+where D_i, D'_i hold which units are active at x_i. An attack has to find x, lambda and
+the patterns at once. Given the true patterns the a_i are known, and what is left is
+linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i. Points
+that don't come out of that are told by nothing that rests on this layer. Points of a
+class have nearly the same a_i, and only where these differ are points told apart: so a
+victim can be near a KKT point and still keep most of its points to itself.
+
+For evaluations alone: patterns are those of the training points.
+
+Checked: tests/uninformed/kkt/test_ceiling.py (a planted first layer; a trained one).
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from uninformed.homogeneous import DenseLayers, Layer
+from uninformed.kkt import stationarity
+
+# Slope of a sigmoid that is a step for all but sums that are 0 in float32.
+_STEP = 1e12
+
+
+def told(
+    network: DenseLayers,
+    points: Float[Array, "points inputs"],
+    directions: Float[Array, "points outputs"],
+) -> Float[np.ndarray, "points inputs"]:
+    """Least squares for the points, their patterns given.
+
+    Args:
+      network: the victim; with biases in the first layer points have their lengths,
+        otherwise lambda_i x_i is returned.
+      points: training points, as the network sees them.
+      directions: what a multiplier stands for, see `kkt.directions`.
+    Returns: (points, inputs), float64.
+    """
+    alpha = jnp.full(len(network) - 1, _STEP, points.dtype)
+    at = jax.jit(stationarity.passes)(network, points, directions, alpha)
+    return least_squares(network[0], np.asarray(at.back[0]))
+
+
+def least_squares(
+    layer: Layer, back: Float[np.ndarray, "points units"]
+) -> Float[np.ndarray, "points inputs"]:
+    """Points of which a layer is the sum of (x_i, 1) a_i^T, up to factors; see `told`.
+
+    Args:
+      layer: weights, and biases where it has them.
+      back: a_i of each point.
+    """
+    back, weights = back.astype(np.float64), np.asarray(layer.w, np.float64).T
+    if layer.b is None:
+        return np.linalg.lstsq(back.T, weights, rcond=None)[0]
+    with_biases = np.column_stack([weights, np.asarray(layer.b, np.float64)])
+    found = np.linalg.lstsq(back.T, with_biases, rcond=None)[0]
+    multipliers, tiny = found[:, -1:], np.finfo(float).tiny
+    return found[:, :-1] / np.where(np.abs(multipliers) < tiny, tiny, multipliers)
+
+
+def correlations(
+    points: Float[np.ndarray, "points inputs"],
+    found: Float[np.ndarray, "points inputs"],
+) -> Float[np.ndarray, " points"]:
+    """Correlation of each point with what was found of it, over its inputs."""
+    one, other = (each - each.mean(axis=1, keepdims=True) for each in (points, found))
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    products = np.sum(one * other, axis=1)
+    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)

@@ -1,0 +1,106 @@
+"""Hours of equal steps, in pieces that are kept as they are done.
+
+A victim trained for a million epochs, or a run of the KKT attack with a thousand
+candidates, is one `lax.scan` over its steps. Cut into pieces it gives the same, and
+whoever is cut off goes on after the last piece.
+
+Checked: tests/uninformed/test_pieces.py.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from shadow import files
+from shadow.records import Record, require_same
+
+# Pieces of a scan: a cut loses at most a fiftieth of the whole, and what is
+# written between pieces takes next to no time beside them.
+_PIECES = 50
+_ABOUT, _DONE = "about", "done"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where pieces are kept.
+
+    Attributes:
+      file: an .npz file, which is there while the steps are under way.
+      record: what decides the steps; a file of another is refused.
+      what: names the file in messages, as a subject.
+    """
+
+    file: Path
+    record: Record
+    what: str
+
+    def named(self, name: str) -> "Place":
+        """The place beside this one for another phase of the same work."""
+        return dataclasses.replace(
+            self, file=self.file.with_name(f"{self.file.stem}-{name}.npz")
+        )
+
+    def clear(self) -> None:
+        """Remove what is kept, of all phases: the work is done and lies elsewhere."""
+        for file in self.file.parent.glob(f"{self.file.stem}*.npz"):
+            file.unlink()
+
+
+def scan(
+    step: Callable[[Any, Array], Any],
+    carry: Any,
+    steps: int,
+    place: Place | None = None,
+) -> Any:
+    """`carry` after step(carry, number) for number in 0 .. steps - 1, compiled.
+
+    Args:
+      step: one step; may be traced.
+      carry: a pytree of arrays.
+      steps: how many steps are made.
+      place: where pieces are kept; None: nowhere, and all is one piece.
+    Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
+      of other work.
+    """
+
+    def some(carry: Any, first: Array, count: int) -> Any:
+        numbers = first + jnp.arange(count)
+        return jax.lax.scan(lambda c, n: (step(c, n), None), carry, numbers)[0]
+
+    compiled = jax.jit(some, static_argnums=2)
+    if place is None:
+        return compiled(carry, jnp.asarray(0), steps)
+    carry, done = _begun(place, carry)
+    longest = max(1, -(-steps // _PIECES))
+    while done < steps:
+        count = min(longest, steps - done)
+        carry = compiled(carry, jnp.asarray(done), count)
+        done += count
+        _keep(place, carry, done)
+    return carry
+
+
+def _begun(place: Place, carry: Any) -> tuple[Any, int]:
+    """The carry after the last piece that is kept, and how many steps were made."""
+    if not place.file.exists():
+        return carry, 0
+    arrays = files.read_arrays(place.file)
+    found = Record.read(json.loads(str(arrays.pop(_ABOUT))))
+    require_same(found, place.record, place.what)
+    done = int(arrays.pop(_DONE))
+    leaves, tree = jax.tree.flatten(carry)
+    kept = [jnp.asarray(arrays[str(i)], leaf.dtype) for i, leaf in enumerate(leaves)]
+    return jax.tree.unflatten(tree, kept), done
+
+
+def _keep(place: Place, carry: Any, done: int) -> None:
+    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
+    about = np.array(json.dumps(place.record.values))
+    files.write_arrays(place.file, **leaves, **{_DONE: np.array(done), _ABOUT: about})
