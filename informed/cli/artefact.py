@@ -13,6 +13,7 @@ from artefacts import Answer, Sanitised, files, page, sanitise
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.passages import passages
 from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruct
+from informed.cli import gate
 from informed.cli.commands import refuse_unknown
 from shadow import checks
 
@@ -33,6 +34,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         "--gallery", help="CSV of rows that the missing one may be among, as --known"
     )
     command.add_argument("--out", help="write an HTML page here")
+    gate.add_argument(command, "artefact")
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
@@ -41,6 +43,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     Raises: what `files`, `reconstruct` and `sanitise` raise.
     """
     refuse_unknown(rest)
+    fails = gate.of_arguments(arguments)
     estimator = files.load_estimator(arguments.model)
     rows, labels, names = files.load_table(arguments.known, arguments.label)
     gallery = None
@@ -57,18 +60,43 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         text = page.page(title, _named(answer, names), removed, after, failure)
         Path(arguments.out).write_text(text, encoding="utf-8")
     if arguments.json:
-        record = {
-            "model": str(arguments.model),
-            **summary(answer, names),
-            "removed": [each.field for each in removed if each.action == "removed"],
-            "kept": [
-                {"field": each.field, "why": each.why}
-                for each in (() if stripped is None else stripped.kept)
-            ],
-            "after_sanitising": None if after is None else summary(after, names),
-        }
-        print(json.dumps(record))
-        return
+        _print_json(arguments, answer, names, stripped, after)
+    else:
+        _print(arguments, answer, stripped, after, failure)
+    if fails is not None:
+        fails.require(gate.of_artefact(summary(answer, names)))
+
+
+def _print_json(
+    arguments: argparse.Namespace,
+    answer: Answer,
+    names: tuple[str, ...],
+    stripped: Sanitised | None,
+    after: Answer | None,
+) -> None:
+    """What is told, for machines."""
+    removed = () if stripped is None else stripped.removed
+    record = {
+        "model": str(arguments.model),
+        **summary(answer, names),
+        "removed": [each.field for each in removed if each.action == "removed"],
+        "kept": [
+            {"field": each.field, "why": each.why}
+            for each in (() if stripped is None else stripped.kept)
+        ],
+        "after_sanitising": None if after is None else summary(after, names),
+    }
+    print(json.dumps(record))
+
+
+def _print(
+    arguments: argparse.Namespace,
+    answer: Answer,
+    stripped: Sanitised | None,
+    after: Answer | None,
+    failure: str,
+) -> None:
+    """What is told, as text."""
     print(page.verdict(answer))
     for line in answer.lines:
         print(f"  {line.field:<44}{page.how_exact(line):<28}{line.finding.tells}")

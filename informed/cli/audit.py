@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from informed.audit import AuditConfig, Report, auditing, forecast, release
-from informed.cli import printed
+from informed.cli import gate, printed
 from informed.cli.commands import refuse_unknown
 from informed.report import words
 from informed.runs import reporting
@@ -104,6 +104,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
+    gate.add_argument(parser, "audit")
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
@@ -151,6 +152,9 @@ def _audit(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"Expected --out to end in .html, .json or .csv, got {out!r}."
             )
+    fails = gate.of_arguments(arguments)
+    if fails is not None and (arguments.check or arguments.release is not None):
+        raise ValueError("Expected no --fail-if with --check or --release.")
     if arguments.release is not None:
         _shipped(arguments)
         return
@@ -188,12 +192,14 @@ def _audit(arguments: argparse.Namespace) -> None:
     if arguments.json:
         values = document.redacted if arguments.redact else document.values
         print(files.as_json(values).decode(), end="")
-        return
-    print(f"{table(document.values)}\n")
-    for sentence in words.answer(document.values):
-        print(sentence)
-    for out in arguments.out:
-        print(f"{'written':<12}{out}")
+    else:
+        print(f"{table(document.values)}\n")
+        for sentence in words.answer(document.values):
+            print(sentence)
+        for out in arguments.out:
+            print(f"{'written':<12}{out}")
+    if fails is not None:
+        fails.require(gate.of_audit(document.values))
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:

@@ -82,7 +82,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point.
 
     Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
-    pre-flight found what has to be mended first; with 130 where it was interrupted.
+    pre-flight found what has to be mended first; with 4 where --fail-if's expression
+    holds; with 130 where it was interrupted.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")

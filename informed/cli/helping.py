@@ -21,7 +21,8 @@ How much noise stops it:
 """
 END = """\
 informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
-3 the audit's pre-flight found what has to be mended first, 130 interrupted.
+3 the audit's pre-flight found what has to be mended first, 4 what --fail-if names, 130
+interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.

@@ -12,6 +12,7 @@ import jax
 
 from informed import report
 from informed.attacks import registry
+from informed.cli import gate
 from informed.cli.commands import refuse_unknown
 from informed.cli.configuration import load_experiment, load_sweep
 from informed.runs import diagnose, evaluation, pipeline, sweep
@@ -25,6 +26,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     if name == "attacks":
         return
     add_places(command, required=True)
+    if name == "run":
+        gate.add_argument(command, name)
     if name == "attack":
         command.add_argument(
             "--only", metavar="NAME", help="one of config.attacks (default: all)"
@@ -76,6 +79,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         shadow=arguments.shadow or workdir,
         data_dir=arguments.data_dir,
     )
+    fails = gate.of_arguments(arguments) if command == "run" else None
     experiment = load_experiment(rest)
     if command == "attack":
         if arguments.distributed:
@@ -98,6 +102,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(json.dumps(results))
     else:
         print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
+    if fails is not None:
+        fails.require(gate.of_run(results))
 
 
 def _join(processes: str) -> None:

@@ -87,6 +87,18 @@ def test_page_and_json(folder, capsys):
     assert "Still in it, and why, below: standardscaler.mean_" in text
 
 
+def test_a_release_gate(folder, capsys):
+    arguments = ["artefact", str(folder / "model.skops"), "--json"]
+    arguments += ["--known", str(folder / "known.csv")]
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*arguments, "--fail-if", "determined_share > 0.5"])
+    assert stopped.value.code == 4
+    told = capsys.readouterr()
+    assert json.loads(told.out)["exact"]
+    assert "determined_share is 1" in told.err
+    cli.main([*arguments, "--fail-if", "exact < 1"])
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [

@@ -1,0 +1,269 @@
+"""`--fail-if "exact > 0 or success_upper > 0.05"`: an exit code for release gates.
+
+An expression compares documented fields with numbers, joined by `and`, `or`, `not` and
+brackets. It is parsed, never evaluated as Python. What nothing is known of, because no
+attack finished, fails: a gate that lets through what wasn't measured is none.
+
+Checked: tests/informed/cli/test_gate.py.
+"""
+
+import ast
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shadow import checks
+
+Value = float | None
+_OPERATORS: dict[type[ast.cmpop], tuple[str, Callable[[float, float], bool]]] = {
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+}
+# Far beyond what a person writes, far below what the parser could stumble over.
+_LONGEST = 500
+
+# What an expression may name, by command.
+_ATTACKS = {
+    "certified": "most records that an attack itself knows to be exact",
+    "success": "largest share of records that an attack read better than any guess"
+    " without the release",
+    "success_upper": "largest upper end of its 95 % interval",
+    "mse_median": "least median MSE per pixel of an attack",
+}
+FIELDS: dict[str, Mapping[str, str]] = {
+    "audit": {
+        "exact": "most records that an attack read exactly",
+        **_ATTACKS,
+        "tpr": "largest true-positive rate of membership at 1 % false positives",
+        "untried": "attacks that were not tried",
+        "unfinished": "records that attacks were to try and did not finish",
+    },
+    "run": {**_ATTACKS, "mse": "least mean MSE per pixel of an attack"},
+    "artefact": {
+        "exact": "1 where the missing row is read exactly, else 0",
+        "certified": "1 where that is certified, else 0",
+        "determined": "fields of the row that are determined",
+        "determined_share": "their share of all fields",
+    },
+}
+
+
+class GateFailedError(RuntimeError):
+    """An expression of --fail-if holds, or can't be decided; the message says why."""
+
+    exit_code = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """A parsed expression.
+
+    Attributes:
+      text: as it was given.
+      tree: what it was parsed to.
+    """
+
+    text: str
+    tree: ast.expr
+
+    @classmethod
+    def parse(cls, text: str, command: str) -> "Gate":
+        """An expression over the fields of a command.
+
+        Raises: FieldError: it isn't one; says what is allowed.
+        """
+        names = FIELDS[command]
+        try:
+            if len(text) > _LONGEST:
+                raise SyntaxError(f"it is longer than {_LONGEST} characters")
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            reason = getattr(error, "msg", None) or str(error)
+            raise _wrong(text, f"{reason}") from error
+        _check(text, tree, names)
+        return cls(text, tree)
+
+    def require(self, values: Mapping[str, Value]) -> None:
+        """Pass, or raise.
+
+        Args:
+          values: of the command's fields; None: nothing is known of it.
+        Raises: GateFailedError: the expression holds, or nothing tells.
+        """
+        reasons: list[str] = []
+        found = _evaluated(self.tree, values, reasons)
+        if found is False:
+            return
+        what = "it holds" if found else "it can't be decided"
+        raise GateFailedError(
+            f"--fail-if {self.text!r}: {what} ({', '.join(reasons)})."
+        )
+
+
+def _wrong(text: str, why: str) -> checks.FieldError:
+    return checks.FieldError(
+        "--fail-if",
+        f"Expected {{}} such as 'exact > 0 or success_upper > 0.05', got {text!r}:"
+        f" {why}.",
+    )
+
+
+def _check(text: str, node: ast.expr, names: Mapping[str, str]) -> None:
+    """Raise FieldError unless a tree holds comparisons and what joins them alone."""
+    if isinstance(node, ast.BoolOp):
+        for each in node.values:
+            _check(text, each, names)
+        return
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        _check(text, node.operand, names)
+        return
+    if not isinstance(node, ast.Compare):
+        raise _wrong(text, "expected comparisons, joined by and, or, not")
+    sides = [node.left, *node.comparators]
+    for compares in node.ops:
+        if type(compares) not in _OPERATORS:
+            raise _wrong(text, "expected >, >=, <, <=, == or !=")
+    for side in sides:
+        if isinstance(side, ast.Name):
+            if side.id not in names:
+                near = checks.nearest(side.id, names)
+                raise _wrong(
+                    text,
+                    f"there is no field {side.id}.{near} It has {', '.join(names)}",
+                )
+        elif _number(side) is None:
+            raise _wrong(text, "expected names of fields and numbers to be compared")
+    if not any(isinstance(side, ast.Name) for side in sides):
+        raise _wrong(text, "a comparison names no field")
+
+
+def _number(node: ast.expr) -> float | None:
+    """The number that a node is; None: it is something else."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+        return None
+    return float(node.value) if isinstance(node.value, int | float) else None
+
+
+def _evaluated(
+    node: ast.expr, values: Mapping[str, Value], reasons: list[str]
+) -> bool | None:
+    """What a tree says; None: nothing tells. Adds comparisons that made it fail."""
+    if isinstance(node, ast.UnaryOp):
+        inner = _evaluated(node.operand, values, reasons)
+        return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        found = [_evaluated(each, values, reasons) for each in node.values]
+        decides = isinstance(node.op, ast.Or)
+        if decides in found:
+            return decides
+        return None if None in found else not decides
+    assert isinstance(node, ast.Compare)
+    return _compared(node, values, reasons)
+
+
+def _compared(
+    node: ast.Compare, values: Mapping[str, Value], reasons: list[str]
+) -> bool | None:
+    """One comparison, or a chain of them as in 0 < exact <= 3."""
+    sides = [
+        values.get(side.id) if isinstance(side, ast.Name) else _number(side)
+        for side in (node.left, *node.comparators)
+    ]
+    for side, value in zip((node.left, *node.comparators), sides, strict=True):
+        if isinstance(side, ast.Name):
+            said = "not known" if value is None else f"{value:g}"
+            reason = f"{side.id} is {said}"
+            if reason not in reasons:
+                reasons.append(reason)
+    found: list[bool | None] = []
+    for one, each, other in zip(sides, node.ops, sides[1:], strict=False):
+        _, holds = _OPERATORS[type(each)]
+        found.append(None if one is None or other is None else holds(one, other))
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+# The fields of each command
+
+
+def of_audit(values: Mapping[str, Any]) -> dict[str, Value]:
+    """The fields of an audit, from its document."""
+    rows = values["attacks"]
+    tried = [row for row in rows if row["tried"]]
+    rated = [row for row in tried if row["success"] is not None]
+    return {
+        "exact": _most(row["exact"]["successes"] for row in rated if row["exact"]),
+        "certified": _most(row["certified"] or 0 for row in rated),
+        "success": _most(_share(row["success"]) for row in rated),
+        "success_upper": _most(row["success"]["high"] for row in rated),
+        "mse_median": _least(row["mse_median"] for row in rated),
+        "tpr": _most(row["tpr"] for row in rated),
+        "untried": len(rows) - len(tried),
+        "unfinished": sum(
+            max(row.get("planned", row["targets"]) - row["finished"], 0)
+            for row in tried
+        ),
+    }
+
+
+def of_run(results: Mapping[str, Any]) -> dict[str, Value]:
+    """The fields of a run, from its results.json."""
+    rows = list(results["attacks"].values())
+    nearer = [row["closer_than_oracle"] for row in rows]
+    return {
+        "certified": _most(row["certified"] or 0 for row in rows),
+        "success": _most(map(_share, nearer)),
+        "success_upper": _most(each["high"] for each in nearer),
+        "mse_median": _least(row["mse_median"] for row in rows),
+        "mse": _least(row["mse"] for row in rows),
+    }
+
+
+def of_artefact(summary: Mapping[str, Any]) -> dict[str, Value]:
+    """The fields of an artefact, from its summary."""
+    determined = [row["determined"] for row in summary["features"]]
+    return {
+        "exact": float(summary["exact"]),
+        "certified": float(summary["certified"]),
+        "determined": sum(determined),
+        "determined_share": sum(determined) / len(determined) if determined else None,
+    }
+
+
+def _share(rate: Mapping[str, Any]) -> Value:
+    return rate["successes"] / rate["trials"] if rate["trials"] else None
+
+
+def _most(values: Any) -> Value:
+    known = [float(value) for value in values if value is not None]
+    return max(known, default=None)
+
+
+def _least(values: Any) -> Value:
+    known = [float(value) for value in values if value is not None]
+    return min(known, default=None)
+
+
+def add_argument(parser: Any, command: str) -> None:
+    """`--fail-if` of a command."""
+    names = ", ".join(FIELDS[command])
+    parser.add_argument(
+        "--fail-if",
+        metavar="EXPRESSION",
+        help=f"exit with 4 where this holds or can't be decided; fields: {names}",
+    )
+
+
+def of_arguments(arguments: Any) -> "Gate | None":
+    """The gate of a command line, parsed before anything is done."""
+    text = arguments.fail_if
+    return None if text is None else Gate.parse(text, arguments.command)
