@@ -65,6 +65,9 @@ COMMANDS = {
         "a scikit-learn model in a skops file: what it tells of one training row",
         False,
     ),
+    "doctor": Command(
+        "informed.cli.doctor", "what of this machine would surprise, in one screen"
+    ),
     "completion": Command(__name__, "completion for bash or zsh", False),
 }
 _EXPECTED = (

@@ -53,6 +53,7 @@ _EXAMPLES = {
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
     ),
+    "doctor": "informed doctor",
     "completion": 'eval "$(informed completion bash)"',
 }
 _PLAIN = (
@@ -64,6 +65,7 @@ _PLAIN = (
     "calibrate",
     "completion",
     "artefact",
+    "doctor",
 )
 
 
