@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from informed.report import words
 from shadow import checks
 
 Value = float | None
@@ -40,7 +41,7 @@ FIELDS: dict[str, Mapping[str, str]] = {
         "exact": "most records that an attack read exactly",
         **_ATTACKS,
         "tpr": "largest true-positive rate of membership at 1 % false positives",
-        "untried": "attacks that were not tried",
+        "untried": "attacks that apply and were not begun",
         "unfinished": "records that attacks were to try and did not finish",
     },
     "run": {**_ATTACKS, "mse": "least mean MSE per pixel of an attack"},
@@ -197,9 +198,7 @@ def _compared(
 
 def of_audit(values: Mapping[str, Any]) -> dict[str, Value]:
     """The fields of an audit, from its document."""
-    rows = values["attacks"]
-    tried = [row for row in rows if row["tried"]]
-    rated = [row for row in tried if row["success"] is not None]
+    rows, rated = values["attacks"], words.rated(values)
     return {
         "exact": _most(row["exact"]["successes"] for row in rated if row["exact"]),
         "certified": _most(row["certified"] or 0 for row in rated),
@@ -207,10 +206,11 @@ def of_audit(values: Mapping[str, Any]) -> dict[str, Value]:
         "success_upper": _most(row["success"]["high"] for row in rated),
         "mse_median": _least(row["mse_median"] for row in rated),
         "tpr": _most(row["tpr"] for row in rated),
-        "untried": len(rows) - len(tried),
+        "untried": sum(map(words.not_begun, rows)),
         "unfinished": sum(
             max(row.get("planned", row["targets"]) - row["finished"], 0)
-            for row in tried
+            for row in rows
+            if row["tried"]
         ),
     }
 

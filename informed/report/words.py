@@ -98,7 +98,7 @@ def _unfinished(values: Values, row: Values) -> str:
         advice = "" if minutes is None else f" (`--minutes {minutes}`)"
         cost = f"; it needs about {duration(needs)} a {whats[:-1]}{advice}"
     if not row["tried"]:
-        if row["name"] not in _EXPECTED and needs is None:
+        if not not_begun(row):
             return ""
         begun = "was not begun" if needs is not None else "was not tried"
         return f"{name} {begun}: {row['why_not']}{cost}. Nothing follows from that."
@@ -127,10 +127,17 @@ def strongest(values: Values) -> Values | None:
             -(row["mse_median"] or 1e9),
         )
 
-    return max(_tried(values), key=how_good, default=None)
+    return max(rated(values), key=how_good, default=None)
 
 
-def _tried(values: Values) -> list[Values]:
+def not_begun(row: Values) -> bool:
+    """Whether an attack that applies was not tried."""
+    expected = row["name"] in _EXPECTED or row.get("needs_seconds") is not None
+    return not row["tried"] and expected
+
+
+def rated(values: Values) -> list[Values]:
+    """Attacks on one record that finished any; their rates can be compared."""
     return [
         row
         for row in values["attacks"]
@@ -165,7 +172,7 @@ def _found(values: Values) -> str:
         text += f", of which the attack certified {rightly} without having the {what}s"
     if best["certified_wrong"]:
         text += f" ({best['certified_wrong']} more certificates were wrong)"
-    others = [row for row in _tried(values) if row is not best]
+    others = [row for row in rated(values) if row is not best]
     other = max(others, key=lambda row: row["success"]["successes"], default=best)
     if other["success"]["successes"] > best["exact"]["successes"]:
         text += (
@@ -203,9 +210,7 @@ def _unstable(values: Values) -> str:
     """That chaos is the only reason why the training wasn't inverted."""
     found = (values.get("preflight") or {}).get("instability")
     inverted = [
-        row["exact"]["successes"]
-        for row in _tried(values)
-        if row["name"] == "inversion"
+        row["exact"]["successes"] for row in rated(values) if row["name"] == "inversion"
     ]
     # Chaos gets the credit for an inversion alone that was finished and found nothing.
     withstood = bool(inverted) and not any(inverted)
