@@ -64,7 +64,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     else:
         _print(arguments, answer, stripped, after, failure)
     if fails is not None:
-        fails.require(gate.of_artefact(summary(answer, names)))
+        fails.require(gated(summary(answer, names)))
 
 
 def _print_json(
@@ -107,6 +107,17 @@ def _print(
         print(f"  kept: {each.field:<38}{each.why}")
     if arguments.out:
         print(f"{'page':<28}{arguments.out}")
+
+
+def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
+    """The fields that `--fail-if` may name, from a summary."""
+    determined = [row["determined"] for row in told["features"]]
+    return {
+        "exact": float(told["exact"]),
+        "certified": float(told["certified"]),
+        "determined": sum(determined),
+        "determined_share": sum(determined) / len(determined) if determined else None,
+    }
 
 
 def _gallery(path: str, names: tuple[str, ...]) -> np.ndarray:

@@ -199,7 +199,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         for out in arguments.out:
             print(f"{'written':<12}{out}")
     if fails is not None:
-        fails.require(gate.of_audit(document.values))
+        fails.require(gated(document.values))
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
@@ -263,6 +263,25 @@ def _again(arguments: argparse.Namespace) -> str:
         for value in values:
             line += [f"--{name}", value]
     return shlex.join(line)
+
+
+def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
+    """The fields that `--fail-if` may name, from the document of an audit."""
+    rows, rated = values["attacks"], words.rated(values)
+    return {
+        "exact": gate.most(row["exact"]["successes"] for row in rated if row["exact"]),
+        "certified": gate.most(row["certified"] or 0 for row in rated),
+        "success": gate.most(gate.share(row["success"]) for row in rated),
+        "success_upper": gate.most(row["success"]["high"] for row in rated),
+        "mse_median": gate.least(row["mse_median"] for row in rated),
+        "tpr": gate.most(row["tpr"] for row in rated),
+        "untried": sum(map(words.not_begun, rows)),
+        "unfinished": sum(
+            max(row.get("planned", row["targets"]) - row["finished"], 0)
+            for row in rows
+            if row["tried"]
+        ),
+    }
 
 
 def _values(source: str) -> Mapping[str, Any]:

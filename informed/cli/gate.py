@@ -13,7 +13,6 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from informed.report import words
 from shadow import checks
 
 Value = float | None
@@ -193,62 +192,22 @@ def _compared(
     return None if None in found else True
 
 
-# The fields of each command
+# What commands make the values of
 
 
-def of_audit(values: Mapping[str, Any]) -> dict[str, Value]:
-    """The fields of an audit, from its document."""
-    rows, rated = values["attacks"], words.rated(values)
-    return {
-        "exact": _most(row["exact"]["successes"] for row in rated if row["exact"]),
-        "certified": _most(row["certified"] or 0 for row in rated),
-        "success": _most(_share(row["success"]) for row in rated),
-        "success_upper": _most(row["success"]["high"] for row in rated),
-        "mse_median": _least(row["mse_median"] for row in rated),
-        "tpr": _most(row["tpr"] for row in rated),
-        "untried": sum(map(words.not_begun, rows)),
-        "unfinished": sum(
-            max(row.get("planned", row["targets"]) - row["finished"], 0)
-            for row in rows
-            if row["tried"]
-        ),
-    }
-
-
-def of_run(results: Mapping[str, Any]) -> dict[str, Value]:
-    """The fields of a run, from its results.json."""
-    rows = list(results["attacks"].values())
-    nearer = [row["closer_than_oracle"] for row in rows]
-    return {
-        "certified": _most(row["certified"] or 0 for row in rows),
-        "success": _most(map(_share, nearer)),
-        "success_upper": _most(each["high"] for each in nearer),
-        "mse_median": _least(row["mse_median"] for row in rows),
-        "mse": _least(row["mse"] for row in rows),
-    }
-
-
-def of_artefact(summary: Mapping[str, Any]) -> dict[str, Value]:
-    """The fields of an artefact, from its summary."""
-    determined = [row["determined"] for row in summary["features"]]
-    return {
-        "exact": float(summary["exact"]),
-        "certified": float(summary["certified"]),
-        "determined": sum(determined),
-        "determined_share": sum(determined) / len(determined) if determined else None,
-    }
-
-
-def _share(rate: Mapping[str, Any]) -> Value:
+def share(rate: Mapping[str, Any]) -> Value:
+    """Successes over trials; None: there were none."""
     return rate["successes"] / rate["trials"] if rate["trials"] else None
 
 
-def _most(values: Any) -> Value:
+def most(values: Any) -> Value:
+    """The largest of what is known; None: nothing is."""
     known = [float(value) for value in values if value is not None]
     return max(known, default=None)
 
 
-def _least(values: Any) -> Value:
+def least(values: Any) -> Value:
+    """The least of what is known; None: nothing is."""
     known = [float(value) for value in values if value is not None]
     return min(known, default=None)
 

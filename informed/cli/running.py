@@ -103,7 +103,20 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     else:
         print(f"{report.table(results)}\n{'picture':<28}{results['picture']}")
     if fails is not None:
-        fails.require(gate.of_run(results))
+        fails.require(gated(results))
+
+
+def gated(results: Mapping[str, Any]) -> dict[str, gate.Value]:
+    """The fields that `--fail-if` may name, from results.json."""
+    rows = list(results["attacks"].values())
+    nearer = [row["closer_than_oracle"] for row in rows]
+    return {
+        "certified": gate.most(row["certified"] or 0 for row in rows),
+        "success": gate.most(map(gate.share, nearer)),
+        "success_upper": gate.most(each["high"] for each in nearer),
+        "mse_median": gate.least(row["mse_median"] for row in rows),
+        "mse": gate.least(row["mse"] for row in rows),
+    }
 
 
 def _join(processes: str) -> None:

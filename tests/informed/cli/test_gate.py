@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from informed.audit import auditing
-from informed.cli import gate, main
+from informed.cli import audit, gate, main, running
 from informed.cli.gate import Gate, GateFailedError
 from shadow import checks
 
@@ -100,6 +100,20 @@ def test_what_is_no_expression_is_refused_and_not_executed(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_passes_or_not_by_its_results():
+    rate = {"successes": 3, "trials": 4, "low": 0.2, "high": 0.99}
+    row = {"certified": None, "closer_than_oracle": rate, "mse": 0.1, "mse_median": 0.2}
+    results = {"attacks": {"a": row, "b": row | {"certified": 1, "mse": 0.05}}}
+    values = running.gated(results)
+    assert set(values) == set(gate.FIELDS["run"])
+    assert values["success"] == 0.75
+    assert (values["certified"], values["mse"]) == (1, 0.05)
+    Gate.parse("mse < 0.05 or success > 0.8", "run").require(values)
+    # A run without attacks measured nothing.
+    with pytest.raises(GateFailedError, match="can't be decided"):
+        Gate.parse("mse < 0.05", "run").require(running.gated({"attacks": {}}))
+
+
 def test_the_shipped_action_has_an_expression_that_is_one():
     text = (Path(__file__).parents[3] / "examples" / "release_gate.yml").read_text()
     (expression,) = re.findall(r'--fail-if "(.*)"', text)
@@ -126,12 +140,13 @@ def test_failing_says_what_was_found():
 def test_an_attack_that_finished_nothing_lets_nothing_through():
     row = {
         "name": "inversion", "tried": True, "success": None, "exact": None,
-        "certified": None, "mse_median": None, "tpr": None, "planned": 5, "targets": 0, "finished": 0,
+        "certified": None, "mse_median": None, "tpr": None, "planned": 5,
+        "targets": 0, "finished": 0,
     }  # fmt: skip
     other = {"name": "black box", "tried": False}
     both = row | {"name": "two missing", "success": {"successes": 5, "high": 1.0}}
     rows = [row, row | {"tried": False}, row | other, both]
-    values = gate.of_audit({"attacks": rows})
+    values = audit.gated({"attacks": rows})
     # What doesn't apply isn't missing; two missing records are another game.
     assert (values["untried"], values["unfinished"]) == (1, 10)
     for text in ("exact > 0", "exact == 0", "success_upper > 0.99", "certified > 0"):
@@ -163,7 +178,7 @@ def test_an_audit_is_written_and_then_fails(training, tmp_path, capfd):
     told = capfd.readouterr()
     assert told.err.strip().splitlines()[-1] == (
         "informed audit: --fail-if 'exact > 0 or untried > 100': it holds (exact is 2,"
-        f" untried is {gate.of_audit(json.loads(told.out))['untried']:g})."
+        f" untried is {audit.gated(json.loads(told.out))['untried']:g})."
     )
     assert json.loads(out.read_text())["attacks"]
 
