@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from informed.audit import AuditConfig, Report, auditing, forecast, release
+from informed.cli import dossier as dossier_of
 from informed.cli import gate, printed
 from informed.cli.commands import refuse_unknown
-from informed.report import words
+from informed.report import dossier, words
 from informed.runs import reporting
 from shadow import files
 
@@ -104,6 +105,16 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
+    parser.add_argument(
+        "--dossier",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="document for whoever decides (.html, .json), without any record",
+    )
+    parser.add_argument(
+        "--about", metavar="ABOUT.toml", help="of --dossier; see informed dossier init"
+    )
     gate.add_argument(parser, "audit")
 
 
@@ -152,9 +163,12 @@ def _audit(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"Expected --out to end in .html, .json or .csv, got {out!r}."
             )
-    fails = gate.of_arguments(arguments)
-    if fails is not None and (arguments.check or arguments.release is not None):
-        raise ValueError("Expected no --fail-if with --check or --release.")
+    fails, stated = gate.of_arguments(arguments), dossier_of.about(arguments.about)
+    for out in arguments.dossier:
+        dossier.require_name(out)
+    if (fails or arguments.dossier) and (arguments.check or arguments.release):
+        raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
+    stated.hashes()  # before an hour is spent: files that aren't there
     if arguments.release is not None:
         _shipped(arguments)
         return
@@ -189,6 +203,8 @@ def _audit(arguments: argparse.Namespace) -> None:
     )
     for out in arguments.out:
         document.save(out, redact=arguments.redact)
+    for out in arguments.dossier:
+        dossier.Dossier.of(document.redacted, stated).save(out)
     if arguments.json:
         values = document.redacted if arguments.redact else document.values
         print(files.as_json(values).decode(), end="")
@@ -196,7 +212,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(f"{table(document.values)}\n")
         for sentence in words.answer(document.values):
             print(sentence)
-        for out in arguments.out:
+        for out in [*arguments.out, *arguments.dossier]:
             print(f"{'written':<12}{out}")
     if fails is not None:
         fails.require(gated(document.values))

@@ -60,6 +60,11 @@ COMMANDS = {
         _AUDIT, "attacks side by side, of an audit's .json or a work directory"
     ),
     "report": Command(_AUDIT, "a page of any work directory: one .html file"),
+    "dossier": Command(
+        "informed.cli.dossier",
+        "an audit's numbers as a document for whoever decides about a release",
+        False,
+    ),
     "artefact": Command(
         "informed.cli.artefact",
         "a scikit-learn model in a skops file: what it tells of one training row",

@@ -54,6 +54,10 @@ _EXAMPLES = {
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
     ),
     "doctor": "informed doctor",
+    "dossier": (
+        "informed dossier init about.toml\n"
+        "  informed dossier audit.json --about about.toml --out dossier.html"
+    ),
     "completion": 'eval "$(informed completion bash)"',
 }
 _PLAIN = (
@@ -66,6 +70,7 @@ _PLAIN = (
     "completion",
     "artefact",
     "doctor",
+    "dossier",
 )
 
 

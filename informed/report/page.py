@@ -43,6 +43,22 @@ def render(document: Any, *, redact: bool = False) -> str:
 def _page(
     values: Mapping[str, Any], pictures: Mapping[str, Any], *, redact: bool
 ) -> str:
+    return filled(
+        _TEMPLATE,
+        values=values,
+        redact=redact,
+        answer=words.answer(values),
+        not_said=words.NOT_SAID,
+        broken=words.broken(values.get("bounds")),
+        columns=_columns(pictures),
+        tables=_tables(pictures),
+        figures=_figures(values),
+        configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
+    )
+
+
+def filled(template: str, **values: Any) -> str:
+    """A template of this package, filled in; everything in it is escaped."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -57,19 +73,8 @@ def _page(
         "share": words.share,
         "seconds": words.seconds,
     }
-    text = resources.files("informed.report").joinpath("templates", _TEMPLATE)
-    template = environment.from_string(text.read_text())
-    return template.render(
-        values=values,
-        redact=redact,
-        answer=words.answer(values),
-        not_said=words.NOT_SAID,
-        broken=words.broken(values.get("bounds")),
-        columns=_columns(pictures),
-        tables=_tables(pictures),
-        figures=_figures(values),
-        configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
-    )
+    text = resources.files("informed.report").joinpath("templates", template)
+    return environment.from_string(text.read_text()).render(**values)
 
 
 def _code(text: str) -> markupsafe.Markup:
