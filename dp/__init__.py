@@ -4,6 +4,7 @@ rero         bounds on reconstruction: the front door
 batches      a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private
 bounds       the formulas, in log space
+histories    what Opacus and jax-privacy keep of a training, as a mechanism
 participation  batches that are known, or of fixed size
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
@@ -21,6 +22,7 @@ from dp import lazy
 if TYPE_CHECKING:
     from dp.batches import Assumption, Batches, assumption
     from dp.calibration import Calibration, calibrate
+    from dp.histories import History
     from dp.mechanisms import (
         ApproximateDP,
         Gaussian,
@@ -46,6 +48,7 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "dp.batches": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
+        "dp.histories": "History",
         "dp.mechanisms": "ApproximateDP Gaussian Laplace LossDistribution Mechanism"
         " PoissonGaussian PureDP RenyiDP ZeroConcentratedDP",
         "dp.participation": "FixedSizeGaussian RevealedGaussian",

@@ -47,9 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     parser.epilog = f"{parser.epilog}".rstrip() + _IN_WORDS[name]
     if name == "bound":
         parser.add_argument(
+            "--from",
+            dest="history",
+            type=Path,
+            metavar="FILE.json",
+            help="what Opacus or jax-privacy keep of a training, in place of"
+            " --noise-multiplier and the training: see docs/privacy.md",
+        )
+        parser.add_argument(
             "--noise-multiplier",
             type=float,
-            required=True,
             help="standard deviation of the noise on the sum of clipped gradients,"
             " over the clipping norm",
         )
@@ -146,6 +153,12 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.bounds is not None:
         runpy.run_path(str(arguments.bounds))
     log_kappa = baseline(arguments)
+    if getattr(arguments, "history", None) is not None:
+        history = _history(arguments)
+        _told(arguments, history, _of_history(arguments, history, log_kappa))
+        return
+    if arguments.command == "bound" and arguments.noise_multiplier is None:
+        raise ValueError("Expected --noise-multiplier, or --from and a history.")
     batches = _batches(arguments)
     if arguments.command == "calibrate":
         found = _calibrated(arguments, batches, log_kappa)
@@ -156,15 +169,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         bound = dp.rero_bound(run, log_kappa=log_kappa)
         epsilon = _epsilon(run, arguments.delta)
     result = {
-        "noise_multiplier": sigma,
-        "log_kappa": log_kappa,
-        "log_gamma": float(bound.log_gamma),
-        "gamma": float(bound.gamma),
-        "by": str(bound.by),
-        "log_gammas": {name: float(value) for name, value in bound.all.items()},
-        "epsilon": epsilon,
-        "delta": arguments.delta,
-        "relation": arguments.relation,
+        **_result(arguments, sigma, log_kappa, bound, epsilon),
         **_training(arguments, batches),
         **_assumed(arguments, sigma, batches, log_kappa),
     }
@@ -178,6 +183,88 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             figure.savefig(file, format="png", dpi=120)
         if not arguments.json:
             print(f"{'picture':<20}{arguments.figure}")
+
+
+def _history(arguments: argparse.Namespace) -> "dp.History":
+    """What `--from` names.
+
+    Raises: ValueError: it isn't JSON, no history, or something is said twice.
+    """
+    said = ("noise_multiplier", "steps", "sampling_probability", "sampling", "figure")
+    for name in (*said, *_SCRIPT):
+        if getattr(arguments, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} doesn't go with --from, which says it all.")
+    try:
+        values = json.loads(arguments.history.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"Expected {arguments.history} to be JSON, such as json.dump of"
+            f" accountant.state_dict() writes it: {error}. Pickles are not read."
+        ) from error
+    return dp.History.of(values)
+
+
+def _of_history(
+    arguments: argparse.Namespace, history: "dp.History", log_kappa: float
+) -> tuple[dict[str, Any], dp.ReRoBound]:
+    """The result of a history, and its bound."""
+    run = history.mechanism(arguments.relation)
+    bound = dp.rero_bound(run, log_kappa=log_kappa)
+    made = dp.assumption(run)
+    epsilon = _epsilon(run, arguments.delta)
+    found = _result(arguments, history.noise_multiplier, log_kappa, bound, epsilon)
+    changed = (
+        " Settings changed in the course of training and are taken at their worst"
+        if history.changed
+        else ""
+    )
+    found |= {
+        "source": history.source,
+        "changed": history.changed,
+        "steps": history.steps,
+        "sampling_probability": history.sampling_probability,
+        "records": history.records,
+        "batch": history.batch,
+        "assumption": f"{made.text}.{changed}" if changed else made.text,
+        "otherwise": _otherwise(arguments, made, log_kappa),
+    }
+    return found, bound
+
+
+def _told(
+    arguments: argparse.Namespace,
+    history: "dp.History",
+    found: tuple[dict[str, Any], dp.ReRoBound],
+) -> None:
+    """Print the result of a history."""
+    result, bound = found
+    if arguments.json:
+        print(json.dumps(_finite(result), allow_nan=False))
+        return
+    print(f"{'history':<20}{history.source}, {history.steps} steps")
+    print(_table(result, bound))
+
+
+def _result(
+    arguments: argparse.Namespace,
+    sigma: float,
+    log_kappa: float,
+    bound: dp.ReRoBound,
+    epsilon: float,
+) -> dict[str, Any]:
+    """What is said of every bound."""
+    return {
+        "noise_multiplier": sigma,
+        "log_kappa": log_kappa,
+        "log_gamma": float(bound.log_gamma),
+        "gamma": float(bound.gamma),
+        "by": str(bound.by),
+        "log_gammas": {name: float(value) for name, value in bound.all.items()},
+        "epsilon": epsilon,
+        "delta": arguments.delta,
+        "relation": arguments.relation,
+    }
 
 
 def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
@@ -269,6 +356,14 @@ def _assumed(
     least = float(np.finfo(float).tiny)  # no noise at all has no mechanism
     run = _run(arguments, sigma or least, batches)
     made = dp.assumption(run) if batches is None else batches.assumption(run)
+    otherwise = _otherwise(arguments, made, log_kappa)
+    return {"assumption": made.text, "otherwise": otherwise}
+
+
+def _otherwise(
+    arguments: argparse.Namespace, made: "dp.Assumption", log_kappa: float
+) -> list[dict[str, Any]]:
+    """What holds where the assumption doesn't."""
     rows = []
     for condition, mechanism in made.otherwise:
         bound = dp.rero_bound(mechanism, log_kappa=log_kappa)
@@ -280,7 +375,7 @@ def _assumed(
                 "epsilon": accounting.epsilon(mechanism, arguments.delta),
             }
         )
-    return {"assumption": made.text, "otherwise": rows}
+    return rows
 
 
 def baseline(arguments: argparse.Namespace) -> float:

@@ -184,3 +184,44 @@ def test_bad_input_is_one_line(arguments, message, capsys):
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert message in lines[0]
+
+
+def test_a_history_of_opacus_is_the_training_in_words(capsys, tmp_path):
+    file = tmp_path / "history.json"
+    file.write_text('{"history": [[1.1, 0.01, 1000]], "mechanism": "prv"}')
+    found = run(capsys, "bound", f"--from={file}", "--kappa=0.01")
+    words = ("--noise-multiplier=1.1", "--steps=1000", "--sampling-probability=0.01")
+    wanted = run(capsys, "bound", *words, "--kappa=0.01")
+    assert found["source"] == "Opacus"
+    for name, value in wanted.items():
+        assert found[name] == value
+    cli.main(["bound", f"--from={file}", "--kappa=0.01"])
+    shown = capsys.readouterr().out
+    assert "Opacus, 1000 steps" in shown
+    assert "secret Poisson sampling" in shown
+    assert "otherwise" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "said"),
+    [
+        ("{", (), "Pickles are not read"),
+        ('{"history": [[1, 1, 1]], "mechanism": "rdp"}', ("--steps=3",), "--steps"),
+        (
+            '{"history": [[1, 1, 1]], "mechanism": "rdp"}',
+            ("--noise-multiplier=3",),
+            "--noise-multiplier",
+        ),
+        ('{"epsilon": 3}', (), "it has epsilon"),
+    ],
+)
+def test_what_is_no_history_is_refused_in_a_line(
+    text, arguments, said, capsys, tmp_path
+):
+    file = tmp_path / "history.json"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["bound", f"--from={file}", "--kappa=0.01", *arguments])
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert said in line

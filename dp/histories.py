@@ -1,0 +1,227 @@
+"""What other libraries keep of a private training, as a mechanism.
+
+    import json, dp
+    with open("history.json", "w") as file:       # at the end of training with Opacus
+        json.dump(privacy_engine.accountant.state_dict(), file)
+
+    history = dp.History.of(json.load(open("history.json")))
+    print(dp.rero_bound(history.mechanism("zero_out"), kappa=0.01))
+
+Two forms are known, as the packages have them (Opacus 1.6, jax-privacy 2.0):
+
+Opacus        `accountant.state_dict()`: "history", a list of (noise multiplier, sample
+              rate, steps), and "mechanism", the name of its accountant
+jax-privacy   `accounting.analysis.DpParams` as a dictionary ("sampling_method" by its
+              name), with "num_updates" beside its fields
+
+Neither says whether batches were drawn as they assume; every bound is printed with what
+it assumes and what holds otherwise. Settings that changed in the course of training are
+taken at their worst for all steps, so the bound is on the safe side.
+
+Checked: tests/dp/test_histories.py (against the packages' own accountants).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dp import checks
+from dp.batches import Run
+from dp.mechanisms import Gaussian, PoissonGaussian
+from dp.participation import FixedSizeGaussian
+
+_ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
+# Fields of jax-privacy's DpParams under which its runs are more than DP-SGD.
+_MORE = ("examples_per_user", "cycle_length", "truncated_batch_size")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class History:
+    """A private training, at its worst where settings changed.
+
+    Attributes:
+      noise_multiplier: sigma, the least of all steps.
+      steps: T, all of them.
+      sampling_probability: q of a record in a step, the largest; None: batches of
+        fixed size.
+      records: N, the number of training records; None: not kept.
+      batch: B, the records in a batch, where its size is fixed, the largest.
+      source: the library, "Opacus" or "jax-privacy".
+      changed: whether settings changed in the course of training.
+    """
+
+    noise_multiplier: float
+    steps: int
+    sampling_probability: float | None
+    records: int | None = None
+    batch: int | None = None
+    source: str
+    changed: bool = False
+
+    @classmethod
+    def of(cls, values: Any) -> "History":
+        """From what a library keeps, as JSON gives it back.
+
+        Raises: FieldError: a field is missing, unknown or has no such value; a run that
+          no bound here is for.
+        """
+        if not isinstance(values, Mapping):
+            raise checks.FieldError(
+                "history",
+                f"Expected {{}} to be an object, got {type(values).__name__}.",
+            )
+        if "history" in values:
+            return _opacus(values)
+        if "noise_multipliers" in values:
+            return _jax_privacy(values)
+        raise checks.FieldError(
+            "history",
+            "Expected {} to be what Opacus keeps (fields history, mechanism) or"
+            " jax-privacy (noise_multipliers, num_samples, batch_size, num_updates,"
+            f" ...); it has {', '.join(map(str, values)) or 'no field'}.",
+        )
+
+    def mechanism(self, relation: str) -> Run:
+        """For `dp.rero_bound` and `dp.accounting`.
+
+        Args:
+          relation: the neighbouring relation; "zero_out" is always valid for
+            reconstruction.
+        """
+        if self.sampling_probability is None:
+            assert self.records is not None
+            assert self.batch is not None
+            return FixedSizeGaussian(
+                noise_multiplier=self.noise_multiplier,
+                records=self.records,
+                batch=self.batch,
+                steps=self.steps,
+                relation=relation,
+            )
+        if self.sampling_probability == 1:
+            return Gaussian(
+                noise_multiplier=self.noise_multiplier,
+                steps=self.steps,
+                relation=relation,
+            )
+        return PoissonGaussian(
+            noise_multiplier=self.noise_multiplier,
+            sampling_probability=self.sampling_probability,
+            steps=self.steps,
+            relation=relation,
+        )
+
+
+def _opacus(values: Mapping[str, Any]) -> History:
+    if values.get("mechanism") not in _ACCOUNTANTS:
+        raise checks.FieldError(
+            "mechanism",
+            f"Expected {{}} of Opacus to be one of {', '.join(_ACCOUNTANTS)},"
+            f" got {values.get('mechanism')!r}.",
+        )
+    history = values["history"]
+    right = isinstance(history, list) and all(
+        isinstance(each, list | tuple) and len(each) == 3 for each in history
+    )
+    if not right or not history:
+        raise checks.FieldError(
+            "history",
+            "Expected {} to be a list of (noise multiplier, sample rate, steps) with at"
+            f" least one step of training, got {_short(history)}.",
+        )
+    sigmas, rates = ([_number("history", each[i]) for each in history] for i in (0, 1))
+    steps = [_count("history", each[2]) for each in history]
+    checks.require(
+        "history", sigmas, np.array(sigmas) > 0, "to have noise in each step"
+    )
+    checks.share("history", rates)
+    return History(
+        noise_multiplier=min(sigmas),
+        steps=sum(steps),
+        sampling_probability=max(rates),
+        source="Opacus",
+        changed=len(set(zip(sigmas, rates, strict=True))) > 1,
+    )
+
+
+def _jax_privacy(values: Mapping[str, Any]) -> History:
+    for name in ("num_samples", "batch_size", "num_updates"):
+        if values.get(name) is None:
+            raise checks.FieldError(
+                name,
+                "Expected {} beside noise_multipliers: DpParams of jax-privacy as a"
+                " dictionary, with num_updates, the steps that were made.",
+            )
+    for name in _MORE:
+        if values.get(name) not in (None, 1):
+            raise checks.FieldError(
+                name,
+                f"{{}} is {values[name]!r}: no bound here is for such a training.",
+            )
+    if not values.get("is_finite_guarantee", True):
+        raise checks.FieldError(
+            "is_finite_guarantee", "{} is false: such a training guarantees nothing."
+        )
+    sigmas = _over_steps("noise_multipliers", values["noise_multipliers"])
+    checks.require(
+        "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
+    )
+    sizes = _over_steps("batch_size", values["batch_size"])
+    if values.get("batch_size_scale_schedule"):
+        # DpParams has these computed: (step, size) pairs.
+        sizes = _over_steps("batch_sizes", values.get("batch_sizes"))
+    records = _count("num_samples", values["num_samples"])
+    batch = _count("batch_size", max(sizes))
+    checks.require("batch_size", batch, batch <= records, f"at most {records} records")
+    method = str(values.get("sampling_method", "POISSON")).rpartition(".")[2].upper()
+    if method not in ("POISSON", "FIXED_BATCH_SIZE"):
+        raise checks.FieldError(
+            "sampling_method",
+            f"Expected {{}} to be POISSON or FIXED_BATCH_SIZE, got {method!r}.",
+        )
+    poisson = method == "POISSON"
+    return History(
+        noise_multiplier=min(sigmas),
+        steps=_count("num_updates", values["num_updates"]),
+        sampling_probability=batch / records if poisson else None,
+        records=records,
+        batch=batch,
+        source="jax-privacy",
+        changed=len(set(sigmas)) > 1 or len(set(sizes)) > 1,
+    )
+
+
+def _over_steps(field: str, value: Any) -> list[float]:
+    """A number, or (step, number) pairs of a schedule: the numbers."""
+    if isinstance(value, list | tuple) and value:
+        pairs = [each for each in value if isinstance(each, list | tuple)]
+        if len(pairs) == len(value) and all(len(each) == 2 for each in pairs):
+            return [_number(field, each[1]) for each in pairs]
+        raise checks.FieldError(
+            field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
+        )
+    return [_number(field, value)]
+
+
+def _number(field: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise checks.FieldError(
+            field, f"Expected {{}} to be made of numbers, got {_short(value)}."
+        )
+    checks.require(field, value, np.isfinite(value), "finite")
+    return float(value)
+
+
+def _count(field: str, value: Any) -> int:
+    found = _number(field, value)
+    checks.require(
+        field, value, found >= 1 and found == int(found), "a whole number >= 1"
+    )
+    return int(found)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:77]}..."

@@ -1,0 +1,127 @@
+"""What Opacus and jax-privacy keep, against their accountants' own epsilon."""
+
+import dataclasses
+import json
+
+import dp_accounting
+import pytest
+from dp_accounting import pld
+
+import dp
+from dp import accounting
+
+OPACUS = {"history": [[1.1, 0.004, 500]], "mechanism": "rdp"}
+JAX_PRIVACY = {
+    "noise_multipliers": 1.1,
+    "num_samples": 1000,
+    "delta": 1e-5,
+    "batch_size": 100,
+    "num_updates": 50,
+}
+
+
+def epsilon_of(segments, delta=1e-5):
+    """Of Poisson-sampled Gaussians one after the other, by dp-accounting."""
+    accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for sigma, q, steps in segments:
+        event = dp_accounting.PoissonSampledDpEvent(
+            q, dp_accounting.GaussianDpEvent(sigma)
+        )
+        accountant.compose(event, steps)
+    return accountant.get_epsilon(delta)
+
+
+@pytest.mark.parametrize("mechanism", ["rdp", "prv", "gdp"])
+def test_opacus_of_one_setting(mechanism):
+    found = dp.History.of(OPACUS | {"mechanism": mechanism})
+    assert found.steps == 500
+    assert not found.changed
+    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    assert ours == pytest.approx(epsilon_of(OPACUS["history"]), rel=1e-3)
+
+
+def test_opacus_of_settings_that_changed_is_on_the_safe_side():
+    segments = [(1.3, 0.002, 200), (0.9, 0.004, 100), (1.1, 0.001, 300)]
+    kept = {"history": json.loads(json.dumps(segments)), "mechanism": "rdp"}
+    found = dp.History.of(kept)
+    assert found.changed
+    assert (found.noise_multiplier, found.sampling_probability) == (0.9, 0.004)
+    assert found.steps == 600
+    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    assert ours > epsilon_of(segments)
+
+
+def test_full_batches_are_a_gaussian():
+    found = dp.History.of({"history": [[4.0, 1.0, 40]], "mechanism": "prv"})
+    assert found.mechanism("zero_out") == dp.Gaussian(
+        noise_multiplier=4.0, steps=40, relation="zero_out"
+    )
+
+
+def test_jax_privacy_s_own_parameters_and_accountant():
+    accounts = pytest.importorskip("jax_privacy.accounting")
+    params = accounts.analysis.DpParams(
+        noise_multipliers=1.1, num_samples=1000, delta=1e-5, batch_size=100
+    )
+    kept = {**dataclasses.asdict(params), "num_updates": 50}
+    kept["sampling_method"] = params.sampling_method.name
+    found = dp.History.of(json.loads(json.dumps(kept)))
+    theirs = accounts.analysis.DpsgdTrainingAccountant(
+        dp_accountant_config=accounts.accountants.PldAccountantConfig()
+    ).compute_epsilon(50, params)
+    ours = accounting.epsilon(found.mechanism("add_or_remove"), 1e-5)
+    assert ours == pytest.approx(theirs, rel=2e-3)
+    # Every field that is looked at is one that the package has.
+    names = {field.name for field in dataclasses.fields(params)} | {"num_updates"}
+    assert {*JAX_PRIVACY, "examples_per_user", "cycle_length", "batch_sizes"} <= names
+    assert {"truncated_batch_size", "sampling_method", "is_finite_guarantee"} <= names
+
+
+def test_jax_privacy_with_a_schedule_is_taken_at_its_worst():
+    kept = JAX_PRIVACY | {
+        "noise_multipliers": [[0, 2.0], [10, 1.5]],
+        "batch_size_scale_schedule": {"20": 2},
+        "batch_sizes": [[0, 100], [20, 200]],
+    }
+    found = dp.History.of(kept)
+    assert found.changed
+    assert (found.noise_multiplier, found.sampling_probability) == (1.5, 0.2)
+
+
+def test_batches_of_fixed_size():
+    found = dp.History.of(JAX_PRIVACY | {"sampling_method": "FIXED_BATCH_SIZE"})
+    assert found.mechanism("zero_out") == dp.FixedSizeGaussian(
+        noise_multiplier=1.1, records=1000, batch=100, steps=50, relation="zero_out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ([], "to be an object"),
+        ({}, "no field"),
+        ({"epsilon": 3}, "it has epsilon"),
+        (OPACUS | {"mechanism": "magic"}, "mechanism of Opacus to be one of"),
+        (OPACUS | {"history": []}, "at least one step"),
+        (OPACUS | {"history": [[1.0, 0.1]]}, "list of"),
+        (OPACUS | {"history": [[0.0, 0.1, 5]]}, "noise in each step"),
+        (OPACUS | {"history": [[1.0, 1.5, 5]]}, r"\(0, 1\]"),
+        (OPACUS | {"history": [[1.0, 0.1, 2.5]]}, "whole number"),
+        (OPACUS | {"history": [["1", 0.1, 2]]}, "made of numbers"),
+        (OPACUS | {"history": [[float("nan"), 0.1, 2]]}, "finite"),
+        ({"noise_multipliers": 1.0}, "num_samples"),
+        (JAX_PRIVACY | {"num_updates": None}, "num_updates"),
+        (JAX_PRIVACY | {"cycle_length": 4}, "cycle_length is 4"),
+        (JAX_PRIVACY | {"examples_per_user": 2}, "examples_per_user is 2"),
+        (JAX_PRIVACY | {"truncated_batch_size": 9}, "truncated_batch_size is 9"),
+        (JAX_PRIVACY | {"is_finite_guarantee": False}, "guarantees nothing"),
+        (JAX_PRIVACY | {"noise_multipliers": 0}, "> 0 in each step"),
+        (JAX_PRIVACY | {"noise_multipliers": [1, 2]}, "pairs"),
+        (JAX_PRIVACY | {"batch_size": 2000}, "at most 1000 records"),
+        (JAX_PRIVACY | {"sampling_method": "shuffled"}, "POISSON or FIXED_BATCH_SIZE"),
+        (JAX_PRIVACY | {"batch_size_scale_schedule": {"1": 2}}, "batch_sizes"),
+    ],
+)
+def test_what_is_no_history_is_refused(kept, said):
+    with pytest.raises(dp.checks.FieldError, match=said):
+        dp.History.of(kept)
