@@ -14,6 +14,7 @@ column of words, an empty cell is a word of its own.
 import csv
 import dataclasses
 import os
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ LABELS = ("label", "target", "class", "y")
 SUFFIXES = (".csv", ".parquet")
 _MOST_WORDS = 50  # of one column
 MISSING = "(missing)"
+EMBEDDINGS = "embeddings"
 # What an example holds in place of a number that is missing: the middle of the range.
 _IN_PLACE = 0.5
 
@@ -185,6 +187,43 @@ def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
         raise FileNotFoundError(f"There is no file {path} to load a table from.")
     cells = _parquet(file) if file.suffix == ".parquet" else _csv(file)
     return table_of(cells, label=label, name=file.name)
+
+
+def holds_embeddings(path: str | os.PathLike) -> bool:
+    """Whether a file is an .npz with an array called embeddings."""
+    file = Path(path)
+    if file.suffix != ".npz" or not file.is_file():
+        return False
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return EMBEDDINGS in arrays.files
+    except (ValueError, OSError, zipfile.BadZipFile):
+        return False
+
+
+def load_embeddings(path: str | os.PathLike) -> Table:
+    """Read an .npz file with embeddings (records, dimensions) and labels (records,).
+
+    Raises: ValueError: arrays that are missing, or of other shapes; what `table_of`
+      raises.
+    """
+    file = Path(path)
+    with np.load(file, allow_pickle=False) as arrays:
+        found = {name: arrays[name] for name in arrays.files}
+    for name in (EMBEDDINGS, "labels"):
+        if name not in found:
+            raise ValueError(
+                f"Expected {file} to hold the arrays {EMBEDDINGS} and labels, found"
+                f" {', '.join(found)}."
+            )
+    embeddings, labels = found[EMBEDDINGS], found["labels"]
+    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1]:
+        raise ValueError(
+            f"Expected {EMBEDDINGS} in {file} to be (records, dimensions) and labels"
+            f" (records,), got {embeddings.shape} and {labels.shape}."
+        )
+    cells = {f"e{i}": column for i, column in enumerate(embeddings.T)}
+    return table_of({**cells, "label": labels}, label="label", name=file.name)
 
 
 def table_of(

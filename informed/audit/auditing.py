@@ -105,8 +105,9 @@ def audit(
 
     Args:
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
-      data: an .npz file, a TFDS name, a folder of images a class, a .csv or .parquet
-        table; or arrays (images, labels), `shadow.Examples`, `shadow.tables.Table`.
+      data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
+        folder of images a class, a .csv or .parquet table; or arrays (images, labels),
+        `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       predict, privacy: where they aren't in the file of `train`.
@@ -194,6 +195,9 @@ def load(
         count = int(labels.max()) + 1
         return Examples(images=images, labels=labels, num_classes=count), None
     name = os.fspath(source)
+    if tables.holds_embeddings(name):
+        table = tables.load_embeddings(name)
+        return table.examples, table
     if Path(name).suffix in tables.SUFFIXES:
         table = tables.load_table(name, label=label)
         return table.examples, table
@@ -270,7 +274,7 @@ def _run(
                 checked, minutes=settings.minutes, targets=settings.targets
             ),
         },
-        "baselines": [judging.summary(b) for b in baselines],
+        "baselines": [judging.summary(b, models.targets, pool) for b in baselines],
         "attacks": [
             budgets.with_advice(judging.judge(t, models.targets, pool, baselines))
             for t in found

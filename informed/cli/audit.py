@@ -35,11 +35,17 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def _of_audit(parser: argparse.ArgumentParser) -> None:
     default = AuditConfig()
     parser.add_argument("train", metavar="FILE.py:FUNCTION")
-    parser.add_argument(
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument(
         "--data",
-        required=True,
-        help=".npz with images and labels, TFDS name, folder of images a class, .csv or"
-        " .parquet",
+        help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
+        " class; .csv or .parquet",
+    )
+    data.add_argument(
+        "--embeddings",
+        dest="data",
+        metavar="FILE.npz",
+        help="embeddings and labels: what a head on a frozen encoder is trained on",
     )
     parser.add_argument("--label", help="column of labels, of a table")
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")

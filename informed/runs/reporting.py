@@ -99,7 +99,7 @@ def report(
         "kind": "run",
         "subject": _about(experiment, results, developer, shadows, targets, public),
         "preflight": None,
-        "baselines": [judging.summary(b) for b in baselines],
+        "baselines": [judging.summary(b, targets, pool) for b in baselines],
         "attacks": [
             judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
             for t in trials

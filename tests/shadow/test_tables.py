@@ -144,3 +144,46 @@ def test_bytes_are_welcome(tmp_path, rng):
     found = shadow.load(str(tmp_path / "x.npz"))
     assert found.image_shape == (4, 4, 1)
     np.testing.assert_array_equal(found.images[..., 0], pixels / np.float32(255))
+
+
+def test_embeddings_are_columns_of_numbers(tmp_path, rng):
+    embeddings = rng.standard_normal((12, 5)).astype(np.float32)
+    labels = np.arange(12) % 3
+    file = tmp_path / "e.npz"
+    np.savez(file, embeddings=embeddings, labels=labels)
+    assert tables.holds_embeddings(file)
+    table = tables.load_embeddings(file)
+    assert table.names == ("e0", "e1", "e2", "e3", "e4")
+    np.testing.assert_allclose(
+        table.features(table.examples.images.astype(np.float64)), embeddings, atol=1e-6
+    )
+    np.testing.assert_array_equal(table.examples.labels, labels)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"embeddings": np.zeros((3, 2))}, "embeddings and labels, found embeddings"),
+        (
+            {"embeddings": np.zeros((3, 2)), "labels": np.zeros(4)},
+            r"got \(3, 2\) and \(4,\)",
+        ),
+        ({"embeddings": np.zeros(3), "labels": np.zeros(3)}, r"got \(3,\)"),
+        (
+            {"embeddings": np.full((4, 2), np.nan), "labels": np.arange(4) % 2},
+            "empty cells",
+        ),
+    ],
+)
+def test_what_holds_no_embeddings_is_refused(tmp_path, arrays, said):
+    np.savez(tmp_path / "e.npz", **arrays)
+    with pytest.raises(ValueError, match=said):
+        tables.load_embeddings(tmp_path / "e.npz")
+
+
+def test_pictures_are_no_embeddings(tmp_path):
+    np.savez(tmp_path / "images.npz", images=np.zeros((2, 4, 4, 1)))
+    (tmp_path / "broken.npz").write_bytes(b"no archive")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "images.npz").read_bytes()[:90])
+    for name in ("images.npz", "broken.npz", "cut.npz", "none.npz", "table.csv"):
+        assert not tables.holds_embeddings(tmp_path / name)

@@ -46,6 +46,31 @@ def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
     assert row["lpips"] > 0.01
 
 
+def test_a_record_is_placed_in_a_gallery(truth, pool):
+    exact = judging.placed(truth.images, truth, pool)
+    assert exact == {"first": 10, "median_rank": 1.0, "size": 501}
+    # By hand: half of the guesses are another record of the gallery.
+    guesses = np.concatenate([truth.images[:5], pool.images[:5]])
+    found = judging.placed(guesses, truth, pool)
+    flat = pool.images.reshape(len(pool), -1)
+    ranks = [
+        1 + sum(np.sum((flat - g.ravel()) ** 2, axis=1) <= np.sum((t - g) ** 2))
+        for g, t in zip(guesses, truth.images, strict=True)
+    ]
+    assert found["first"] == 5
+    assert found["median_rank"] == np.median(ranks)
+    # A copy of the target in the gallery is the target; no guess is the last place.
+    copied = shadow.Examples(
+        images=np.concatenate([pool.images, truth.images]),
+        labels=np.concatenate([pool.labels, truth.labels]),
+        num_classes=10,
+    )
+    assert judging.placed(truth.images, truth, copied)["first"] == 10
+    nothing = judging.placed(np.full_like(truth.images, np.nan), truth, pool)
+    assert nothing == {"first": 0, "median_rank": 501.0, "size": 501}
+    assert judging.placed(truth.images[:0], truth, pool) is None
+
+
 def test_what_is_not_finished_counts_as_not_found(truth, pool):
     images = truth.images.copy()
     images[3] = np.nan
