@@ -16,6 +16,7 @@ from informed.audit import (
     contract,
     defences,
     forecast,
+    gallery,
     membership,
     noise,
     playing,
@@ -43,6 +44,8 @@ _SHOWN = 12
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 
 
+# Share of what is left of the time before defences for training with a gallery.
+_OF_GALLERY = 0.1
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -241,6 +244,14 @@ def _run(
             progress=progress,
         )
     pool = about.known_to_all()
+    progress("a gallery of public records")
+    named = gallery.named(
+        models,
+        [trial for trial in found if trial.points == 1],
+        pool,
+        seconds_a_model=checked.seconds_a_model,
+        limit=_OF_GALLERY * clock.left,
+    )
     groups = None if about.table is None else about.table.groups
     baselines = judging.baselines(models.targets, pool, groups=groups)
     ranking = records.rank(
@@ -280,6 +291,7 @@ def _run(
             for t in found
         ],
         "membership": members,
+        "gallery": named,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,

@@ -74,7 +74,8 @@ def answer(values: Values) -> list[str]:
     Returns: a sentence or more each. What wasn't finished is left out where there is
       nothing of the kind, and stands behind an attack that read out every record.
     """
-    left, found = unfinished(values), _found(values) + _unstable(values)
+    found = _found(values) + _unstable(values) + _named(values)
+    left = unfinished(values)
     best = strongest(values)
     whole = best is not None and best["exact"]["rate"] == 1
     first = [found, *left] if whole else [*left, found]
@@ -220,6 +221,20 @@ def _unstable(values: Values) -> str:
     return (
         f" Its training is chaotic (exponent {least}{found['exponent']:.1f}): what"
         " withstood inversion did so by instability, not by design."
+    )
+
+
+def _named(values: Values) -> str:
+    """That a record is named out of a gallery which no attack read out."""
+    named, best = values.get("gallery"), strongest(values)
+    read = 0 if best is None else best["exact"]["successes"]
+    if not named or (named["first"] or 0) <= read:
+        return ""
+    certain = f", {named['certified']} with certainty" if named["certified"] else ""
+    return (
+        f" But whoever has a gallery of {number(named['size'])} {_whats(values)} with"
+        f" the right one among them names it for {named['first']} of {named['attempted']}"
+        f"{certain}: by training again with {named['tried']} of them."
     )
 
 

@@ -1,0 +1,134 @@
+"""Which record it is: training again with the likeliest of a gallery.
+
+Somebody who has a gallery in which the record is need not read it out. The guesses of
+attacks put the gallery in an order; with each of its first records the training is run
+again, and the record whose weights come out is named. Where they come out to the last
+bit, and no other record's do, that is certain.
+
+The gallery is all public records, and the target among them.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from informed.attacks.inversion.retraining import Retraining
+from informed.audit.trained import Models
+from informed.play import ALL_BUT_ONE, SEED, Trial
+from shadow import limits
+from shadow.data import Examples
+
+# Records of a gallery that are trained with, for each target, at most: the right one is
+# among the first few of some attack's order, or training with more doesn't find it.
+_MOST = 64
+# Models trained at once; a matter of speed and memory.
+_WIDTH = 16
+
+
+def named(
+    models: Models,
+    trials: list[Trial],
+    pool: Examples,
+    *,
+    seconds_a_model: float,
+    limit: float,
+) -> dict[str, Any]:
+    """Name every target's record out of the gallery.
+
+    Args:
+      models: the released models.
+      trials: the attacks whose guesses put the gallery in an order.
+      pool: what the gallery holds beside the target.
+      seconds_a_model: how long one training takes.
+      limit: seconds that it may take.
+    Returns: about, knows, size of the gallery, tried records of it for each target,
+      attempted targets, first (named rightly), certified, certified_wrong, seconds,
+      why_not.
+    """
+    found: dict[str, Any] = {
+        "about": "train again with the likeliest records of a gallery",
+        "knows": f"{ALL_BUT_ONE if models.secret else SEED}, a gallery that holds it",
+        "size": len(pool) + 1,
+        "tried": 0,
+        "attempted": 0,
+        "first": None,
+        "certified": None,
+        "certified_wrong": None,
+        "seconds": 0.0,
+        "why_not": "",
+    }
+    guesses = [
+        trial.images
+        for trial in trials
+        if trial.images is not None and len(trial.images) == models.count
+    ]
+    affordable = int(limit / max(seconds_a_model * models.count, 1e-9))
+    why = ""
+    if not models.subject.comparable:
+        why = "the weights of two models have other shapes"
+    elif not guesses:
+        why = "no attack guessed all records"
+    elif affordable < 2:
+        why = f"not two trainings a record in {limit:.0f} s"
+    if why:
+        return found | {"why_not": why}
+    tried, begun = min(_MOST, affordable, len(pool) + 1), time.monotonic()
+    right, sure = [], []
+    try:
+        with limits.seconds(limit):
+            training = Retraining(
+                models.knowledge(), width=_WIDTH, draws=1, key=models.key
+            )
+            for i in range(models.count):
+                each = [images[i] for images in guesses]
+                rows = _likeliest(each, models.targets, i, pool, tried)
+                is_right, is_sure = _named(training, models, rows, i, pool)
+                right.append(is_right)
+                sure.append(is_sure)
+    except limits.OutOfTimeError as error:
+        found["why_not"] = str(error).rstrip(".")
+    done, certain = np.array(right, bool), np.array(sure, bool)
+    return found | {
+        "tried": tried,
+        "attempted": len(right),
+        "first": int(done.sum()),
+        "certified": int(certain.sum()),
+        "certified_wrong": int((certain & ~done).sum()),
+        "seconds": round(time.monotonic() - begun, 2),
+    }
+
+
+def _likeliest(
+    guesses: list[np.ndarray], targets: Examples, i: int, pool: Examples, count: int
+) -> np.ndarray:
+    """Positions in the gallery; the target's is len(pool). In turns by each guess."""
+    gallery = np.concatenate([pool.images, targets.images[i : i + 1]])
+    flat = gallery.reshape(len(gallery), -1)
+    orders = [
+        np.argsort(np.sum((flat - g.ravel()[None]) ** 2, axis=1), kind="stable")[:count]
+        for g in guesses
+        if np.isfinite(g).all()
+    ]
+    merged = np.stack(orders, axis=1).ravel() if orders else np.arange(0)
+    _, first = np.unique(merged, return_index=True)
+    return merged[np.sort(first)][:count]
+
+
+def _named(
+    training: Retraining, models: Models, rows: np.ndarray, i: int, pool: Examples
+) -> tuple[bool, bool]:
+    """Whether the nearest weights are the target's; whether that is certain."""
+    if not len(rows):
+        return False, False
+    images = np.concatenate([pool.images, models.targets.images[i : i + 1]])[rows]
+    labels = np.append(pool.labels, models.targets.labels[i])[rows]
+    thetas = training.at(i).thetas(images[:, None], labels[:, None])
+    released = models.weights.weights[i]
+    apart = np.linalg.norm(thetas.astype(np.float64) - released[None], axis=1)
+    nearest = int(apart.argmin())
+    # Copies of one record are one record.
+    same = (images == images[nearest]).reshape(len(images), -1).all(axis=1)
+    alone = not (apart[~same] == 0).any()
+    is_right = bool((images[nearest] == models.targets.images[i]).all())
+    return is_right, bool(apart[nearest] == 0 and alone and not models.secret)
