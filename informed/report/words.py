@@ -231,10 +231,11 @@ def _named(values: Values) -> str:
     if not named or (named["first"] or 0) <= read:
         return ""
     certain = f", {named['certified']} with certainty" if named["certified"] else ""
+    share_of = f"{named['first']} of {named['attempted']}"
     return (
         f" But whoever has a gallery of {number(named['size'])} {_whats(values)} with"
-        f" the right one among them names it for {named['first']} of {named['attempted']}"
-        f"{certain}: by training again with {named['tried']} of them."
+        f" the right one among them names it for {share_of}{certain}: by training"
+        f" again with {named['tried']} of them."
     )
 
 

@@ -61,7 +61,9 @@ def test_what_is_named_and_not_read_out_is_said_first(digits):
 
 
 def test_weights_that_many_records_give_certify_nobody(digits):
-    named = audited(counted, digits).values["gallery"]
+    skip = (*QUICK["skip"], "inversion")
+    data = digits.take(np.arange(400))
+    named = informed.audit(counted, data, **QUICK | {"skip": skip}).values["gallery"]
     assert named["attempted"] == 3
     assert named["certified"] == 0
 
