@@ -79,7 +79,8 @@ def test_the_site_shows_every_example_and_configuration():
     for page, folder in (("examples", "examples"), ("configurations", "configs")):
         text = (ROOT / "docs" / f"{page}.md").read_text()
         shown = set(re.findall(rf"literalinclude\}} \.\./{folder}/(.*)\n", text))
-        files = (ROOT / folder).rglob("*.py")
+        kinds = ("*.py", "*.yml")
+        files = [file for kind in kinds for file in (ROOT / folder).rglob(kind)]
         assert shown == {str(file.relative_to(ROOT / folder)) for file in files}
 
 
