@@ -33,8 +33,20 @@ from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
 
 _ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
-# Fields of jax-privacy's DpParams under which its runs are more than DP-SGD.
-_MORE = ("examples_per_user", "cycle_length", "truncated_batch_size")
+# Fields of jax-privacy's DpParams under which its runs are more than DP-SGD -> values
+# under which they aren't.
+_MORE: dict[str, tuple[int | None, ...]] = {
+    "examples_per_user": (None, 1),
+    "cycle_length": (None, 1),
+    "truncated_batch_size": (None,),
+}
+# All fields that are known: another one may change what was added of noise.
+_OPACUS = ("history", "mechanism")
+_DP_PARAMS = (
+    "noise_multipliers", "num_samples", "delta", "batch_size", "num_updates",
+    "batch_size_scale_schedule", "batch_sizes", "is_finite_guarantee",
+    "sampling_method", *_MORE,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,6 +127,7 @@ class History:
 
 
 def _opacus(values: Mapping[str, Any]) -> History:
+    _known(values, _OPACUS)
     if values.get("mechanism") not in _ACCOUNTANTS:
         raise checks.FieldError(
             "mechanism",
@@ -147,6 +160,7 @@ def _opacus(values: Mapping[str, Any]) -> History:
 
 
 def _jax_privacy(values: Mapping[str, Any]) -> History:
+    _known(values, _DP_PARAMS)
     for name in ("num_samples", "batch_size", "num_updates"):
         if values.get(name) is None:
             raise checks.FieldError(
@@ -154,8 +168,8 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
                 "Expected {} beside noise_multipliers: DpParams of jax-privacy as a"
                 " dictionary, with num_updates, the steps that were made.",
             )
-    for name in _MORE:
-        if values.get(name) not in (None, 1):
+    for name, plain in _MORE.items():
+        if values.get(name) not in plain:
             raise checks.FieldError(
                 name,
                 f"{{}} is {values[name]!r}: no bound here is for such a training.",
@@ -191,6 +205,17 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         source="jax-privacy",
         changed=len(set(sigmas)) > 1 or len(set(sizes)) > 1,
     )
+
+
+def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    """Raise FieldError where there is a field that isn't known."""
+    for name in values:
+        if name not in fields:
+            raise checks.FieldError(
+                str(name),
+                "{} is a field that isn't known here, and may change what the noise"
+                f" protects. Known: {', '.join(fields)}.",
+            )
 
 
 def _over_steps(field: str, value: Any) -> list[float]:

@@ -2,8 +2,8 @@
 
 Somebody who has a gallery in which the record is need not read it out. The guesses of
 attacks put the gallery in an order; with each of its first records the training is run
-again, and the record whose weights come out is named. Where they come out to the last
-bit, and no other record's do, that is certain.
+again, and the record whose weights come nearest is named. Where they come out to the
+last bit, and those of no other record that was tried, it is certified.
 
 The gallery is all public records, and the target among them.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from informed.attacks.inversion.retraining import Retraining
 from informed.audit.trained import Models
+from informed.metrics import galleries
 from informed.play import ALL_BUT_ONE, SEED, Trial
 from shadow import limits
 from shadow.data import Examples
@@ -74,7 +75,7 @@ def named(
     if why:
         return found | {"why_not": why}
     tried, begun = min(_MOST, affordable, len(pool) + 1), time.monotonic()
-    right, sure = [], []
+    picked, sure = [], []
     try:
         with limits.seconds(limit):
             training = Retraining(
@@ -83,19 +84,16 @@ def named(
             for i in range(models.count):
                 each = [images[i] for images in guesses]
                 rows = _likeliest(each, models.targets, i, pool, tried)
-                is_right, is_sure = _named(training, models, rows, i, pool)
-                right.append(is_right)
-                sure.append(is_sure)
+                image, certain = _named(training, models, rows, i, pool)
+                picked.append(image)
+                sure.append(certain)
     except limits.OutOfTimeError as error:
         found["why_not"] = str(error).rstrip(".")
-    done, certain = np.array(right, bool), np.array(sure, bool)
     return found | {
         "tried": tried,
-        "attempted": len(right),
-        "first": int(done.sum()),
-        "certified": int(certain.sum()),
-        "certified_wrong": int((certain & ~done).sum()),
+        "attempted": len(picked),
         "seconds": round(time.monotonic() - begun, 2),
+        **galleries.verdict(picked, sure, models.targets),
     }
 
 
@@ -104,23 +102,21 @@ def _likeliest(
 ) -> np.ndarray:
     """Positions in the gallery; the target's is len(pool). In turns by each guess."""
     gallery = np.concatenate([pool.images, targets.images[i : i + 1]])
-    flat = gallery.reshape(len(gallery), -1)
-    orders = [
-        np.argsort(np.sum((flat - g.ravel()[None]) ** 2, axis=1), kind="stable")[:count]
-        for g in guesses
-        if np.isfinite(g).all()
-    ]
-    merged = np.stack(orders, axis=1).ravel() if orders else np.arange(0)
+    given = np.array([guess for guess in guesses if np.isfinite(guess).all()])
+    if not len(given):
+        return np.arange(0)
+    apart = galleries.distances(given, gallery)
+    merged = np.argsort(apart, axis=1, kind="stable")[:, :count].T.ravel()
     _, first = np.unique(merged, return_index=True)
     return merged[np.sort(first)][:count]
 
 
 def _named(
     training: Retraining, models: Models, rows: np.ndarray, i: int, pool: Examples
-) -> tuple[bool, bool]:
-    """Whether the nearest weights are the target's; whether that is certain."""
+) -> tuple[np.ndarray, bool]:
+    """The record of the nearest weights, NaN where none was tried; the certificate."""
     if not len(rows):
-        return False, False
+        return np.full(pool.image_shape, np.nan, np.float32), False
     images = np.concatenate([pool.images, models.targets.images[i : i + 1]])[rows]
     labels = np.append(pool.labels, models.targets.labels[i])[rows]
     thetas = training.at(i).thetas(images[:, None], labels[:, None])
@@ -130,5 +126,5 @@ def _named(
     # Copies of one record are one record.
     same = (images == images[nearest]).reshape(len(images), -1).all(axis=1)
     alone = not (apart[~same] == 0).any()
-    is_right = bool((images[nearest] == models.targets.images[i]).all())
-    return is_right, bool(apart[nearest] == 0 and alone and not models.secret)
+    certified = bool(apart[nearest] == 0 and alone and not models.secret)
+    return images[nearest], certified

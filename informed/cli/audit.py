@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from informed.audit import AuditConfig, Report, auditing, forecast, release
-from informed.cli import dossier as dossier_of
 from informed.cli import gate, printed
 from informed.cli.commands import refuse_unknown
 from informed.report import dossier, words
+from informed.report.about import About
 from informed.runs import reporting
 from shadow import files
 
@@ -169,12 +169,11 @@ def _audit(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"Expected --out to end in .html, .json or .csv, got {out!r}."
             )
-    fails, stated = gate.of_arguments(arguments), dossier_of.about(arguments.about)
+    fails, stated = gate.of_arguments(arguments), About.read(arguments.about)
     for out in arguments.dossier:
         dossier.require_name(out)
     if (fails or arguments.dossier) and (arguments.check or arguments.release):
         raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
-    stated.hashes()  # before an hour is spent: files that aren't there
     if arguments.release is not None:
         _shipped(arguments)
         return
@@ -296,6 +295,7 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
         "success": gate.most(gate.share(row["success"]) for row in rated),
         "success_upper": gate.most(row["success"]["high"] for row in rated),
         "mse_median": gate.least(row["mse_median"] for row in rated),
+        "named": values["gallery"]["first"],
         "tpr": gate.most(row["tpr"] for row in rated),
         "untried": sum(map(words.not_begun, rows)),
         "unfinished": sum(

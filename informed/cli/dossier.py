@@ -50,7 +50,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         )
     for out in arguments.out:
         dossier.require_name(out)
-    made = dossier.Dossier.of(_audit(Path(arguments.source)), about(arguments.about))
+    stated = About.read(arguments.about)
+    made = dossier.Dossier.of(_audit(Path(arguments.source)), stated)
     for out in arguments.out:
         made.save(out)
     if arguments.json:
@@ -60,11 +61,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(each["text"])
     for out in arguments.out:
         print(f"{'written':<12}{out}")
-
-
-def about(path: str | None) -> About:
-    """What the owner states; nothing where no file is named."""
-    return About() if path is None else About.read(path)
 
 
 def _init(arguments: argparse.Namespace) -> None:

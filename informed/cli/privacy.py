@@ -24,6 +24,7 @@ import numpy as np
 import dp
 from dp import accounting, bounds, checks, poisson, rero
 from dp.batches import SAMPLINGS, Run
+from informed.cli import baselines
 from informed.cli.commands import refuse_unknown
 from shadow import files
 
@@ -35,7 +36,6 @@ _IN_WORDS = {
     "bound": f"\n  informed bound --noise-multiplier 1.1 {_TRAINING}",
     "calibrate": f"\n  informed calibrate --gamma 0.02 {_TRAINING} --sampling shuffled",
 }
-_PRIORS = ("gaussian", "ball", "cube", "sphere")
 _KAPPAS = (0.1, 1e-3, 1e-6)
 _POINTS = 25
 _NOTHING = 0.99995  # a probability that is printed as 1 bounds nothing
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
             help="the probability of success that is allowed, above kappa",
         )
     _add_training(parser)
-    _add_baseline(parser)
+    baselines.add_arguments(parser)
     parser.add_argument(
         "--relation",
         default="zero_out",
@@ -119,44 +119,36 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_baseline(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group(
-        "success without the release", "one of --kappa, --log-kappa and --prior"
-    )
-    group.add_argument(
-        "--kappa",
-        type=float,
-        help="how often the best guess succeeds without the release, given all else"
-        " that is known",
-    )
-    group.add_argument("--log-kappa", type=float, help="its natural logarithm")
-    group.add_argument(
-        "--prior",
-        choices=_PRIORS,
-        help="a law of the target in place of kappa; needs --dim and --mse",
-    )
-    group.add_argument("--dim", type=int, help="pixels times channels of the target")
-    group.add_argument(
-        "--sigma", type=float, help="standard deviation of a pixel, --prior gaussian"
-    )
-    group.add_argument(
-        "--radius", type=float, default=1.0, help="of ball and sphere (default 1)"
-    )
-    group.add_argument(
-        "--mse", type=float, help="mean squared error a pixel that counts as success"
-    )
-
-
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     refuse_unknown(rest)
     if arguments.bounds is not None:
         runpy.run_path(str(arguments.bounds))
-    log_kappa = baseline(arguments)
-    if getattr(arguments, "history", None) is not None:
-        history = _history(arguments)
-        _told(arguments, history, _of_history(arguments, history, log_kappa))
-        return
+    log_kappa = baselines.log_kappa(arguments)
+    history = _history(arguments)
+    if history is None:
+        result, bound = _of_arguments(arguments, log_kappa)
+    else:
+        result, bound = _of_history(arguments, history, log_kappa)
+    if arguments.json:
+        print(json.dumps(_finite(result), allow_nan=False))
+    else:
+        print(_table(result, bound))
+    if getattr(arguments, "figure", None) is not None:
+        figure = gamma_against_epsilon(arguments, log_kappa)
+        with files.replacing(arguments.figure) as file:
+            figure.savefig(file, format="png", dpi=120)
+        if not arguments.json:
+            print(f"{'picture':<20}{arguments.figure}")
+
+
+def _of_arguments(
+    arguments: argparse.Namespace, log_kappa: float
+) -> tuple[dict[str, Any], dp.ReRoBound]:
+    """The result of a training that is said in options, and its bound.
+
+    Raises: ValueError: something isn't said, or in two ways.
+    """
     if arguments.command == "bound" and arguments.noise_multiplier is None:
         raise ValueError("Expected --noise-multiplier, or --from and a history.")
     batches = _batches(arguments)
@@ -173,23 +165,16 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         **_training(arguments, batches),
         **_assumed(arguments, sigma, batches, log_kappa),
     }
-    if arguments.json:
-        print(json.dumps(_finite(result), allow_nan=False))
-    else:
-        print(_table(result, bound))
-    if getattr(arguments, "figure", None) is not None:
-        figure = gamma_against_epsilon(arguments, log_kappa)
-        with files.replacing(arguments.figure) as file:
-            figure.savefig(file, format="png", dpi=120)
-        if not arguments.json:
-            print(f"{'picture':<20}{arguments.figure}")
+    return result, bound
 
 
-def _history(arguments: argparse.Namespace) -> "dp.History":
-    """What `--from` names.
+def _history(arguments: argparse.Namespace) -> dp.History | None:
+    """What `--from` names; None: it isn't given.
 
     Raises: ValueError: it isn't JSON, no history, or something is said twice.
     """
+    if getattr(arguments, "history", None) is None:
+        return None
     said = ("noise_multiplier", "steps", "sampling_probability", "sampling", "figure")
     for name in (*said, *_SCRIPT):
         if getattr(arguments, name) is not None:
@@ -206,44 +191,20 @@ def _history(arguments: argparse.Namespace) -> "dp.History":
 
 
 def _of_history(
-    arguments: argparse.Namespace, history: "dp.History", log_kappa: float
+    arguments: argparse.Namespace, history: dp.History, log_kappa: float
 ) -> tuple[dict[str, Any], dp.ReRoBound]:
     """The result of a history, and its bound."""
     run = history.mechanism(arguments.relation)
     bound = dp.rero_bound(run, log_kappa=log_kappa)
-    made = dp.assumption(run)
-    epsilon = _epsilon(run, arguments.delta)
-    found = _result(arguments, history.noise_multiplier, log_kappa, bound, epsilon)
-    changed = (
-        " Settings changed in the course of training and are taken at their worst"
-        if history.changed
-        else ""
-    )
-    found |= {
-        "source": history.source,
-        "changed": history.changed,
-        "steps": history.steps,
-        "sampling_probability": history.sampling_probability,
-        "records": history.records,
-        "batch": history.batch,
-        "assumption": f"{made.text}.{changed}" if changed else made.text,
+    made, epsilon = dp.assumption(run), _epsilon(run, arguments.delta)
+    changed = ". Settings that changed in the course of training are at their worst"
+    result = {
+        **_result(arguments, history.noise_multiplier, log_kappa, bound, epsilon),
+        **dataclasses.asdict(history),
+        "assumption": made.text + (changed if history.changed else ""),
         "otherwise": _otherwise(arguments, made, log_kappa),
     }
-    return found, bound
-
-
-def _told(
-    arguments: argparse.Namespace,
-    history: "dp.History",
-    found: tuple[dict[str, Any], dp.ReRoBound],
-) -> None:
-    """Print the result of a history."""
-    result, bound = found
-    if arguments.json:
-        print(json.dumps(_finite(result), allow_nan=False))
-        return
-    print(f"{'history':<20}{history.source}, {history.steps} steps")
-    print(_table(result, bound))
+    return result, bound
 
 
 def _result(
@@ -361,7 +322,7 @@ def _assumed(
 
 
 def _otherwise(
-    arguments: argparse.Namespace, made: "dp.Assumption", log_kappa: float
+    arguments: argparse.Namespace, made: dp.Assumption, log_kappa: float
 ) -> list[dict[str, Any]]:
     """What holds where the assumption doesn't."""
     rows = []
@@ -376,37 +337,6 @@ def _otherwise(
             }
         )
     return rows
-
-
-def baseline(arguments: argparse.Namespace) -> float:
-    """log kappa, given or from a prior.
-
-    Raises: ValueError: not exactly one of the three ways, or a prior without its sizes.
-    """
-    given = [arguments.kappa, arguments.log_kappa, arguments.prior]
-    if sum(value is not None for value in given) != 1:
-        raise ValueError("Expected exactly one of --kappa, --log-kappa and --prior.")
-    if arguments.log_kappa is not None:
-        return arguments.log_kappa
-    if arguments.kappa is not None:
-        if not 0 < arguments.kappa <= 1:
-            raise ValueError(f"Expected --kappa in (0, 1], got {arguments.kappa!r}.")
-        return math.log(arguments.kappa)
-    if arguments.dim is None or arguments.mse is None:
-        raise ValueError(f"--prior {arguments.prior} needs --dim and --mse.")
-    if arguments.prior == "gaussian" and arguments.sigma is None:
-        raise ValueError("--prior gaussian needs --sigma.")
-    from dp import priors  # scipy.stats takes half a second to import
-
-    d = arguments.dim
-    eta = priors.l2_of_mse(arguments.mse, d)
-    if arguments.prior == "gaussian":
-        return float(priors.gaussian(eta, d=d, sigma=arguments.sigma))
-    if arguments.prior == "ball":
-        return float(priors.ball(eta, d=d, radius=arguments.radius))
-    if arguments.prior == "cube":
-        return float(priors.cube(eta, d=d))
-    return float(priors.sphere(eta / arguments.radius, d=d))
 
 
 def gamma_against_epsilon(
@@ -483,6 +413,8 @@ def _finite(value: Any) -> Any:
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
     """For people. Bounds that bound nothing aren't listed."""
     lines = [f"{'noise multiplier':<20}{result['noise_multiplier']:.6g}"]
+    if "source" in result:
+        lines.insert(0, f"{'history':<20}{result['source']}, {result['steps']} steps")
     lines.append(f"{'reconstruction':<20}{bound}")
     for name, value in result["log_gammas"].items():
         if name != result["by"] and math.exp(value) < _NOTHING:

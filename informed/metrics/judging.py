@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from skimage.metrics import structural_similarity
 
 from informed import metrics
+from informed.metrics import galleries
 from informed.play import Trial
 from reconn import perceptual
 from shadow import copies
@@ -145,15 +146,17 @@ def summary(baseline: Baseline, targets: Examples, pool: Examples) -> dict[str, 
       targets: the records that were to be guessed.
       pool: all that is known to everyone.
     """
-    guesses = np.asarray(baseline.images)
+    guesses, placed = np.asarray(baseline.images), None
+    # An oracle is chosen by the target itself, and ranks nothing.
+    if not baseline.oracle:
+        placed = galleries.placed(guesses, targets, pool)
     return {
-        # An oracle is chosen by the target itself, and ranks nothing.
-        "gallery": None if baseline.oracle else placed(guesses, targets, pool),
         "name": baseline.name,
         "about": baseline.about,
         "oracle": baseline.oracle,
         "mse_mean": float(baseline.mse.mean()),
         "mse_median": float(np.median(baseline.mse)),
+        "gallery": placed,
     }
 
 
@@ -249,7 +252,7 @@ def judge(
       mse_median over finished ones; ssim; lpips; labels_named and labels_right;
       success and exact, None where no record was finished, as nothing follows from
       that; certified, certified_wrong; tpr, at one false positive in a hundred;
-      gallery, see `placed`.
+      gallery, see `galleries.placed`.
     """
     planned = trial.planned or (0 if trial.images is None else len(trial.images))
     about = {
@@ -295,7 +298,7 @@ def judge(
         if certified is None
         else int((certified & ~is_right).sum()),
         "tpr": recognised(trial, truth, pool),
-        "gallery": placed(trial.images, truth, pool),
+        "gallery": galleries.placed(trial.images, truth, pool),
     }
 
 
@@ -433,40 +436,6 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
     to_others = np.concatenate([np.mean((pool - g) ** 2, axis=1) for g in guesses])
     distance = np.quantile(to_others, FALSE_POSITIVES, method="lower")
     return float(np.sum(to_own < distance) / count)
-
-
-def placed(
-    guesses: np.ndarray, truth: Examples, others: Examples
-) -> dict[str, Any] | None:
-    """Where the record stands among all others by its distance to the guess.
-
-    Who has a gallery in which the record is needs no picture of it: the guess names it.
-
-    Args:
-      guesses: (attempted, ...); NaN where there is none, which places it last.
-      truth: the targets.
-      others: what the gallery holds beside the target; copies of it don't count.
-    Returns: first, how often it stands first; median_rank; size of the gallery; None
-      without guesses.
-    """
-    count = len(guesses)
-    if not count:
-        return None
-    pool = others.images.reshape(len(others), -1)
-    ranks = np.full(count, len(pool) + 1)
-    for i, guess in enumerate(guesses.reshape(count, -1)):
-        if not np.isfinite(guess).all():
-            continue
-        target = truth.images[i].ravel()
-        apart = np.sum((pool - guess[None]) ** 2, axis=1, dtype=np.float64)
-        own = np.sum((target - guess) ** 2, dtype=np.float64)
-        nearer = (apart <= own) & (pool != target[None]).any(axis=1)
-        ranks[i] = 1 + int(nearer.sum())
-    return {
-        "first": int((ranks == 1).sum()),
-        "median_rank": float(np.median(ranks)),
-        "size": len(pool) + 1,
-    }
 
 
 def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:

@@ -109,11 +109,14 @@ class About:
     folder: str = "."
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> "About":
-        """From a TOML file, as `TEMPLATE` is one.
+    def read(cls, path: str | os.PathLike | None) -> "About":
+        """From a TOML file, as `TEMPLATE` is one; None: nothing is stated.
 
         Raises: ValueError: it isn't TOML, or has a field that there isn't; names it.
+          FileNotFoundError: a file that it names isn't there; says which field does.
         """
+        if path is None:
+            return cls()
         file = Path(path)
         try:
             values: dict[str, Any] = tomllib.loads(file.read_text())
@@ -122,24 +125,29 @@ class About:
         if "folder" in values:
             raise ValueError(f"{file} has no field 'folder'.")
         made: About = checks.build(cls, values, str(file))
-        return dataclasses.replace(made, folder=str(file.parent))
+        made = dataclasses.replace(made, folder=str(file.parent))
+        for field, name in made.files:
+            if not (file.parent / name).is_file():
+                raise FileNotFoundError(
+                    f"release.{field} names {file.parent / name}, which is no file."
+                )
+        return made
+
+    @property
+    def files(self) -> list[tuple[str, str]]:
+        """The field that names it and the name, of each file."""
+        manifest = [self.release.manifest] if self.release.manifest else []
+        return [("files", each) for each in self.release.files] + [
+            ("manifest", each) for each in manifest
+        ]
 
     def hashes(self) -> list[dict[str, Any]]:
-        """Name, SHA-256 and size of each file that is named.
-
-        Raises: FileNotFoundError: one isn't there; says which field names it.
-        """
-        named = [("release.files", each) for each in self.release.files]
-        if self.release.manifest:
-            named.append(("release.manifest", self.release.manifest))
+        """Name, SHA-256 and size of each file that is named."""
         found = []
-        for field, name in named:
+        for field, name in self.files:
             file = Path(self.folder) / name
-            if not file.is_file():
-                raise FileNotFoundError(f"{field} names {file}, which is no file.")
             with file.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             size = file.stat().st_size
-            of = field.partition(".")[2]
-            found.append({"of": of, "name": name, "sha256": digest, "bytes": size})
+            found.append({"of": field, "name": name, "sha256": digest, "bytes": size})
         return found

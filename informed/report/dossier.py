@@ -21,7 +21,7 @@ from typing import Any
 
 from informed.report import page, words
 from informed.report.about import About
-from shadow import checks, files
+from shadow import files
 
 SCHEMA = "dossier.schema.json"
 IDENTITY = "urn:informed-adversary:dossier:1"
@@ -59,8 +59,7 @@ class Dossier:
         Args:
           audit: the `values` of a Report, or what its JSON holds.
           about: what the owner states; None: nothing.
-        Raises: ValueError: it is no audit's document; FileNotFoundError: see
-          `About.hashes`.
+        Raises: ValueError: it is no audit's document.
         """
         if audit.get("kind") != "audit":
             raise ValueError(
@@ -93,8 +92,8 @@ class Dossier:
 def require_name(path: str) -> None:
     """Raise ValueError unless a dossier can be written to a file of this name."""
     if Path(path).suffix not in (".html", ".htm", ".json"):
-        raise checks.FieldError(
-            "--dossier", f"Expected {{}} to end in .html or .json, got {path!r}."
+        raise ValueError(
+            f"Expected the name of a dossier to end in .html or .json, got {path!r}."
         )
 
 
@@ -277,7 +276,7 @@ def _adversary(audit: Values) -> list[Said]:
             ("subject.fixed", "attacks[].knows", "attacks[].sees"),
         ),
         Said(
-            "This is more than any likely adversary has. It is assumed because what"
+            "This is more than most adversaries have. It is assumed because what"
             " such an adversary can't read, one who knows less can't read by the same"
             " means, and because knowledge of other records can't be ruled out by"
             " anything that the developer does.",

@@ -230,7 +230,9 @@ def _named(values: Values) -> str:
     read = 0 if best is None else best["exact"]["successes"]
     if not named or (named["first"] or 0) <= read:
         return ""
-    certain = f", {named['certified']} with certainty" if named["certified"] else ""
+    certain = ""
+    if named["certified"]:
+        certain = f", {named['certified']} by the same weights to the last bit"
     share_of = f"{named['first']} of {named['attempted']}"
     return (
         f" But whoever has a gallery of {number(named['size'])} {_whats(values)} with"

@@ -55,7 +55,10 @@ def test_what_is_named_and_not_read_out_is_said_first(digits):
     assert named["certified"] == named["first"]
     assert named["certified_wrong"] == 0
     values = dict(found.values, gallery=named | {"first": 3, "certified": 3})
-    assert any("3 of 3, 3 with certainty" in text for text in words.answer(values))
+    assert any(
+        "3 of 3, 3 by the same weights to the last bit" in text
+        for text in words.answer(values)
+    )
     quiet = dict(found.values, gallery=named | {"first": 0, "certified": 0})
     assert not any("gallery" in text for text in words.answer(quiet))
 

@@ -146,9 +146,10 @@ def test_an_attack_that_finished_nothing_lets_nothing_through():
     other = {"name": "black box", "tried": False}
     both = row | {"name": "two missing", "success": {"successes": 5, "high": 1.0}}
     rows = [row, row | {"tried": False}, row | other, both]
-    values = audit.gated({"attacks": rows})
+    values = audit.gated({"attacks": rows, "gallery": {"first": None}})
     # What doesn't apply isn't missing; two missing records are another game.
     assert (values["untried"], values["unfinished"]) == (1, 10)
+    assert set(values) == set(gate.FIELDS["audit"])
     for text in ("exact > 0", "exact == 0", "success_upper > 0.99", "certified > 0"):
         with pytest.raises(GateFailedError, match="can't be decided"):
             Gate.parse(text, "audit").require(values)

@@ -9,7 +9,7 @@ from scipy import stats
 import dp
 import shadow
 from informed.audit import membership, noise, records
-from informed.metrics import judging
+from informed.metrics import galleries, judging
 from informed.play import Trial
 
 
@@ -47,11 +47,11 @@ def test_the_truth_succeeds_and_the_baseline_itself_does_not(truth, pool):
 
 
 def test_a_record_is_placed_in_a_gallery(truth, pool):
-    exact = judging.placed(truth.images, truth, pool)
+    exact = galleries.placed(truth.images, truth, pool)
     assert exact == {"first": 10, "median_rank": 1.0, "size": 501}
     # By hand: half of the guesses are another record of the gallery.
     guesses = np.concatenate([truth.images[:5], pool.images[:5]])
-    found = judging.placed(guesses, truth, pool)
+    found = galleries.placed(guesses, truth, pool)
     flat = pool.images.reshape(len(pool), -1)
     ranks = [
         1 + sum(np.sum((flat - g.ravel()) ** 2, axis=1) <= np.sum((t - g) ** 2))
@@ -65,10 +65,20 @@ def test_a_record_is_placed_in_a_gallery(truth, pool):
         labels=np.concatenate([pool.labels, truth.labels]),
         num_classes=10,
     )
-    assert judging.placed(truth.images, truth, copied)["first"] == 10
-    nothing = judging.placed(np.full_like(truth.images, np.nan), truth, pool)
+    assert galleries.placed(truth.images, truth, copied)["first"] == 10
+    nothing = galleries.placed(np.full_like(truth.images, np.nan), truth, pool)
     assert nothing == {"first": 0, "median_rank": 501.0, "size": 501}
-    assert judging.placed(truth.images[:0], truth, pool) is None
+    assert galleries.placed(truth.images[:0], truth, pool) is None
+
+
+def test_distances_are_those_of_differences(truth, pool, monkeypatch):
+    monkeypatch.setattr(galleries, "_ROWS", 37)
+    records = np.concatenate([pool.images, truth.images])
+    found = galleries.distances(truth.images, records)
+    apart = truth.images[:, None].astype(np.float64) - records[None]
+    wanted = np.sum(apart**2, axis=(2, 3, 4))
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    assert (np.diag(found[:, len(pool) :]) == 0).all()
 
 
 def test_what_is_not_finished_counts_as_not_found(truth, pool):

@@ -123,6 +123,29 @@ def test_directions_of_several_classes_lead_over_the_runner_up():
     np.testing.assert_array_equal(found, [[1, 0, -1], [1, -1, 0]])
 
 
+def test_layers_weigh_by_what_training_can_have_put_there(rng):
+    """Balanced layers as before; of one with much of its start left hardly anything."""
+
+    def weights(layers, *norms):
+        shapes = ((5, 4), (4, 4), (4, 1))
+        drawn = [rng.standard_normal(shape) for shape in shapes]
+        network = tuple(
+            Layer(jnp.asarray(w * norm / np.linalg.norm(w), jnp.float32), None)
+            for w, norm in zip(drawn, norms, strict=True)
+        )
+        config = KktConfig(candidates=4, span=False, layers=layers)
+        return loss.KktProblem(config, network, None).weights
+
+    np.testing.assert_allclose(
+        weights("trained", 2, 2, 2), weights("alike", 2, 2, 2), rtol=1e-5
+    )
+    first, second, last = weights("trained", 2, 40, 2)
+    assert second < 1e-3 * first
+    assert last == pytest.approx(first, rel=1e-5)
+    # The sum is 1 where nothing is explained of what was trained.
+    assert 4 * (first + second + last) == pytest.approx(1, rel=1e-5)
+
+
 def test_span_ends_where_singular_values_drop(rng):
     signal = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 30))
     found = kkt.span(signal + 1e-5 * rng.standard_normal((50, 30)))
