@@ -3,8 +3,8 @@
     python -m benchmarks.weights_alone --quick
     python -m benchmarks.weights_alone --rows=mnist-100,cifar-500-code
 
-`victim` names units, initialisation and training; `ceiling` is how many points the
-first layer tells to whoever knows all activation patterns (correlation above 0.9);
+`victim` names units, initialisation and training; `ceiling` is how many points least
+squares in the first layer tell to whoever knows all patterns (correlation above 0.9);
 `similar`, `recovered` and `control` are counted as docs/kkt.md says; `paper` is what
 the paper has. A row is kept in --workdir and goes on where it was cut off.
 
@@ -69,7 +69,8 @@ def _deeper(*widths: int, **victim: Any) -> dict[str, Any]:
 
 _SHOWN = "45 shown of 500"
 _WIDE = _deeper(1000, 1000)
-# Both of the public code's victims begin as PyTorch's layers do.
+# The public code makes its steps in all pixels. In the span of the first layer's
+# weights, where all training points lie, they are less work.
 _CODE = _FLOW | {"attack.span": True}
 ROWS = {
     "mnist-100": Row(config="mnist", points=100, paper="shown, uncounted"),

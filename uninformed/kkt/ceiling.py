@@ -7,9 +7,10 @@ Near a KKT point the first layer, its biases as the weights of one more input, i
 where D_i, D'_i hold which units are active at x_i. An attack has to find x, lambda and
 the patterns at once. Given the true patterns the a_i are known, and what is left is
 linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i. Points
-that don't come out of that are told by nothing that rests on this layer. Points of a
-class have nearly the same a_i, and only where these differ are points told apart: so a
-victim can be near a KKT point and still keep most of its points to itself.
+of a class have nearly the same a_i, and only where these differ are points told apart.
+
+A yardstick and no bound: least squares know nothing of pictures, and whoever does may
+read more out of the same layer.
 
 For evaluations alone: patterns are those of the training points.
 
