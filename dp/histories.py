@@ -72,6 +72,10 @@ class History:
     source: str
     changed: bool = False
 
+    def __post_init__(self) -> None:
+        # Whatever no mechanism can have is refused by the mechanism itself.
+        self.mechanism("zero_out")
+
     @classmethod
     def of(cls, values: Any) -> "History":
         """From what a library keeps, as JSON gives it back.
@@ -103,8 +107,11 @@ class History:
             reconstruction.
         """
         if self.sampling_probability is None:
-            assert self.records is not None
-            assert self.batch is not None
+            if self.records is None or self.batch is None:
+                raise checks.FieldError(
+                    "sampling_probability",
+                    "Expected {}, or records and batch of batches of a fixed size.",
+                )
             return FixedSizeGaussian(
                 noise_multiplier=self.noise_multiplier,
                 records=self.records,

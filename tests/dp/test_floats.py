@@ -162,6 +162,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "gradient.clipped_sum": (clipped, {"clip_norm": 1.0}),
     "gradient.clipped_sum_plain": (clipped_plainly, {"clip_norm": 1.0}),
     "gradient.squared_norms": (None, {}),
+    "histories.History": (
+        dp.History,
+        NOISE | {"steps": 2, "sampling_probability": 0.5, "source": "Opacus"},
+    ),
     "mechanisms.ApproximateDP": (
         dp.ApproximateDP,
         {"epsilon": (1.0, 2.0), "delta": (0.1, 0.01)} | ZERO,

@@ -95,6 +95,13 @@ def test_batches_of_fixed_size():
     )
 
 
+def test_a_history_without_a_probability_needs_records_and_batch():
+    with pytest.raises(dp.checks.FieldError, match="records and batch"):
+        dp.History(
+            noise_multiplier=1.0, steps=2, sampling_probability=None, source="Opacus"
+        )
+
+
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
