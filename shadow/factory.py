@@ -190,6 +190,7 @@ class Factory:
             targets.labels[:, None],
             ids,
             on_rows=lambda count: None if bar is None else bar.update(count),
+            placed=True,
         )
         diverged = ~np.isfinite(trained).all(axis=1)
         if diverged.any():

@@ -1,8 +1,9 @@
 """Many runs of A: batches over devices, or model by model in processes.
 
-Rows are processed in batches of fixed width. The last row is repeated to fill the last
-batch, and its copies are dropped: the compiled program, and with it a model's bits,
-never depends on how many models, or which, it is trained with.
+Rows are processed in batches of fixed width. A row is repeated to fill a batch, and its
+copies are dropped: the compiled program, and with it a model's bits, never depends on
+how many models, or which, it is trained with. On some processors it depends on its
+place, which its number decides, then (`lanes`).
 """
 
 import dataclasses
@@ -146,6 +147,7 @@ class Runs:
         dtype: Any = np.float32,
     ) -> None:
         self.algorithm, self._draw, self._dtype = algorithm, draw, dtype
+        self._width = width
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
         if self.batched:
@@ -163,6 +165,8 @@ class Runs:
         labels: np.ndarray,
         numbers: np.ndarray,
         on_rows: Callable[[int], None] = lambda count: None,
+        *,
+        placed: bool = False,
     ) -> np.ndarray:
         """Theta of every row.
 
@@ -170,21 +174,43 @@ class Runs:
           images, labels: (rows, targets, ...).
           numbers: (rows,), the number of each run.
           on_rows: called with the number of rows done after each batch.
+          placed: the same run shall have the same bits in any call: where they depend
+            on a row's place in a batch (`devices.columns_alike`), its number decides
+            its place.
         """
+        if not self.batched:
+            return self._one_by_one(images, labels, numbers, on_rows)
+        in_turn = not placed or devices.columns_alike()
+        places = np.arange(len(images)) if in_turn else numbers
+        table = lanes(places, self._width)
+        at_once = self.together // self._width
+        found: dict[int, np.ndarray] = {}
+        for start in range(0, len(table), at_once):
+            rows = table[start : start + at_once].ravel()
+            filled = np.flatnonzero(rows >= 0)
+            padded = np.full(self.together, rows[filled[-1]])
+            padded[filled] = rows[filled]
+            values = self._program(
+                self._fixed,
+                np.asarray(images[padded], self._dtype),
+                np.asarray(labels[padded], np.int32),
+                np.asarray(numbers[padded], np.int32),
+            )
+            found.update(zip(rows[filled], np.asarray(values)[filled], strict=True))
+            on_rows(len(filled))
+        return np.stack([found[row] for row in range(len(images))])
+
+    def _one_by_one(
+        self,
+        images: np.ndarray,
+        labels: np.ndarray,
+        numbers: np.ndarray,
+        on_rows: Callable[[int], None],
+    ) -> np.ndarray:
         found = []
         for start in range(0, len(images), self.together):
             stop = min(start + self.together, len(images))
-            if self.batched:
-                rows = np.minimum(np.arange(start, start + self.together), stop - 1)
-                values = self._program(
-                    self._fixed,
-                    np.asarray(images[rows], self._dtype),
-                    np.asarray(labels[rows], np.int32),
-                    np.asarray(numbers[rows], np.int32),
-                )
-                found.append(np.asarray(values)[: stop - start])
-            else:
-                found.append(self._in_processes(images, labels, numbers, start, stop))
+            found.append(self._in_processes(images, labels, numbers, start, stop))
             on_rows(stop - start)
         return np.concatenate(found)
 
@@ -213,6 +239,24 @@ class Runs:
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):
             return np.stack(joblib.Parallel(n_jobs=processes(self.algorithm))(jobs))
+
+
+def lanes(places: np.ndarray, width: int) -> np.ndarray:
+    """Rows as they are trained side by side on a device, each at its place.
+
+    Args:
+      places: (rows,), a row stands at its place modulo the width.
+      width: rows side by side.
+    Returns: (lanes, width), numbers of rows, -1 where none stands. Rows of neighbouring
+      places share a lane; of two rows of the same place each has its own.
+    """
+    lane_of: dict[tuple[int, int], list[int]] = {}
+    seen: dict[int, int] = {}
+    for row, place in enumerate(places.tolist()):
+        seen[place] = seen.get(place, -1) + 1
+        lane = lane_of.setdefault((place // width, seen[place]), [-1] * width)
+        lane[place % width] = row
+    return np.array(list(lane_of.values()))
 
 
 def processes(algorithm: Algorithm) -> int:

@@ -1,15 +1,19 @@
 import dataclasses
 import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import shadow
-from shadow import victims
+from shadow import devices, parallel, victims
 from shadow.training.gradient_descent import algorithm
 
 
@@ -29,14 +33,68 @@ def make(victim, split, key):
     return made
 
 
-def test_a_models_bits_do_not_depend_on_its_company(make, split):
+def _same_in_any_company(make, split):
     weights = make().train(split.shadow)
+    ids = np.arange(40)
+    for chosen in (ids[::-1], ids[6:7], ids[2:], ids[[1, 39, 5, 21]]):
+        found = make().train(split.shadow.take(chosen), ids=chosen)
+        np.testing.assert_array_equal(found, weights[chosen])
+    return weights
+
+
+def test_a_models_bits_do_not_depend_on_its_company(make, split):
+    weights = _same_in_any_company(make, split)
+    if not devices.columns_alike():
+        return
+    # Where a product sums all columns alike, not on its number either.
     backwards = make().train(split.shadow.take(np.arange(40)[::-1]))
     np.testing.assert_array_equal(backwards[::-1], weights)
     alone = make().train(split.shadow.take(slice(6, 7)))
     np.testing.assert_array_equal(alone, weights[6:7])
     rest = make().train(split.shadow.take(slice(2, None)))
     np.testing.assert_array_equal(rest, weights[2:])
+
+
+def test_nor_where_it_depends_on_a_place_in_the_batch(make, split, monkeypatch):
+    """Here products may be alike: then this shows that places are kept."""
+    monkeypatch.setattr(devices, "columns_alike", lambda: False)
+    _same_in_any_company(make, split)
+
+
+def test_equal_columns_differ_without_avx_512():
+    """With oneDNN's kernels of such a processor bits don't depend on company either."""
+    if platform.machine() != "x86_64":
+        pytest.skip("oneDNN's kernels of x86-64 are meant")
+    code = (
+        "import pytest, sys;"
+        f"code = pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'company',"
+        f" {str(Path(__file__))!r}]);"
+        "from shadow import devices; print('alike:', devices.columns_alike());"
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "alike: False" in done.stdout
+
+
+@given(
+    places=st.lists(st.integers(0, 30), min_size=1, max_size=40),
+    width=st.integers(1, 9),
+)
+def test_every_row_stands_once_at_its_place(places, width):
+    table = parallel.lanes(np.array(places), width)
+    rows = table[table >= 0]
+    assert sorted(rows) == list(range(len(places)))
+    for row, place in enumerate(places):
+        assert place % width == int(np.argwhere(table == row)[0, 1])
+    if len(set(places)) == len(places):
+        assert len(table) == len({place // width for place in places})
 
 
 def test_width_changes_nothing_but_rounding(make, split):
@@ -221,11 +279,11 @@ assert factory.models_at_once == 4 * int(sys.argv[2])
 np.save(sys.argv[1], factory.train(made(11)))
 """
     found = []
-    for devices in (1, 2):
-        flags = f"--xla_force_host_platform_device_count={devices}"
-        file = tmp_path / f"{devices}.npy"
+    for count in (1, 2):
+        flags = f"--xla_force_host_platform_device_count={count}"
+        file = tmp_path / f"{count}.npy"
         subprocess.run(
-            [sys.executable, "-c", program, str(file), str(devices)],
+            [sys.executable, "-c", program, str(file), str(count)],
             env=os.environ | {"XLA_FLAGS": flags},
             check=True,
         )
