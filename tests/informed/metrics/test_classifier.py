@@ -1,10 +1,17 @@
+import haiku as hk
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import log_softmax
 from scipy.stats import entropy
 
-from informed.metrics.classifier import Classifier, ClassifierConfig, train
+from informed.metrics.classifier import (
+    Classifier,
+    ClassifierConfig,
+    _convolution,
+    train,
+)
 from shadow import Examples
 
 
@@ -62,7 +69,7 @@ def test_save_and_load(trained, digits, tmp_path):
 
 @pytest.mark.slow
 def test_colour_images(rng):
-    """Two classes by hue, which the residual network tells apart."""
+    """Two classes by hue, which the network for colour tells apart."""
     labels = np.arange(200, dtype=np.int32) % 2
     images = rng.random((200, 16, 16, 3)).astype(np.float32)
     images[labels == 1, :, :, 0] *= 0.5
@@ -70,6 +77,18 @@ def test_colour_images(rng):
     config = ClassifierConfig(epochs=4, batch_size=20)
     found = train(examples, config, key=jax.random.key(0), progress=False)
     assert found.accuracy > 0.9
+
+
+def test_its_convolution_is_xlas(rng):
+    images = jnp.asarray(rng.normal(size=(2, 7, 5, 3)), jnp.float32)
+    network = hk.without_apply_rng(hk.transform(lambda x: _convolution(x, 4)))
+    params = network.init(jax.random.key(0), images)
+    kernel = params["linear"]["w"].reshape(3, 3, 3, 4)
+    expected = jax.lax.conv_general_dilated(
+        images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    found = network.apply(params, images)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_bad_input():
