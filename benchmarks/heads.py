@@ -1,0 +1,194 @@
+"""Heads on frozen encoders, audited as a user would: one JSON line each.
+
+    python -m benchmarks.heads [--encoder=minilm] [--head=default] [--targets=20]
+
+Two encoders that packages ship (`benchmarks.encoders`), five heads, two sizes: half as
+many known records as an embedding has dimensions, and twice as many. Each line is one
+`informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
+A line has: encoder, head, known (records), dimensions, targets; embedding_error
+(relative to the embedding's length, median, of the attack that `best` names); exact,
+certified and wrong_certificates (of all attacks and of training with the gallery);
+first_in_gallery (of `targets`, by the best attack's guess) and first_by_training (of
+`tried_by_training`); baseline_first (without the release); runs (trainings by the best
+attack), seconds (of it), minutes of the whole audit.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import informed
+from benchmarks import encoders
+
+
+def default(rows: np.ndarray, labels: np.ndarray, seed: int) -> Any:
+    """scikit-learn's LogisticRegression as it comes."""
+    from sklearn.linear_model import LogisticRegression
+
+    del seed
+    return LogisticRegression().fit(rows, labels)
+
+
+def converged(rows: np.ndarray, labels: np.ndarray, seed: int) -> Any:
+    """The same at its optimum."""
+    from sklearn.linear_model import LogisticRegression
+
+    del seed
+    return LogisticRegression(tol=1e-10, max_iter=10_000).fit(rows, labels)
+
+
+def svc(rows: np.ndarray, labels: np.ndarray, seed: int) -> Any:
+    """LinearSVC as it comes, its seed told."""
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(random_state=seed).fit(rows, labels)
+
+
+def _adamw(rows: Any, labels: Any, key: Any, params: Any, logits: Callable) -> Any:
+    """30 epochs of AdamW in mini-batches of 32, whose order the key draws."""
+    steps = 30 * max(1, len(rows) // 32)
+    optimiser = optax.adamw(3e-3, weight_decay=1e-2)
+    epochs = jax.random.split(key, 30)
+    orders = jax.vmap(lambda each: jax.random.permutation(each, len(rows)))(epochs)
+    per_epoch = steps // 30
+    size = min(32, len(rows))
+    batches = orders[:, : per_epoch * size].reshape(steps, size)
+
+    def loss(params: Any, chosen: Any) -> Any:
+        given = logits(params, rows[chosen])
+        return optax.softmax_cross_entropy_with_integer_labels(
+            given, labels[chosen]
+        ).mean()
+
+    def step(state: Any, chosen: Any) -> tuple[Any, None]:
+        params, moments = state
+        change, moments = optimiser.update(
+            jax.grad(loss)(params, chosen), moments, params
+        )
+        return (optax.apply_updates(params, change), moments), None
+
+    return jax.lax.scan(step, (params, optimiser.init(params)), batches)[0][0]
+
+
+def adamw_linear(rows: Any, labels: Any, key: Any) -> Any:
+    """A linear head by AdamW, begun at zero."""
+    rows = jnp.asarray(rows)
+    params = {"w": jnp.zeros((rows.shape[1], 10)), "b": jnp.zeros(10)}
+    return _adamw(
+        rows, labels, key, params, lambda params, x: x @ params["w"] + params["b"]
+    )
+
+
+def adamw_hidden(rows: Any, labels: Any, key: Any) -> Any:
+    """A hidden layer of 32 units by AdamW."""
+    rows = jnp.asarray(rows)
+    one, two, order = jax.random.split(key, 3)
+    glorot = jax.nn.initializers.glorot_uniform()
+    params = {
+        "w": glorot(one, (rows.shape[1], 32)),
+        "b": jnp.zeros(32),
+        "v": glorot(two, (32, 10)),
+        "c": jnp.zeros(10),
+    }
+
+    def logits(params: Any, x: Any) -> Any:
+        return jax.nn.gelu(x @ params["w"] + params["b"]) @ params["v"] + params["c"]
+
+    return _adamw(rows, labels, order, params, logits)
+
+
+HEADS: dict[str, Callable] = {
+    "default": default,
+    "converged": converged,
+    "svc": svc,
+    "adamw_linear": adamw_linear,
+    "adamw_hidden": adamw_hidden,
+}
+
+
+def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
+    """One line."""
+    records = encoders.embedded(encoder, args.out)
+    values = records["embeddings"]
+    started = time.monotonic()
+    audit = informed.audit(
+        HEADS[head],
+        str(args.out / f"{encoder}.npz"),
+        fixed=known,
+        targets=args.targets,
+        minutes=args.minutes,
+        seed=args.seed,
+    )
+    name = f"{encoder}-{head}-{known}"
+    for form in ("html", "json"):
+        audit.save(args.out / f"{name}.{form}")
+    found = audit.values
+    attacks = [row for row in found["attacks"] if row["tried"] and row["finished"]]
+    guessing = [row for row in attacks if row["mse_median"] is not None]
+    best = min(guessing, key=lambda row: row["mse_median"], default=None)
+    gallery, free = (
+        found["gallery"],
+        [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")],
+    )
+    mean_square = float(np.mean(values.astype(np.float64) ** 2))
+    line: dict[str, Any] = {
+        "encoder": encoder,
+        "head": head,
+        "known": known,
+        "dimensions": values.shape[1],
+        "targets": args.targets,
+        "best": None,
+        "certified": max((row["certified"] or 0 for row in attacks), default=0),
+        "wrong_certificates": sum(row["certified_wrong"] or 0 for row in attacks)
+        + (gallery["certified_wrong"] or 0),
+        "first_by_training": gallery["first"],
+        "tried_by_training": gallery["attempted"],
+        "gallery": gallery["size"],
+        "baseline_first": max(free, default=None),
+        "minutes": round((time.monotonic() - started) / 60, 2),
+    }
+    if best is None:
+        return line
+    return line | {
+        "best": best["name"],
+        "finished": best["finished"],
+        "embedding_error": float(np.sqrt(best["mse_median"] / mean_square)),
+        "exact": best["exact"]["successes"],
+        "first_in_gallery": best["gallery"]["first"],
+        "runs": best["trainings"],
+        "seconds": best["seconds"],
+    }
+
+
+def main() -> None:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--encoder", choices=encoders.ENCODERS)
+    parser.add_argument("--head", choices=HEADS)
+    parser.add_argument("--known", choices=("half", "twice"))
+    parser.add_argument("--targets", type=int, default=20)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of each audit")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("runs/heads"))
+    args = parser.parse_args()
+    for encoder in [args.encoder] if args.encoder else encoders.ENCODERS:
+        records = encoders.embedded(encoder, args.out)
+        dimensions = records["embeddings"].shape[1]
+        sizes = {"half": dimensions // 2, "twice": 2 * dimensions}
+        for head in [args.head] if args.head else HEADS:
+            for size, known in sizes.items():
+                if args.known in (None, size):
+                    line = measured(encoder, head, known, args)
+                    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
