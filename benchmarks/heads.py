@@ -5,8 +5,9 @@
 Two encoders that packages ship (`benchmarks.encoders`), five heads, two sizes: half as
 many known records as an embedding has dimensions, and twice as many. Each line is one
 `informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
-A line has: encoder, head, known (records), dimensions, targets; embedding_error
-(relative to the embedding's length, median, of the attack that `best` names); exact,
+A line has: encoder, head, known (records), dimensions, targets; embedding_error (root
+mean square of the median target, in ranges of a dimension over all records, of the
+attack that `best` names); exact,
 certified and wrong_certificates (of all attacks and of training with the gallery);
 first_in_gallery (of `targets`, by the best attack's guess) and first_by_training (of
 `tried_by_training`); baseline_first (without the release); runs (trainings by the best
@@ -138,7 +139,6 @@ def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
         found["gallery"],
         [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")],
     )
-    mean_square = float(np.mean(values.astype(np.float64) ** 2))
     line: dict[str, Any] = {
         "encoder": encoder,
         "head": head,
@@ -160,7 +160,7 @@ def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
     return line | {
         "best": best["name"],
         "finished": best["finished"],
-        "embedding_error": float(np.sqrt(best["mse_median"] / mean_square)),
+        "embedding_error": float(np.sqrt(best["mse_median"])),
         "exact": best["exact"]["successes"],
         "first_in_gallery": best["gallery"]["first"],
         "runs": best["trainings"],

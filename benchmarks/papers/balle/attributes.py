@@ -83,9 +83,10 @@ def _against_bound(run: Run) -> tuple[list[Line], bool]:
     truth, lines, below = run.truth.images, [], True
     for quantile in _QUANTILES:
         eta = float(np.quantile(distances, quantile))
-        kappa = priors.gaussian_given(
+        log_kappa = priors.gaussian_given(
             eta, covariance=covariance, known=np.flatnonzero(mask.ravel())
         )
+        kappa = float(np.exp(log_kappa))
         shares = {}
         for attack in ("mean_image_known", "kernel_known"):
             apart = run.guesses(attack) - truth
