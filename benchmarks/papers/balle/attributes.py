@@ -129,8 +129,8 @@ def attributes(lab: Lab) -> Found:
     truth = run.truth.images[:_SHOWN]
     rows = {
         "target": truth,
-        "mean image, half known": run.guesses("mean_image_known")[:_SHOWN],
-        f"{CALLED['kernel']}, half known": run.guesses("kernel_known")[:_SHOWN],
+        "mean image,\nhalf known": run.guesses("mean_image_known")[:_SHOWN],
+        f"{CALLED['kernel']},\nhalf known": run.guesses("kernel_known")[:_SHOWN],
     }
     return Found(
         holds=exact["certified"] == exact["targets"] and bounded and kernel < with_,
