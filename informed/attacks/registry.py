@@ -100,7 +100,7 @@ def _linear_by_tolerance(template: Any) -> bool:
     return (
         released.is_estimator(template)
         and hasattr(template, "coef_")
-        and hasattr(template, "n_iter_")
+        and getattr(template, "n_iter_", None) is not None
     )
 
 
