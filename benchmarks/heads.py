@@ -7,11 +7,11 @@ many known records as an embedding has dimensions, and twice as many. Each line 
 `informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
 A line has: encoder, head, known (records), dimensions, targets; embedding_error (root
 mean square of the median target, in ranges of a dimension over all records, of the
-attack that `best` names); exact,
-certified and wrong_certificates (of all attacks and of training with the gallery);
-first_in_gallery (of `targets`, by the best attack's guess) and first_by_training (of
-`tried_by_training`); baseline_first (without the release); runs (trainings by the best
-attack), seconds (of it), minutes of the whole audit.
+attack that `best` names); exact, certified and wrong_certificates (of all attacks and
+of training with the gallery); first_in_gallery (of `targets`, by the best attack's
+guess) and first_by_training (of `tried_by_training`); baseline_first (without the
+release); runs (trainings by the best attack), seconds (of it), minutes of the whole
+audit.
 """
 
 import argparse
@@ -55,13 +55,11 @@ def svc(rows: np.ndarray, labels: np.ndarray, seed: int) -> Any:
 
 def _adamw(rows: Any, labels: Any, key: Any, params: Any, logits: Callable) -> Any:
     """30 epochs of AdamW in mini-batches of 32, whose order the key draws."""
-    steps = 30 * max(1, len(rows) // 32)
     optimiser = optax.adamw(3e-3, weight_decay=1e-2)
     epochs = jax.random.split(key, 30)
     orders = jax.vmap(lambda each: jax.random.permutation(each, len(rows)))(epochs)
-    per_epoch = steps // 30
     size = min(32, len(rows))
-    batches = orders[:, : per_epoch * size].reshape(steps, size)
+    batches = orders[:, : len(rows) // size * size].reshape(-1, size)
 
     def loss(params: Any, chosen: Any) -> Any:
         given = logits(params, rows[chosen])

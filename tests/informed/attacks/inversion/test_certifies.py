@@ -24,7 +24,7 @@ from informed.attacks.row import Material
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_linear_solver_that_stops_by_a_tolerance(estimator, certifies, tmp_path):
-    """Six of eight certified answers of such solvers were wrong."""
+    """Of eight answers for such solvers six were certified, all of them wrong."""
     x, y = datasets.make_blobs(40, 6, centers=3, random_state=0)
     material = Material(
         workdir=tmp_path, key=jax.random.key(0), template=estimator.fit(x, y)
