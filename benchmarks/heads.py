@@ -55,6 +55,7 @@ def svc(rows: np.ndarray, labels: np.ndarray, seed: int) -> Any:
 
 def _adamw(rows: Any, labels: Any, key: Any, params: Any, logits: Callable) -> Any:
     """30 epochs of AdamW in mini-batches of 32, whose order the key draws."""
+    rows, labels = jnp.asarray(rows), jnp.asarray(labels)
     optimiser = optax.adamw(3e-3, weight_decay=1e-2)
     epochs = jax.random.split(key, 30)
     orders = jax.vmap(lambda each: jax.random.permutation(each, len(rows)))(epochs)
@@ -79,7 +80,6 @@ def _adamw(rows: Any, labels: Any, key: Any, params: Any, logits: Callable) -> A
 
 def adamw_linear(rows: Any, labels: Any, key: Any) -> Any:
     """A linear head by AdamW, begun at zero."""
-    rows = jnp.asarray(rows)
     params = {"w": jnp.zeros((rows.shape[1], 10)), "b": jnp.zeros(10)}
     return _adamw(
         rows, labels, key, params, lambda params, x: x @ params["w"] + params["b"]
@@ -88,7 +88,6 @@ def adamw_linear(rows: Any, labels: Any, key: Any) -> Any:
 
 def adamw_hidden(rows: Any, labels: Any, key: Any) -> Any:
     """A hidden layer of 32 units by AdamW."""
-    rows = jnp.asarray(rows)
     one, two, order = jax.random.split(key, 3)
     glorot = jax.nn.initializers.glorot_uniform()
     params = {
