@@ -158,7 +158,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
 def expected_wrong(solver: Solver, seen: Published, public: shadow.Examples) -> float:
     """Pixels of unknown points expected to be off their level; at public points."""
     images = public.images.astype(np.float64)
-    noise = solver.noise(seen, images, public.labels)
+    noise = solver.certificate.noise(seen, images, public.labels)
     basis = solver.coordinates.basis
     slopes = noise.whiten(solver.runs.slopes(images, public.labels, basis).T)
     # Residuals have unit noise, unknowns a standard normal prior.

@@ -9,7 +9,6 @@ it, an audit gives it its share of the time, and the contract test plays it.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -88,20 +87,7 @@ def _inversion(config: InversionConfig, material: Material) -> TrainingInversion
             neighbours=int(np.clip(affordable, *_NEIGHBOURS)),
             noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
         )
-    return TrainingInversion(
-        config=config,
-        progress=material.progress,
-        certifies=not _linear_by_tolerance(material.template),
-    )
-
-
-def _linear_by_tolerance(template: Any) -> bool:
-    """Whether it is a linear estimator whose solver counts its steps."""
-    return (
-        released.is_estimator(template)
-        and hasattr(template, "coef_")
-        and getattr(template, "n_iter_", None) is not None
-    )
+    return TrainingInversion(config=config, progress=material.progress)
 
 
 def _membership(

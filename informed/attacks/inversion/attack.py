@@ -63,14 +63,10 @@ class TrainingInversion:
     Attributes:
       config: how hard to try.
       progress: whether to show a bar.
-      certifies: whether answers may be certified. Not those of linear solvers that
-        stop by a tolerance: what their last steps scatter goes along with the target,
-        and the certificate takes scatter as independent from weight to weight.
     """
 
     config: InversionConfig = dataclasses.field(default_factory=InversionConfig)
     progress: bool = False
-    certifies: bool = True
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
@@ -118,7 +114,7 @@ class TrainingInversion:
             best = _first_explained(solver.attempts(published, labels[:, None]))
             runs, before = solver.runs.runs, runs
             yield dataclasses.replace(
-                _reconstruction(best, certifies=self.certifies),
+                _reconstruction(best),
                 label_margins=margins,
                 trainings=np.array([runs - before]),
             )
@@ -189,7 +185,7 @@ class TrainingInversion:
             solver = solver_of(i)
             published = Published.of(release, i)
             best = _first_explained(solver.attempts(published, row[None]))
-            results.append(_reconstruction(best, certifies=self.certifies))
+            results.append(_reconstruction(best))
         return results
 
 
@@ -221,15 +217,15 @@ def _by_start(
     return lambda release: first() if shared else own(release)
 
 
-def _reconstruction(best: Candidate, *, certifies: bool) -> Reconstruction:
+def _reconstruction(best: Candidate) -> Reconstruction:
     """A candidate as a reconstruction, one row per unknown point."""
     rows = len(best.labels)
     return Reconstruction(
         images=best.images,
         labels=best.labels,
         residuals=np.full(rows, best.residual),
-        certified=np.full(rows, best.certified and certifies),
-        exact_if_levels=np.full(rows, best.if_levels and certifies),
+        certified=np.full(rows, best.certified),
+        exact_if_levels=np.full(rows, best.if_levels),
         expected_mse=np.full(rows, best.expected_mse),
     )
 

@@ -8,7 +8,7 @@ from shadow import checks
 
 # The attack's revision: raised when the same configuration begins to give other
 # numbers; see `shadow.records`.
-REVISION = 11
+REVISION = 12
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",
@@ -138,6 +138,13 @@ class SolverConfig:
         scatter around what is expected and noise is seldom independent. Chosen on the
         20 targets of the row "trained in TF32" of docs/inversion.md; confirmed there
         on 20 fresh ones.
+      tried_at_once: weakest directions that are tried together before an answer is
+        certified; with the answer itself they fill two batches of runs.
+      most_tries: such batches, at most. A direction to which training doesn't answer is
+        left out of what theta tells, and the next ones are tried.
+      least_answer: share of the change of theta that the slopes promise along a
+        direction, from which on training answers to it. A direction of real slopes has
+        about 1, one without has 0 and the noise.
       touched: change of a weight, against training on a black target, that shows that
         the target lights its pixel. Above the rounding of float32 weights.
       lit: lowest value at which a pixel that is certainly lit starts. With Adam the
@@ -172,6 +179,9 @@ class SolverConfig:
     reach: float = 2.5
     on_level: float = 1e-9
     margin: float = 4.0
+    tried_at_once: int = 2 * gauss_newton.AT_ONCE - 1
+    most_tries: int = 8
+    least_answer: float = 0.5
     touched: float = 1e-6
     lit: float = 0.1
     largest_jacobian_bytes: int = 2 << 30

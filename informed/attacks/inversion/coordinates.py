@@ -11,6 +11,10 @@ from jaxtyping import Bool, Float
 
 from informed.attacks.inversion.gauss_newton import Slopes
 
+# Images whose unseen part is computed at once; a matter of memory.
+_AT_ONCE = 1000
+# Moves below this share of the least deviation are rounding, and move nothing.
+_STILL = 1e-3
 # Least deviation of a component, in pixel values: a smaller one holds a target closer
 # to the span of the public images, a larger one lets more rounding in.
 SMALLEST_DEVIATION = 1e-3
@@ -117,6 +121,58 @@ class Space:
         """The posterior variance of every pixel; see `Slopes.posterior_variances`."""
         variances = slopes.posterior_variances(self.basis)
         return variances.reshape(-1, *self._whole.image_shape)
+
+    def moves(
+        self, directions: Float[np.ndarray, "directions unknowns"]
+    ) -> Float[np.ndarray, "directions unknown height width channels"]:
+        """By how much images move along directions of u."""
+        apart = directions.reshape(len(directions), -1, len(self._whole))
+        return (apart @ self.basis).reshape(
+            len(directions), -1, *self._whole.image_shape
+        )
+
+    def moving(self, slopes: Slopes) -> Slopes:
+        """Slopes without the directions that move no pixel, those of black ones."""
+        moves = self.moves(slopes.directions).reshape(len(slopes.directions), -1)
+        squares, rotation = np.linalg.eigh(moves @ moves.T)
+        still = squares <= (_STILL * SMALLEST_DEVIATION) ** 2
+        if not still.any():
+            return slopes
+        return slopes.without(rotation[:, still].T @ slopes.directions)
+
+    def unseen(
+        self,
+        slopes: Slopes,
+        images: Float[np.ndarray, "images height width channels"],
+    ) -> Float[np.ndarray, "unknown height width channels"]:
+        """The squared error of every pixel, were a target the worst of some images.
+
+        Where theta tells nothing, the posterior's variance is that of the prior, and
+        real images stray much farther: a column may be constant but for a few records.
+        The target and the images are drawn alike, so that it is farther out than the
+        worst of n images with probability 1 / (n + 1).
+
+        Args:
+          slopes: derivatives around the answer.
+          images: those that the adversary has.
+        Returns: for each unknown point the image of largest error is taken, by its
+          mean; the errors of all points are added.
+        """
+        size, unknown = len(self._whole), len(self.labels)
+        total = np.zeros((unknown, self.basis.shape[1]))
+        for point in range(unknown):
+            part = slice(point * size, (point + 1) * size)
+            worst, largest = np.zeros_like(total), 0.0
+            for first in range(0, len(images), _AT_ONCE):
+                some = self._whole.of(images[first : first + _AT_ONCE])
+                u = np.zeros((len(some), unknown * size))
+                u[:, part] = some - self._centre[point]
+                left = slopes.unseen(u).reshape(-1, unknown, size) @ self.basis
+                errors = np.mean(left**2, axis=(1, 2))
+                if errors.max() > largest:
+                    largest, worst = errors.max(), left[errors.argmax()] ** 2
+            total += worst
+        return total.reshape(-1, *self._whole.image_shape)
 
 
 def principal_components(

@@ -172,6 +172,36 @@ class Slopes:
         self.directions = linearised.directions
         self.matrix = without_overflow(linearised.matrix)
         self.gram = self.matrix.T @ self.matrix
+        # As it was made: Broyden's update lends slopes to directions that have none.
+        self._made = self.gram.copy()
+
+    def weakest(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The directions that residuals tell least about, by the Jacobian as made.
+
+        Returns: (directions, unknowns), unit vectors of u; and (residuals, directions),
+          the slopes of the residuals along each, as they are now.
+        """
+        _, rotation = np.linalg.eigh(self._made)
+        least = rotation[:, :count]
+        return least.T @ self.directions, self.matrix @ least
+
+    def set(
+        self,
+        directions: Float[np.ndarray, "some unknowns"],
+        along: Float[np.ndarray, "residuals some"],
+    ) -> None:
+        """Put measured slopes along orthonormal directions in place of those there."""
+        inside = self.directions @ directions.T
+        self.matrix += (along - self.matrix @ inside) @ inside.T
+        self.gram = self.matrix.T @ self.matrix
+
+    def without(self, directions: Float[np.ndarray, "some unknowns"]) -> "Slopes":
+        """The same on what is orthogonal to some directions of their subspace."""
+        inside = self.directions @ directions.T
+        others = np.linalg.qr(inside, mode="complete")[0][:, inside.shape[1] :]
+        slopes = Slopes(Linearised(self.matrix @ others, others.T @ self.directions))
+        slopes._made = others.T @ self._made @ others
+        return slopes
 
     def moves(self, here: Iterate, prior: float) -> np.ndarray:
         """The Gauss-Newton steps of all dampings; (dampings, unknowns)."""
@@ -200,6 +230,15 @@ class Slopes:
             unseen = np.maximum(prior - seen.sum(axis=0), 0)
             variances.append(unseen + left @ seen)
         return np.stack(variances)
+
+    def unseen(
+        self, points: Float[np.ndarray, "points unknowns"]
+    ) -> Float[np.ndarray, "points unknowns"]:
+        """What the residuals don't tell of points: u minus its posterior mean."""
+        spectrum, rotation = np.linalg.eigh(self.gram)
+        told = 1 - 1 / (1 + np.maximum(spectrum, 0))
+        along = rotation.T @ self.directions
+        return points - ((points @ along.T) * told) @ along
 
     def conditioned(
         self,

@@ -1,4 +1,4 @@
-"""Inversion of one release from one start: stages, weighting, certificate.
+"""Inversion of one release from one start: stages and weighting.
 
 What the releases of one call share is kept in `Solver`: the compiled training runs, the
 coordinates, and the derivatives at the mean image of each class. See `attack` for the
@@ -14,7 +14,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion import coordinates, gauss_newton, levels
+from informed.attacks.inversion import certificate, coordinates, gauss_newton, levels
 from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.cloud_search import CloudSearch
@@ -38,6 +38,7 @@ class Solver:
       coordinates: principal components of the known images.
       starts: the images that searches begin at.
       ranking: labels worth trying, and how far A bends.
+      certificate: what is said of an answer, and the noise that it is judged by.
     """
 
     def __init__(
@@ -73,52 +74,16 @@ class Solver:
             config, self.runs, self.coordinates, images, labels, start_key
         )
         self._levels = levels.above_zero(images) if config.levels else None
+        self.certificate = certificate.Certificate(
+            config=config,
+            settings=self.settings,
+            runs=self.runs,
+            images=images,
+            levels=self._levels,
+        )
         self._range = float(images.min()), float(images.max())
         self._dark = self.runs.never_lit()
         self.ranking = LabelRanking(config, self.runs, self.coordinates, self.starts)
-
-    # Noise
-
-    def noise(
-        self, published: Published, images: np.ndarray, labels: np.ndarray
-    ) -> noises.Independent:
-        """The rounding of A around images, joined with the noise of publishing."""
-        params = len(published.theta)
-        floor = np.sqrt(self.rounding(images, labels) / params)
-        deviations = np.full(params, max(floor, np.finfo(float).tiny))
-        if published.deviations is not None:
-            deviations = np.hypot(deviations, published.deviations)
-        return noises.Independent(deviations)
-
-    def rounding(self, images: np.ndarray, labels: np.ndarray) -> float:
-        """Squared rounding noise of A: trained with the images' last digits changed."""
-        rng, settings = np.random.default_rng(0), self.settings
-        near = np.tile(images, (settings.rounding_runs + 1, *[1] * images.ndim))
-        near[1:] *= 1 + settings.last_digits * rng.standard_normal(near[1:].shape)
-        values = self.runs.thetas(near, np.tile(labels, (len(near), 1)))
-        # The median, because some of the runs jump where the images lie at a kink.
-        return float(np.median(np.sum((values[1:] - values[0]) ** 2, axis=1)))
-
-    def _rounding_limit(
-        self, published: Published, noise: noises.Independent, value: np.ndarray
-    ) -> float:
-        """The squared residual above which rounding is no explanation.
-
-        In chaos the rounding at a start may be as large as its distance to theta, and
-        would explain any image; the truth, with the same last digits, has no rounding.
-
-        Args:
-          published: the release.
-          noise: the noise around the start.
-          value: (params,), what A gives at the start.
-        """
-        settings = self.settings
-        distance = np.sum((value - published.theta) ** 2)
-        rounding = self.config.noise_factor * np.sum(noise.deviations**2)
-        chaotic = not rounding <= settings.large_rounding**2 * distance
-        if published.deviations is not None or not chaotic:
-            return np.inf
-        return float(settings.small_distance**2 * distance)
 
     # The search
 
@@ -183,7 +148,7 @@ class Solver:
                 last=last,
             )
         assert slopes is not None
-        return self._candidate(published, space, u, noise, slopes)
+        return self.certificate.candidate(published, space, u, noise, slopes)
 
     def _by_clouds(
         self, published: Published, starts: Iterable[Start]
@@ -244,7 +209,9 @@ class Solver:
             )
         assert slopes is not None
         images, variances = space.images(u), space.variances(slopes)
-        images, variances = _given(published, space, slopes, images, variances)
+        images, variances = certificate.given(
+            published, space, slopes, images, variances
+        )
         if_levels, count = False, self._levels
         if (
             count is not None
@@ -277,7 +244,7 @@ class Solver:
         begin = np.where(lit[None], np.maximum(flat, self.settings.lit), flat)
         images = begin.reshape(start.images.shape)
         space = self._space(start.labels, black)
-        noise = self.noise(published, images, start.labels)
+        noise = self.certificate.noise(published, images, start.labels)
         return space, space.of(images), noise, bool(lit.any())
 
     def _black_or_lit(self, published: Published) -> tuple[np.ndarray, np.ndarray]:
@@ -386,7 +353,7 @@ class Solver:
             space,
             u,
             noise,
-            limit=functools.partial(self._rounding_limit, published, noise),
+            limit=functools.partial(self.certificate.rounding_limit, published, noise),
             noise_factor=self.config.noise_factor,
             levels=self._levels,
             darkest=darkest,
@@ -400,75 +367,13 @@ class Solver:
         space, noise = search.space, search.noise
         slopes = noise.whiten(space.completed(search.state.whole)).T
         u = search.state.u
-        return self._candidate(
+        return self.certificate.candidate(
             published,
             space,
             u,
             noise,
             gauss_newton.Slopes(Linearised(slopes, np.eye(len(u)))),
             limit=search.limit,
-        )
-
-    def _candidate(
-        self,
-        published: Published,
-        space: Space,
-        u: np.ndarray,
-        noise: noises.Independent,
-        slopes: gauss_newton.Slopes,
-        limit: float = np.inf,
-    ) -> Candidate:
-        """The images at u, with their certificate.
-
-        Args:
-          published: the release.
-          space: coordinates of the unknown points.
-          u: coordinates of the answer.
-          noise: the noise around the start, in whose units the slopes are.
-          slopes: derivatives around the answer.
-          limit: squared residual above which rounding is no explanation.
-        """
-        config, params, margin = self.config, len(published.theta), self.settings.margin
-        images, labels = space.images(u), space.labels
-        on_levels = False
-        if self._levels is not None:
-            near = levels.nearest(images, self._levels)
-            on_levels = bool(np.abs(images - near).max() < self.settings.on_level)
-            images = near if on_levels else images
-        # First condition: the noise, measured again here, explains the residual.
-        at_end = self.noise(published, images, labels)
-        residual = self.runs.thetas(images[None], labels[None])[0] - published.theta
-        cost = np.sum(at_end.whiten(residual) ** 2)
-        squared = float(residual @ residual)
-        explained = bool(cost <= config.noise_factor * params and squared <= limit)
-        # Second condition: the curvature leaves no room for a larger error. Slopes are
-        # brought to the noise at the end; a residual that isn't explained is noise.
-        grown = np.mean(at_end.deviations**2) / np.mean(noise.deviations**2)
-        unexplained = 1.0 if explained else max(cost / params, 1.0)
-        slopes.gram /= max(grown, 1.0) * unexplained
-        variances = space.variances(slopes)
-        expected = float(variances.mean())
-        if not explained:
-            images, variances = _given(published, space, slopes, images, variances)
-            expected = float(variances.mean())
-        rests_on_levels = on_levels and margin * expected > config.exact_mse
-        if on_levels:
-            assert self._levels is not None
-            expected = levels.expected_mse(margin * variances, self._levels)
-        surely = bool(explained and margin * expected <= config.exact_mse)
-        if published.known is not None:
-            # Third condition: what is known of the target is there.
-            apart = (published.known.values - images)[:, published.known.mask]
-            surely = surely and float(np.mean(apart**2)) <= config.exact_mse
-            images = published.known.put(images)
-        return Candidate(
-            images=images.astype(np.float32),
-            labels=labels,
-            residual=squared,
-            explained=explained,
-            certified=surely,
-            expected_mse=expected,
-            if_levels=bool(rests_on_levels and surely),
         )
 
     def _surely_on_levels(
@@ -482,28 +387,6 @@ class Solver:
         expected = levels.expected_mse(margin * variances, self._levels)
         sure = chance < np.log(self.settings.chance)
         return bool(sure and margin * expected <= self.config.exact_mse)
-
-
-def _given(
-    published: Published,
-    space: Space,
-    slopes: gauss_newton.Slopes,
-    images: np.ndarray,
-    variances: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """An answer and its variances, given the known pixels of its target.
-
-    The posterior is normal around the answer, so known pixels move the others along.
-    """
-    known = published.known
-    if known is None:
-        return images, variances
-    gaps = (known.values - images)[:, known.mask][0]
-    moved, left = slopes.conditioned(
-        space.basis, known.mask.ravel(), gaps, coordinates.SMALLEST_DEVIATION**2
-    )
-    moved, left = moved.reshape(images.shape), left.reshape(images.shape)
-    return known.put(images + moved), np.where(known.mask[None], 0.0, left)
 
 
 def retraining_of(

@@ -1,33 +1,57 @@
-"""Which trainings the inversion may certify."""
+"""What the inversion may certify: nothing that rests on its prior."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from sklearn import datasets
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.neural_network import MLPClassifier
-from sklearn.svm import LinearSVC
 
-from informed.attacks import registry
-from informed.attacks.inversion import InversionConfig
-from informed.attacks.row import Material
+import shadow
+from informed.attacks.inversion import TrainingInversion
+from informed.threat import Knowledge
+from shadow.data import Examples
+
+KEY = jax.random.key(3)
+_COLUMNS, _KNOWN = 40, 60
 
 
-@pytest.mark.parametrize(
-    ("estimator", "certifies"),
-    [
-        (LogisticRegression(max_iter=5), False),
-        (LinearSVC(max_iter=5), False),
-        (Ridge(), True),
-        (MLPClassifier((4,), max_iter=2), True),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_no_linear_solver_that_stops_by_a_tolerance(estimator, certifies, tmp_path):
-    """Of eight answers for such solvers six were certified, all of them wrong."""
-    x, y = datasets.make_blobs(40, 6, centers=3, random_state=0)
-    material = Material(
-        workdir=tmp_path, key=jax.random.key(0), template=estimator.fit(x, y)
+def _training(seen: np.ndarray):
+    """Theta is a sum over records, of functions of the columns that are seen."""
+    mix = np.random.default_rng(1).normal(size=(_COLUMNS, 3 * _COLUMNS))
+    mix = jnp.asarray(mix * seen[:, None])
+
+    def train(images, labels, key):
+        del key
+        rows = images.reshape(len(images), -1)
+        classes = jax.nn.one_hot(labels, 2)
+        return jnp.einsum("nc,nf->cf", classes, jnp.tanh(rows @ mix / 3))
+
+    return train
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
+    """It is constant but for one known record, and the target: a heavy tail.
+
+    The prior's variance of that column is so small that four times it, over all
+    columns, would count as exact.
+    """
+    values = rng.uniform(size=(_KNOWN + 1, _COLUMNS))
+    values[:, 0] = 0.0
+    values[[0, _KNOWN], 0] = 0.015, 0.05
+    labels = (np.arange(_KNOWN + 1) % 2).astype(np.int32)
+    images = values.astype(np.float32)[:, None, :, None]
+    seen = np.ones(_COLUMNS)
+    seen[0] = 0.0 if hidden else 1.0
+    factory = shadow.Factory(
+        algorithm=shadow.JaxFunction(train=_training(seen), version="1"),
+        fixed=Examples(images=images[:_KNOWN], labels=labels[:_KNOWN], num_classes=2),
+        key=KEY,
+        role="released",
     )
-    attack = registry.find("inversion").make(InversionConfig(), material)
-    assert attack.certifies is certifies
+    target = Examples(images=images[_KNOWN:], labels=labels[_KNOWN:], num_classes=2)
+    release = shadow.publish(factory.train(target))
+    found = TrainingInversion()(release, Knowledge.informed(factory), key=KEY)
+    apart = (found.images - target.images).ravel() ** 2
+    assert apart[1:].max() < 1e-6
+    assert found.certified.all() != hidden
+    assert (apart[0] > 1e-3) == hidden

@@ -295,9 +295,10 @@ def test_rounding_as_large_as_the_distance_explains_nothing(parts):
     theta, value = np.zeros(100), np.full(100, 0.5)
     small, large = noises.Independent(value * 1e-4), noises.Independent(value * 0.5)
     exact, coarse = Published(theta, None), Published(theta, value)
-    assert solver._rounding_limit(exact, small, value) == np.inf
-    assert solver._rounding_limit(exact, large, value) == pytest.approx(25e-6)
-    assert solver._rounding_limit(coarse, large, value) == np.inf
+    limit = solver.certificate.rounding_limit
+    assert limit(exact, small, value) == np.inf
+    assert limit(exact, large, value) == pytest.approx(25e-6)
+    assert limit(coarse, large, value) == np.inf
 
 
 def test_another_fixed_set_explains_nothing(parts):
