@@ -12,7 +12,7 @@ much.
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,23 +30,9 @@ _REFUTES = 0.02
 # A difference that is less than this many times the rounding that was measured may be
 # rounding: two orders of summation are few samples of it.
 _ROUNDING = 100.0
-# In spreads: how near `refine` has to come to the row before slopes are tried; from
-# farther away they lead nowhere, and each costs a refit.
-_NEAR = 0.5
-# How many times more than the row the closed form of a refit may move; where it moves
-# more, the solver's path is chaotic and has no slopes.
-_CHAOS = 100.0
-# In spreads: the step of the differences for slopes, far above rounding and so small
-# that second differences don't count.
-_MOVE = 1e-6
-# Steps by slopes at most; each takes a refit for every unknown, and the error squares
-# from step to step.
-_NEWTON_STEPS = 4
-# Unknowns at most for which slopes are taken: above it a step takes too many refits.
-_MOST_SLOPES = 40
 # In spreads: the least error that is told, because the missing row at another place
 # among the others is summed in another order.
-_FLOOR = 1e-9
+FLOOR = 1e-9
 
 
 def refit(
@@ -221,111 +207,6 @@ def flat(value: Any) -> np.ndarray | None:
     return array.astype(np.float64).ravel()
 
 
-def refine(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    stored: Any,
-    scale: np.ndarray,
-    *,
-    most: int = 40,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve train(z) = stored where `invert` undoes `train` only nearly.
-
-    A solver that stops short of the optimum leaves a gradient, so the closed form is a
-    little off. The same solver, run on the candidate, leaves nearly the same: z moves
-    by the difference of what the closed form makes of both.
-
-    Args:
-      invert: model -> (unknowns,), the closed form's row and output; NaN where it has
-        none.
-      train: (unknowns,) -> model, the refit with this row and output.
-      stored: the released model.
-      scale: (unknowns,), the spread of each unknown among the known rows.
-      most: how many refits are made at most.
-    Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
-      longer shrink, infinite where they don't get small.
-    """
-    goal = invert(stored)
-    z = goal.copy()
-    # Fixed-point iteration: z moves by what the closed form misses after a refit.
-    steps: list[np.ndarray] = []
-    sizes: list[float] = []
-    for _ in range(most):
-        step = goal - invert(train(z))
-        if not np.all(np.isfinite(step)):
-            break
-        size = float(np.max(np.abs(step) / scale))
-        steps.append(np.abs(step))
-        sizes.append(size)
-        if size <= 1e-12:
-            return z, 100 * steps[-1] + _FLOOR * scale
-        # Steps no longer shrink: rounding if they are small, else no convergence.
-        if len(sizes) > 3 and size > 0.5 * min(sizes[:-2]):
-            if min(sizes) > 1e-3:
-                break
-            error = 100 * np.max(steps[-3:], axis=0)
-            return z, error + _FLOOR * scale
-        z = z + step
-    if sizes and 1e-3 < min(sizes) <= _NEAR and z.size <= _MOST_SLOPES:
-        return _newton(invert, train, goal, scale)
-    return goal, np.full(z.shape, np.inf)
-
-
-def _newton(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    goal: np.ndarray,
-    scale: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """`refine` with the slopes of invert(train(z)), by differences of refits.
-
-    Solvers whose path is chaotic have no useful slopes; one probe tells.
-    """
-    nowhere = goal, np.full(goal.shape, np.inf)
-
-    def images(z: np.ndarray) -> np.ndarray:
-        return invert(train(z)) / scale
-
-    wanted = goal / scale
-    z = goal.copy()
-    here = images(z)
-    # One probe tells whether the path is chaotic.
-    probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
-    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
-        goal.size
-    ):
-        return nowhere
-    steps: list[np.ndarray] = []
-    for _ in range(_NEWTON_STEPS):
-        # The Jacobian of the closed form after a refit, column by column.
-        slopes = np.empty((goal.size, goal.size))
-        for j in range(goal.size):
-            moved = z.copy()
-            moved[j] += _MOVE * scale[j]
-            slopes[:, j] = (images(moved) - here) / _MOVE
-        if not np.all(np.isfinite(slopes)):
-            return nowhere
-        try:
-            step = np.linalg.solve(slopes, wanted - here)
-        except np.linalg.LinAlgError:
-            return nowhere
-        # Newton's step, shortened until it comes nearer.
-        before = np.linalg.norm(wanted - here)
-        for shorter in (1.0, 0.5, 0.25, 0.1):
-            there = images(z + shorter * step * scale)
-            if np.linalg.norm(wanted - there) < before:
-                break
-        else:
-            break
-        z, here = z + shorter * step * scale, there
-        steps.append(np.abs(step) * scale)
-        if float(np.max(np.abs(step))) <= 1e-9:
-            break
-    if not steps or float(np.max(steps[-1] / scale)) > 1e-5:
-        return nowhere
-    return z, 100 * steps[-1] + _FLOOR * scale
-
-
 def search(
     leaf: Leaf, fields: Iterable[str], start: np.ndarray, label: Any = None
 ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -366,7 +247,7 @@ def search(
     small = np.max(np.abs(found.fun)) <= AGREES * 1e-2 and np.max(np.abs(step)) <= 1e-8
     if not small or np.linalg.cond(found.jac) > 1e8:
         return None
-    return start + found.x * scale, (100 * np.abs(step) + _FLOOR) * scale
+    return start + found.x * scale, (100 * np.abs(step) + FLOOR) * scale
 
 
 def bends(leaf: Leaf, fields: Iterable[str], row: np.ndarray, label: Any) -> float:

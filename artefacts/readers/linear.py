@@ -6,9 +6,9 @@ The known rows' share is computed, so the target's slope r and the product r x a
 known, and x is their quotient; with several outputs, their least-squares quotient.
 
 Solvers stop short of the optimum. They are therefore run again, with the candidate in
-the target's place, until it gives the released parameters (`refits.refine`): this makes
-x exact also at the default tolerances, as long as the solver is deterministic. How
-exact, the last steps of that tell. A row that no refit confirms is an estimate.
+the target's place, until it gives the released parameters (`refining.refine`). This
+makes x exact also at the default tolerances, as long as the solver is deterministic.
+How exact, the last steps of that tell. A row that no refit confirms is an estimate.
 
 What can be confirmed: classes must come out whole, and several outputs must agree on
 one x. One real output has as many parameters as unknowns, so that any fixed set has an
@@ -21,8 +21,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from sklearn import base
 
-from artefacts import refits
+from artefacts import refining, refits
 from artefacts.findings import (
     Finding,
     Leaf,
@@ -41,6 +42,8 @@ _MOST_LABELS = 4
 _MOST_SEARCHED = 3e5
 # Rows at which searches begin, the nearest by a refit first.
 _MOST_STARTS = 3
+# A tolerance that stops no solver; some estimators refuse zero.
+_NO_TOLERANCE = 1e-300
 # Second over first differences of refits: a solver above it counts iterations or has a
 # chaotic path, and isn't searched by slopes.
 _SMOOTH = 0.1
@@ -190,10 +193,11 @@ def _searched(
             off = refits.difference(leaf, _FIELDS, start, label)
             starts.append((np.inf if off is None else off, len(starts), start, label))
     starts.sort(key=lambda each: each[:2])
-    if not refits.bends(leaf, _FIELDS, *starts[0][2:]) <= _SMOOTH:
+    stepping = _as_many_steps(leaf)
+    if not refits.bends(stepping, _FIELDS, *starts[0][2:]) <= _SMOOTH:
         return None
     for _, _, start, label in starts[:_MOST_STARTS]:
-        found = refits.search(leaf, _FIELDS, start, label)
+        found = refits.search(stepping, _FIELDS, start, label)
         if found is not None:
             return Finding(
                 field="coef_, intercept_",
@@ -221,6 +225,21 @@ def _estimated(
 def _refuted() -> Finding:
     """The known rows are other ones: nothing makes the gradient zero."""
     return refuted("coef_, intercept_", "no row and label make the gradient zero")
+
+
+def _as_many_steps(leaf: Leaf) -> Leaf:
+    """The leaf, to be fitted in as many steps of L-BFGS as the released one took.
+
+    Where a tolerance decides, the last step comes for one row and doesn't for the next:
+    the refit jumps from row to row. After a given number of steps it doesn't.
+    """
+    estimator = leaf.estimator
+    taken = np.ravel(getattr(estimator, "n_iter_", None) or 0)
+    if getattr(estimator, "solver", "") != "lbfgs" or len(taken) != 1 or not taken[0]:
+        return leaf
+    as_many = base.clone(estimator)
+    as_many.set_params(max_iter=int(taken[0]), tol=_NO_TOLERANCE)
+    return dataclasses.replace(leaf, estimator=as_many)
 
 
 def _refined(
@@ -260,10 +279,11 @@ def _refined(
         y = label
         if single:
             y = z[features:] if several else z[features]
-        return refits.refit(leaf, z[:features], y)
+        return refits.refit(stepping, z[:features], y)
 
+    stepping = _as_many_steps(leaf)
     # The closed form and the solver, in turns, until the released parameters come out.
-    z, error = refits.refine(invert, train, leaf.estimator, scale)
+    z, error = refining.refine(invert, train, leaf.estimator, scale)
     if not _in_order(leaf.estimator):
         # Other roundings of the same refit: columns that nearly depend on each other
         # amplify them.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import refits
+from artefacts import refining, refits
 from artefacts.findings import Finding, Leaf, ReconstructionImpossibleError, spread
 from artefacts.registry import register
 
@@ -142,7 +142,7 @@ def _refined(
             row = np.where(active, z[:-1], idle)
             return refits.refit(leaf, row, z[-1])
 
-        z, error = refits.refine(invert, train, leaf.estimator, scales)
+        z, error = refining.refine(invert, train, leaf.estimator, scales)
         if not np.max(error / scales) <= 1e-6 or not _same(leaf.estimator, train(z)):
             return None
         found.append((z, error))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from informed.attacks.inversion import coordinates
+from informed.attacks.inversion import coordinates, gauss_newton
 
 
 @pytest.fixture
@@ -27,3 +27,34 @@ def test_public_images_are_standard_normal_in_components(images):
     u = coordinates.principal_components(images).of(images)
     np.testing.assert_allclose(np.cov(u[:, :12], rowvar=False), np.eye(12), atol=1e-9)
     np.testing.assert_allclose(u[:, 12:], 0, atol=1e-9)
+
+
+def _space(images, black):
+    of_one = coordinates.principal_components(images)
+    means = images.mean(axis=0, dtype=np.float64)[None]
+    return coordinates.Space(of_one, np.zeros(1, np.int64), means, black)
+
+
+def test_what_the_worst_image_would_lose(images):
+    """Slopes for all components but one: each image loses its part along that one."""
+    space = _space(images, np.zeros(16, bool))
+    missing = space.basis[3] / np.linalg.norm(space.basis[3])
+    kept = np.delete(np.eye(16), 3, axis=0)
+    slopes = gauss_newton.Slopes(gauss_newton.Linearised(1e9 * np.eye(15), kept))
+    flat = images.reshape(40, 16).astype(np.float64)
+    lost = ((flat - flat.mean(axis=0)) @ missing)[:, None] * missing
+    worst = np.mean(lost**2, axis=1).argmax()
+    found = space.unseen(slopes, images)
+    np.testing.assert_allclose(found.ravel(), lost[worst] ** 2, atol=1e-9)
+
+
+def test_directions_of_black_pixels_are_left_out(images):
+    """Four pixels never vary: as many components move nothing once they are black."""
+    black = np.arange(16) < 4
+    space = _space(images, black)
+    slopes = gauss_newton.Slopes(gauss_newton.Linearised(np.eye(16), np.eye(16)))
+    moving = space.moving(slopes)
+    assert moving.directions.shape == (12, 16)
+    moves = space.moves(moving.directions)
+    assert moves.shape == (12, 1, 4, 4, 1)
+    assert np.linalg.matrix_rank(moves.reshape(12, 16)) == 12

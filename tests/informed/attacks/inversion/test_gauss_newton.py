@@ -125,6 +125,39 @@ def test_posterior_variances_on_a_subspace(rng):
     )
 
 
+def test_what_residuals_do_not_tell(rng):
+    """The unseen part is u minus its posterior mean, given residuals J u."""
+    matrix, points = rng.normal(size=(20, 3)), rng.normal(size=(5, 7))
+    directions = np.linalg.qr(rng.normal(size=(7, 3)))[0].T
+    slopes = gauss_newton.Slopes(Linearised(matrix, directions))
+    jacobian = matrix @ directions
+    means = np.linalg.solve(
+        jacobian.T @ jacobian + np.eye(7), jacobian.T @ jacobian @ points.T
+    ).T
+    np.testing.assert_allclose(slopes.unseen(points), points - means)
+
+
+def test_the_weakest_direction_is_known_after_broyden(rng):
+    """A step lends slopes to a direction without any; it is found all the same."""
+    matrix = rng.normal(size=(20, 4))
+    matrix[:, 2] = 0.0
+    slopes = gauss_newton.Slopes(Linearised(matrix.copy(), np.eye(4)))
+    slopes.update(np.array([0.1, 0.0, 1.0, 0.0]), rng.normal(size=20))
+    assert np.linalg.eigvalsh(slopes.gram)[0] > 0.1
+    weakest, along = slopes.weakest(1)
+    np.testing.assert_allclose(np.abs(weakest), [[0, 0, 1, 0]], atol=1e-12)
+    np.testing.assert_allclose(along, slopes.matrix @ weakest.T)
+    # Measured, its slopes are zero again; left out, the others stay as they are.
+    others = slopes.without(weakest)
+    assert others.directions.shape == (3, 4)
+    np.testing.assert_allclose(
+        others.matrix @ others.directions, slopes.matrix * [1, 1, 0, 1], atol=1e-12
+    )
+    slopes.set(weakest, np.zeros((20, 1)))
+    np.testing.assert_allclose(slopes.gram, slopes.matrix.T @ slopes.matrix)
+    np.testing.assert_allclose(slopes.matrix[:, 2], 0.0, atol=1e-12)
+
+
 @pytest.mark.parametrize("dimensions", [3, 6, 20])
 def test_krylov_space_holds_the_gauss_newton_step(dimensions, rng):
     """At full dimension: the least-squares solution. Below: what LSQR would find."""

@@ -1,0 +1,193 @@
+"""The row of a model whose solver stopped early, by training on candidates again.
+
+A closed form undoes training at an optimum. A solver that stops short of it leaves a
+gradient, and the closed form is a little off: by about as much for a candidate that is
+trained on in the target's place as for the target.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from artefacts import refits
+
+# In spreads: how near `refine` has to come to the row before slopes are tried; from
+# farther away they lead nowhere, and each costs a refit.
+_NEAR = 0.5
+# How many times more than the row the closed form of a refit may move; where it moves
+# more, the solver's path is chaotic and has no slopes.
+_CHAOS = 100.0
+# In spreads: the step of the differences for slopes, far above rounding and so small
+# that second differences don't count.
+_MOVE = 1e-6
+# Steps by slopes at most; each takes a refit for every unknown, and the error squares
+# from step to step.
+_NEWTON_STEPS = 4
+# Unknowns at most for which slopes are taken: above it a step takes too many refits.
+_MOST_SLOPES = 40
+# Accelerated refits at most: the directions that plain steps diverge along are fewer.
+_MEMORY = 80
+# Accelerated steps without a smaller one before the solver's path counts as chaotic.
+_PATIENCE = 15
+# In spreads: steps that stay below it are an answer with an error, not a failure.
+_ESTIMATE = 1e-3
+# In spreads: a step that is small, so that steps that shrink no more are rounding.
+_SETTLED = 1e-6
+
+
+def refine(
+    invert: Callable[[Any], np.ndarray],
+    train: Callable[[np.ndarray], Any],
+    stored: Any,
+    scale: np.ndarray,
+    *,
+    most: int = 40,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve train(z) = stored where `invert` undoes `train` only nearly.
+
+    A solver that stops short of the optimum leaves a gradient, so the closed form is a
+    little off. The same solver, run on the candidate, leaves nearly the same: z moves
+    by the difference of what the closed form makes of both.
+
+    Args:
+      invert: model -> (unknowns,), the closed form's row and output; NaN where it has
+        none.
+      train: (unknowns,) -> model, the refit with this row and output.
+      stored: the released model.
+      scale: (unknowns,), the spread of each unknown among the known rows.
+      most: how many refits are made at most.
+    Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
+      longer shrink, infinite where they don't get small.
+    """
+    goal = invert(stored)
+    z = goal.copy()
+    # Fixed-point iteration: z moves by what the closed form misses after a refit.
+    steps: list[np.ndarray] = []
+    sizes: list[float] = []
+    stalled = False
+    for _ in range(most):
+        step = goal - invert(train(z))
+        if not np.all(np.isfinite(step)):
+            break
+        size = float(np.max(np.abs(step) / scale))
+        steps.append(np.abs(step))
+        sizes.append(size)
+        if size <= 1e-12:
+            return z, 100 * steps[-1] + refits.FLOOR * scale
+        # Steps no longer shrink: rounding if they are small, else no convergence.
+        stalled = len(sizes) > 3 and size > 0.5 * min(sizes[:-2])
+        if stalled:
+            break
+        z = z + step
+    least = min(sizes, default=np.inf)
+    found = None
+    if _SETTLED < least <= _NEAR:
+        found = _accelerated(invert, train, goal, scale)
+    if found is None and _ESTIMATE < least <= _NEAR and z.size <= _MOST_SLOPES:
+        found = _newton(invert, train, goal, scale)
+    if found is None and stalled and least <= _ESTIMATE:
+        found = z, 100 * np.max(steps[-3:], axis=0) + refits.FLOOR * scale
+    return (goal, np.full(z.shape, np.inf)) if found is None else found
+
+
+def _accelerated(
+    invert: Callable[[Any], np.ndarray],
+    train: Callable[[np.ndarray], Any],
+    goal: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """`refine` with a memory of all its steps: Anderson's acceleration.
+
+    Plain steps diverge along the few directions in which the gradient that the solver
+    leaves goes along with the row. Differences of steps tell the slopes there, so a
+    refit is needed for each of these directions, and not for every unknown.
+
+    Returns: z and its error, as `refine`; None where the steps don't get small.
+    Source: Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12,
+      1965; of type II, undamped.
+    """
+    z = goal / scale
+    places: list[np.ndarray] = []
+    steps: list[np.ndarray] = []
+    sizes: list[float] = []
+    for _ in range(_MEMORY):
+        step = (goal - invert(train(z * scale))) / scale
+        if not np.all(np.isfinite(step)):
+            return None
+        places.append(z)
+        steps.append(step)
+        sizes.append(float(np.max(np.abs(step))))
+        settled = len(sizes) > 3 and min(sizes) <= _SETTLED
+        if settled and sizes[-1] > 0.5 * min(sizes[:-2]):
+            # The smallest step and the one before it: the last ones are rounding.
+            best = int(np.argmin(sizes))
+            error = np.max(np.abs(steps[max(best - 1, 0) : best + 1]), axis=0)
+            return places[best] * scale, (100 * error + refits.FLOOR) * scale
+        if len(sizes) > _PATIENCE and min(sizes[-_PATIENCE:]) > min(sizes):
+            return None
+        # The least combination of all steps so far, and the place that it was taken at.
+        moved = np.diff(np.stack(places), axis=0).T
+        turned = np.diff(np.stack(steps), axis=0).T
+        if turned.size:
+            shares = np.linalg.lstsq(turned, step, rcond=1e-10)[0]
+            z = z + step - (moved + turned) @ shares
+        else:
+            z = z + step
+    return None
+
+
+def _newton(
+    invert: Callable[[Any], np.ndarray],
+    train: Callable[[np.ndarray], Any],
+    goal: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """`refine` with the slopes of invert(train(z)), by differences of refits.
+
+    Solvers whose path is chaotic have no useful slopes; one probe tells.
+
+    Returns: z and its error, as `refine`; None where slopes lead nowhere.
+    """
+
+    def images(z: np.ndarray) -> np.ndarray:
+        return invert(train(z)) / scale
+
+    wanted = goal / scale
+    z = goal.copy()
+    here = images(z)
+    # One probe tells whether the path is chaotic.
+    probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
+    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
+        goal.size
+    ):
+        return None
+    steps: list[np.ndarray] = []
+    for _ in range(_NEWTON_STEPS):
+        # The Jacobian of the closed form after a refit, column by column.
+        slopes = np.empty((goal.size, goal.size))
+        for j in range(goal.size):
+            moved = z.copy()
+            moved[j] += _MOVE * scale[j]
+            slopes[:, j] = (images(moved) - here) / _MOVE
+        if not np.all(np.isfinite(slopes)):
+            return None
+        try:
+            step = np.linalg.solve(slopes, wanted - here)
+        except np.linalg.LinAlgError:
+            return None
+        # Newton's step, shortened until it comes nearer.
+        before = np.linalg.norm(wanted - here)
+        for shorter in (1.0, 0.5, 0.25, 0.1):
+            there = images(z + shorter * step * scale)
+            if np.linalg.norm(wanted - there) < before:
+                break
+        else:
+            break
+        z, here = z + shorter * step * scale, there
+        steps.append(np.abs(step) * scale)
+        if float(np.max(np.abs(step))) <= 1e-9:
+            break
+    if not steps or float(np.max(steps[-1] / scale)) > 1e-5:
+        return None
+    return z, 100 * steps[-1] + refits.FLOOR * scale
