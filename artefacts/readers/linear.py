@@ -234,8 +234,8 @@ def _as_many_steps(leaf: Leaf) -> Leaf:
     the refit jumps from row to row. After a given number of steps it doesn't.
     """
     estimator = leaf.estimator
-    taken = np.ravel(getattr(estimator, "n_iter_", None) or 0)
-    if getattr(estimator, "solver", "") != "lbfgs" or len(taken) != 1 or not taken[0]:
+    taken = np.ravel(getattr(estimator, "n_iter_", 0))
+    if getattr(estimator, "solver", "") != "lbfgs" or taken.size != 1 or not taken[0]:
         return leaf
     as_many = base.clone(estimator)
     as_many.set_params(max_iter=int(taken[0]), tol=_NO_TOLERANCE)
