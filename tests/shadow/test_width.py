@@ -83,6 +83,35 @@ def of(victim, count):
     )
 
 
+@pytest.mark.parametrize("batch_size", [64, 512])
+def test_batches_of_their_own_fit_the_cache_as_well(batch_size):
+    """Where the order is known one mini-batch serves all models; else each has one."""
+    victim = victims.build(
+        victims.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
+    )
+    fixed = shadow.Examples(
+        images=np.zeros((1000, 28, 28, 1), np.float32),
+        labels=np.zeros(1000, np.int32),
+        num_classes=10,
+    )
+    known, unknown = (
+        width.models_per_batch(
+            shadow.GradientDescent(
+                victim=victim,
+                training=shadow.TrainingConfig(
+                    batch_size=batch_size, shuffling=shuffling
+                ),
+            ),
+            fixed,
+        )
+        for shuffling in ("known", "unknown")
+    )
+    if devices.cache_bound():
+        assert unknown < known
+        of_one = 4 * batch_size * 28 * 28
+        assert unknown == 1 or unknown * of_one <= 2 * devices.cache_bytes()
+
+
 def test_memory_of_per_example_gradients_is_counted():
     """A network without ghost norms clips one gradient an example: 512 don't fit."""
     private = shadow.TrainingConfig(
