@@ -25,6 +25,7 @@ from jaxtyping import Array
 from shadow import checks, on_cards
 from shadow.data import Examples
 from shadow.training.algorithm import AnyArray, Capabilities, Draw, joined
+from shadow.training.roots import with_finite_slopes
 from shadow.training.versions import source_hash
 from shadow.victims import Slice
 
@@ -142,7 +143,9 @@ class JaxFunction(_Function):
     ) -> Array:
         """See `Algorithm`."""
         with jax.default_matmul_precision(self.precision):
-            trained = self.train(*joined(fixed, images, labels, jnp), draw.key)
+            # Adam's root of a zero gradient has no slope; see `roots`.
+            train = with_finite_slopes(self.train)
+            trained = train(*joined(fixed, images, labels, jnp), draw.key)
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(trained)])
 
 
