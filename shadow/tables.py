@@ -30,6 +30,9 @@ SUFFIXES = (".csv", ".parquet")
 _MOST_WORDS = 50  # of one column
 MISSING = "(missing)"
 EMBEDDINGS = "embeddings"
+# Of the median range of an embedding's dimensions, which share one unit: a dimension
+# with less is constant but for rounding. An encoder's dead outputs are 1e-32 of it.
+_NARROW = 1e-6
 # What an example holds in place of a number that is missing: the middle of the range.
 _IN_PLACE = 0.5
 
@@ -220,11 +223,18 @@ def load_embeddings(path: str | os.PathLike) -> Table:
             f" (records,), got {embeddings.shape} and {labels.shape}."
         )
     cells = {f"e{i}": column for i, column in enumerate(embeddings.T)}
-    return table_of({**cells, "label": labels}, label="label", name=file.name)
+    narrow = _NARROW * float(np.median(np.ptp(embeddings, axis=0)))
+    return table_of(
+        {**cells, "label": labels}, label="label", name=file.name, narrow=narrow
+    )
 
 
 def table_of(
-    cells: Mapping[str, Any], *, label: str | None = None, name: str = "table"
+    cells: Mapping[str, Any],
+    *,
+    label: str | None = None,
+    name: str = "table",
+    narrow: float = 0.0,
 ) -> Table:
     """A table from its columns.
 
@@ -232,6 +242,7 @@ def table_of(
       cells: column -> its values, numbers or words; all of one length.
       label: the name of the column of labels; None: see `load_table`.
       name: the name of the table in messages.
+      narrow: a column of numbers whose range is no wider is taken for constant.
     Raises: ValueError, as `load_table`.
     """
     if label is None:
@@ -243,7 +254,7 @@ def table_of(
     for column, values in cells.items():
         if column == label:
             continue
-        described, scaled = _column(column, values, name)
+        described, scaled = _column(column, values, name, narrow)
         columns.append(described)
         parts.append(scaled)
     if not parts:
@@ -314,7 +325,9 @@ def _require_filled(column: str, values: Any, name: str) -> None:
         )
 
 
-def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
+def _column(
+    column: str, values: Any, name: str, narrow: float
+) -> tuple[Column, np.ndarray]:
     """A column, and its features (rows, width) in [0, 1].
 
     Raises: ValueError: no cell is filled, infinite numbers, or too many words.
@@ -341,7 +354,7 @@ def _column(column: str, values: Any, name: str) -> tuple[Column, np.ndarray]:
     if not np.isfinite(there).all():
         raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
     low, high = float(there.min()), float(there.max())
-    high = high if high > low else low + 1.0
+    high = high if high - low > narrow else low + 1.0
     scaled = np.clip((numbers - low) / (high - low), 0, 1)
     whole = bool(np.all(there == np.round(there)))
     described = Column(

@@ -160,6 +160,21 @@ def test_embeddings_are_columns_of_numbers(tmp_path, rng):
     np.testing.assert_array_equal(table.examples.labels, labels)
 
 
+def test_a_dead_dimension_is_constant(tmp_path, rng):
+    """A column of 1e-32 tells nothing; by its own range it would count like others."""
+    embeddings = rng.standard_normal((12, 5)).astype(np.float32)
+    embeddings[:, 2] *= 1e-32
+    embeddings[:, 3] *= 1e-3
+    file = tmp_path / "e.npz"
+    np.savez(file, embeddings=embeddings, labels=np.arange(12) % 3)
+    table = tables.load_embeddings(file)
+    spread = np.ptp(table.examples.images[:, 0, :, 0], axis=0)
+    np.testing.assert_allclose(spread, [1, 1, 0, 1, 1], atol=1e-6)
+    np.testing.assert_allclose(
+        table.features(table.examples.images.astype(np.float64)), embeddings, atol=1e-6
+    )
+
+
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
