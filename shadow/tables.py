@@ -354,7 +354,8 @@ def _column(
     if not np.isfinite(there).all():
         raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
     low, high = float(there.min()), float(there.max())
-    high = high if high - low > narrow else low + 1.0
+    if high - low <= narrow:
+        numbers, high = np.where(missing, np.nan, low), low + 1.0
     scaled = np.clip((numbers - low) / (high - low), 0, 1)
     whole = bool(np.all(there == np.round(there)))
     described = Column(
