@@ -46,8 +46,8 @@ def engine_of(subject: Subject) -> tuple[str, str]:
     values = np.asarray(derivative)
     if not np.isfinite(values).all():
         return "runs", (
-            "its derivatives are NaN or infinite (Adam: root of a zero gradient, for"
-            " one: eps_root=1e-20); differences of trainings are used instead"
+            "its derivatives are NaN or infinite (a power of zero, for one);"
+            " differences of trainings are used instead"
         )
     if not values.any():
         return "runs", "its derivatives are zero; differences of trainings are used"

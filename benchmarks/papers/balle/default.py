@@ -320,7 +320,7 @@ def figure_8(lab: Lab) -> Found:
     return Found(
         holds=hard
         < 0.5 * min(v for n, v in shares.items() if n != "unknown, 0.2, 512"),
-        verdict="Of ten neighbours in the plane as many have the target's label: "
+        verdict="Share of ten neighbours in the plane that have the target's label: "
         + ", ".join(f"{name}: {value:.0%}" for name, value in shares.items())
         + f" (chance {chance:.0%}).",
         theirs="labels group, except with an unknown order at rate 0.2",
