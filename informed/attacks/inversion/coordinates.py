@@ -126,10 +126,10 @@ class Space:
         self, directions: Float[np.ndarray, "directions unknowns"]
     ) -> Float[np.ndarray, "directions unknown height width channels"]:
         """By how much images move along directions of u."""
-        apart = directions.reshape(len(directions), -1, len(self._whole))
-        return (apart @ self.basis).reshape(
-            len(directions), -1, *self._whole.image_shape
-        )
+        count, unknown = len(directions), len(self.labels)
+        apart = directions.reshape(count, unknown, len(self._whole))
+        moved = apart @ self.basis
+        return moved.reshape(count, unknown, *self._whole.image_shape)
 
     def moving(self, slopes: Slopes) -> Slopes:
         """Slopes without the directions that move no pixel, those of black ones."""
@@ -158,21 +158,46 @@ class Space:
         Returns: for each unknown point the image of largest error is taken, by its
           mean; the errors of all points are added.
         """
-        size, unknown = len(self._whole), len(self.labels)
-        total = np.zeros((unknown, self.basis.shape[1]))
-        for point in range(unknown):
-            part = slice(point * size, (point + 1) * size)
-            worst, largest = np.zeros_like(total), 0.0
-            for first in range(0, len(images), _AT_ONCE):
-                some = self._whole.of(images[first : first + _AT_ONCE])
-                u = np.zeros((len(some), unknown * size))
-                u[:, part] = some - self._centre[point]
-                left = slopes.unseen(u).reshape(-1, unknown, size) @ self.basis
-                errors = np.mean(left**2, axis=(1, 2))
-                if errors.max() > largest:
-                    largest, worst = errors.max(), left[errors.argmax()] ** 2
-            total += worst
+        directions, shares = slopes.untold()
+        moves = self.moves(directions).reshape(
+            len(directions), len(self.labels) * self.basis.shape[1]
+        )
+        moves *= shares[:, None]
+        told = np.abs(moves).max(axis=1, initial=0.0) <= _STILL * SMALLEST_DEVIATION
+        directions, moves = directions[~told], moves[~told]
+        parts = np.split(directions, len(self.labels), axis=1)
+        total = np.zeros(moves.shape[1])
+        for part, centre in zip(parts, self._centre, strict=True):
+            worst = self._farthest(part, moves @ moves.T, centre, images)
+            total += (worst @ moves) ** 2
         return total.reshape(-1, *self._whole.image_shape)
+
+    def _farthest(
+        self,
+        directions: Float[np.ndarray, "directions components"],
+        products: Float[np.ndarray, "directions directions"],
+        centre: Float[np.ndarray, " components"],
+        images: Float[np.ndarray, "images height width channels"],
+    ) -> Float[np.ndarray, " directions"]:
+        """Coefficients along directions of the image that they move the farthest.
+
+        Args:
+          directions: of one unknown point.
+          products: inner products of what they move, in pixels.
+          centre: where u = 0 is.
+          images: those that are compared.
+        """
+        whole, worst, largest = self._whole, np.zeros(len(directions)), 0.0
+        lengths = np.linalg.norm(whole.basis, axis=1)
+        onto = (directions / lengths**2) @ whole.basis
+        begin = onto @ whole.mean + directions @ centre
+        for first in range(0, len(images), _AT_ONCE):
+            some = images[first : first + _AT_ONCE]
+            along = some.reshape(len(some), -1) @ onto.T - begin
+            squares = np.sum((along @ products) * along, axis=1)
+            if squares.max() > largest:
+                largest, worst = squares.max(), along[squares.argmax()]
+        return worst
 
 
 def principal_components(

@@ -30,6 +30,9 @@ _COLUMNS = 12.0
 _LEAST_GAIN = 1.05
 # Steps with one Jacobian, at most.
 _MOST_STEPS = 30
+# A direction of which a smaller share is untold is told: u is a few dozen at most, and
+# what counts is a thousandth of a pixel.
+_TOLD = 1e-6
 # Shorter steps of u don't change float32 images, so that they tell no slope.
 _SMALLEST_STEP = 1e-9
 
@@ -231,14 +234,26 @@ class Slopes:
             variances.append(unseen + left @ seen)
         return np.stack(variances)
 
-    def unseen(
-        self, points: Float[np.ndarray, "points unknowns"]
-    ) -> Float[np.ndarray, "points unknowns"]:
-        """What the residuals don't tell of points: u minus its posterior mean."""
+    def untold(
+        self,
+    ) -> tuple[Float[np.ndarray, "some unknowns"], Float[np.ndarray, " some"]]:
+        """Directions that residuals don't tell wholly, and the share that they don't.
+
+        u minus its posterior mean is the sum, over these, of share times the part of u
+        along the direction.
+
+        Returns: orthonormal rows, and a number of each, 1 where nothing is told.
+        """
         spectrum, rotation = np.linalg.eigh(self.gram)
-        told = 1 - 1 / (1 + np.maximum(spectrum, 0))
-        along = rotation.T @ self.directions
-        return points - ((points @ along.T) * told) @ along
+        left = 1 / (1 + np.maximum(spectrum, 0))
+        kept = left > _TOLD
+        count = len(self.directions)
+        beyond = np.linalg.qr(self.directions.T, mode="complete")[0][:, count:].T
+        inside = rotation[:, kept].T @ self.directions
+        return (
+            np.concatenate([inside, beyond]),
+            np.concatenate([left[kept], np.ones(len(beyond))]),
+        )
 
     def conditioned(
         self,

@@ -126,15 +126,20 @@ def test_posterior_variances_on_a_subspace(rng):
 
 
 def test_what_residuals_do_not_tell(rng):
-    """The unseen part is u minus its posterior mean, given residuals J u."""
+    """The untold part is u minus its posterior mean, given residuals J u."""
     matrix, points = rng.normal(size=(20, 3)), rng.normal(size=(5, 7))
+    matrix[:, 1] *= 1e4  # a direction that is told
     directions = np.linalg.qr(rng.normal(size=(7, 3)))[0].T
     slopes = gauss_newton.Slopes(Linearised(matrix, directions))
     jacobian = matrix @ directions
     means = np.linalg.solve(
         jacobian.T @ jacobian + np.eye(7), jacobian.T @ jacobian @ points.T
     ).T
-    np.testing.assert_allclose(slopes.unseen(points), points - means)
+    untold, shares = slopes.untold()
+    assert untold.shape == (6, 7)
+    np.testing.assert_allclose(untold @ untold.T, np.eye(6), atol=1e-12)
+    found = (points @ untold.T * shares) @ untold
+    np.testing.assert_allclose(found, points - means, atol=1e-6)
 
 
 def test_the_weakest_direction_is_known_after_broyden(rng):
