@@ -311,20 +311,31 @@ def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):
 
 
 def test_the_last_epoch_as_it_is_where_it_is_asked_for(planted, key, tmp_path):
-    """Of two epochs the last is kept, though its error is the larger one."""
+    """The last epoch is kept, though its error isn't the least.
+
+    At this learning rate errors rise and fall from epoch to epoch, on each processor in
+    its own way: so many epochs are taken that the last one isn't the best.
+    """
     fields = {"learning_rate": 0.3, "schedule": "constant", "warmup_epochs": 0.0}
-    kept = {}
-    for name in ("best", "last"):
-        kept[name] = reconn.train(
+
+    def trained(name, epochs):
+        return reconn.train(
             planted,
-            config(epochs=6, kept=name, shrink=False, **fields),
+            config(epochs=epochs, kept=name, shrink=False, **fields),
             key=key,
-            workdir=tmp_path / name,
+            workdir=tmp_path / f"{name}-{epochs}",
             progress=False,
         )
-    lines = (tmp_path / "last" / "metrics.jsonl").read_text().splitlines()
-    errors = [json.loads(line)["validation_mse"] for line in lines]
+
+    for epochs in range(2, 9):
+        last = trained("last", epochs)
+        file = tmp_path / f"last-{epochs}" / "metrics.jsonl"
+        lines = file.read_text().splitlines()
+        errors = [json.loads(line)["validation_mse"] for line in lines]
+        if errors[-1] > min(errors):
+            break
     assert errors[-1] > min(errors)
+    kept = {"last": last, "best": trained("best", epochs)}
     unseen = part(planted, slice(285, None))  # the validation part: 5 % of 300
 
     def error(name):
