@@ -275,13 +275,14 @@ def _refined(
             return np.full(scale.shape, np.nan)
         return np.append(found.row, found.targets) if single else found.row
 
+    stepping = _as_many_steps(leaf)
+
     def train(z: np.ndarray) -> Any:
         y = label
         if single:
             y = z[features:] if several else z[features]
         return refits.refit(stepping, z[:features], y)
 
-    stepping = _as_many_steps(leaf)
     # The closed form and the solver, in turns, until the released parameters come out.
     z, error = refining.refine(invert, train, leaf.estimator, scale)
     if not _in_order(leaf.estimator):
