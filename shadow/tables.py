@@ -77,12 +77,16 @@ class Table:
       columns: the columns, in the order of their features.
       label: name of the column of labels.
       classes: the names of the labels, in the order of their numbers.
+      behind: what the rows are embeddings of, where that is told: texts (rows,), or
+        pictures (rows, height, width, channels) in [0, 1]. For people to look at;
+        nothing is computed from it.
     """
 
     examples: Examples
     columns: tuple[Column, ...]
     label: str
     classes: tuple[str, ...]
+    behind: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,6 +208,9 @@ def holds_embeddings(path: str | os.PathLike) -> bool:
 def load_embeddings(path: str | os.PathLike) -> Table:
     """Read an .npz file with embeddings (records, dimensions) and labels (records,).
 
+    What was embedded may stand beside them: texts (records,), or images as
+    `shadow.Examples` has them.
+
     Raises: ValueError: arrays that are missing, or of other shapes; what `table_of`
       raises.
     """
@@ -224,9 +231,36 @@ def load_embeddings(path: str | os.PathLike) -> Table:
         )
     cells = {f"e{i}": column for i, column in enumerate(embeddings.T)}
     narrow = _NARROW * float(np.median(np.ptp(embeddings, axis=0)))
-    return table_of(
+    table = table_of(
         {**cells, "label": labels}, label="label", name=file.name, narrow=narrow
     )
+    return dataclasses.replace(table, behind=_behind(found, len(labels), file))
+
+
+def _behind(
+    arrays: Mapping[str, np.ndarray], number: int, file: Path
+) -> np.ndarray | None:
+    """The texts or images of embeddings."""
+    given = [name for name in ("texts", "images") if name in arrays]
+    if not given:
+        return None
+    behind = arrays[given[0]]
+    wanted = {"texts": (1,), "images": (3, 4)}[given[0]]
+    if len(given) > 1 or behind.ndim not in wanted or len(behind) != number:
+        raise ValueError(
+            f"Expected {file} to hold either texts ({number},) or images ({number},"
+            f" height, width, channels) of its embeddings, got {' and '.join(given)},"
+            f" {behind.shape}."
+        )
+    if given[0] == "texts":
+        return behind.astype(str)
+    pictures = behind / 255 if behind.dtype == np.uint8 else behind
+    if not (np.min(pictures) >= 0 and np.max(pictures) <= 1):
+        raise ValueError(
+            f"Expected images in {file} to be uint8, or numbers in [0, 1], found"
+            f" {np.min(behind):.3g} to {np.max(behind):.3g}."
+        )
+    return pictures if pictures.ndim == 4 else pictures[..., None]
 
 
 def table_of(

@@ -6,6 +6,7 @@ The template is in the package. What it shows of records comes from
 
 import json
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -14,6 +15,7 @@ import jinja2
 import markupsafe
 import numpy as np
 
+from informed.metrics import galleries
 from informed.report import figures, words
 from shadow.tables import Table
 
@@ -21,6 +23,8 @@ MOST_BYTES = 3 << 20
 _TEMPLATE = "page.html.j2"
 # Columns of a table that are shown for one record: those farthest from their mean.
 _COLUMNS = 12
+# Characters of a text: a paragraph is known by its beginning.
+_TEXT = 300
 
 
 def render(document: Any, *, redact: bool = False) -> str:
@@ -52,6 +56,7 @@ def _page(
         broken=words.broken(values.get("bounds")),
         columns=_columns(pictures),
         tables=_tables(pictures),
+        behind=_behind(pictures),
         figures=_figures(values),
         configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
     )
@@ -158,6 +163,50 @@ def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What shown embeddings, and the records nearest to guesses of them, are of."""
+    table: Table | None = pictures.get("table") if pictures else None
+    if table is None or table.behind is None:
+        return []
+    targets, found = pictures["targets"], []
+    for i in _thirds(pictures["shown"]):
+        rows = {"record": targets.images} | dict(pictures["guesses"])
+        rows["nearest public"] = pictures["nearest"]
+        given = {
+            name: images[i]
+            for name, images in rows.items()
+            if i < len(images) and np.isfinite(images[i]).all()
+        }
+        apart = galleries.distances(
+            np.stack(list(given.values())), table.examples.images
+        )
+        places = dict(zip(given, apart.argmin(axis=1), strict=True))
+        found.append(
+            {
+                "class": table.classes[int(targets.labels[i])],
+                "rows": [
+                    {
+                        "name": name,
+                        "right": name != "record" and place == places["record"],
+                        **_shown_as(table.behind[place]),
+                    }
+                    for name, place in places.items()
+                ],
+            }
+        )
+    return found
+
+
+def _shown_as(behind: Any) -> dict[str, str | None]:
+    """A text, cut where it is long, or a picture."""
+    if isinstance(behind, str):
+        return {
+            "text": textwrap.shorten(behind, _TEXT, placeholder=" ..."),
+            "source": None,
+        }
+    return {"text": None, "source": figures.thumbnail(behind)}
 
 
 def _cell(value: Any) -> str:
