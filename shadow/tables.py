@@ -229,12 +229,32 @@ def load_embeddings(path: str | os.PathLike) -> Table:
             f"Expected {EMBEDDINGS} in {file} to be (records, dimensions) and labels"
             f" (records,), got {embeddings.shape} and {labels.shape}."
         )
+    behind = _behind(found, len(labels), file)
+    return embedded(embeddings, labels, name=file.name, behind=behind)
+
+
+def embedded(
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    *,
+    name: str = "embeddings",
+    behind: np.ndarray | None = None,
+) -> Table:
+    """Embeddings (records, dimensions) as a table, with what is behind them.
+
+    Args:
+      embeddings: of the records; a dimension without a range is taken for constant.
+      labels: (records,).
+      name: the name of the table in messages.
+      behind: see `Table.behind`.
+    Raises: ValueError, as `table_of`.
+    """
     cells = {f"e{i}": column for i, column in enumerate(embeddings.T)}
     narrow = _NARROW * float(np.median(np.ptp(embeddings, axis=0)))
     table = table_of(
-        {**cells, "label": labels}, label="label", name=file.name, narrow=narrow
+        {**cells, "label": labels}, label="label", name=name, narrow=narrow
     )
-    return dataclasses.replace(table, behind=_behind(found, len(labels), file))
+    return dataclasses.replace(table, behind=behind)
 
 
 def _behind(

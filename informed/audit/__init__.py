@@ -2,6 +2,7 @@
 
 auditing    everything, in order; `informed.audit(train, data)`
 contract    the training function: found, and how it is called
+encoding    pictures by a frozen encoder, for a head on it
 subject     the function and the data as an algorithm A
 preflight   what a few runs tell: `questions`, `probe`, `engines`, `timing`; `findings`;
             `causes` why equal arguments give other weights; `instability` whether

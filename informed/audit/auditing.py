@@ -15,6 +15,7 @@ from informed.audit import (
 from informed.audit import (
     contract,
     defences,
+    encoding,
     forecast,
     gallery,
     membership,
@@ -95,6 +96,7 @@ def audit(
     *,
     label: str | None = None,
     data_dir: str | None = None,
+    encoder: str | Callable | None = None,
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -113,6 +115,8 @@ def audit(
         `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
+      encoder: encode(images), or "mine.py:encode": `train` is a head on the embeddings
+        of a frozen encoder, made once of pictures; see `encoding`.
       predict, privacy: where they aren't in the file of `train`.
       version: of `train`, where its source can't be hashed.
       progress: called with what is done next.
@@ -127,6 +131,7 @@ def audit(
         data,
         label=label,
         data_dir=data_dir,
+        encoder=encoder,
         predict=predict,
         privacy=privacy,
         version=version,
@@ -147,6 +152,7 @@ def check(
     *,
     label: str | None = None,
     data_dir: str | None = None,
+    encoder: str | Callable | None = None,
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -163,7 +169,7 @@ def check(
     found = contract.load(train, version=version, predict=predict, privacy=privacy)
     if found.privacy is not None:
         noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
-    examples, table = load(data, label=label, data_dir=data_dir)
+    examples, table = load(data, label=label, data_dir=data_dir, encoder=encoder)
     prepared = subject.prepare(
         found,
         examples,
@@ -176,12 +182,27 @@ def check(
 
 
 def load(
-    source: Any, *, label: str | None = None, data_dir: str | None = None
+    source: Any,
+    *,
+    label: str | None = None,
+    data_dir: str | None = None,
+    encoder: str | Callable | None = None,
 ) -> tuple[Examples, Table | None]:
     """The data, of whatever kind; see `audit`.
 
-    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load` and `tables`.
+    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load`, `tables` and
+      `encoding`.
     """
+    examples, table = _loaded(source, label, data_dir)
+    if encoder is None:
+        return examples, table
+    table = encoding.encoded(encoder, examples, table)
+    return table.examples, table
+
+
+def _loaded(
+    source: Any, label: str | None, data_dir: str | None
+) -> tuple[Examples, Table | None]:
     if isinstance(source, Table):
         return source.examples, source
     if isinstance(source, Examples):

@@ -136,11 +136,19 @@ def load(
     )
 
 
-def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Contract:
+def function_in(where: str, field: str) -> tuple[str, ModuleType, str]:
+    """The path, the module and the function's name of "mine.py:name".
+
+    Args:
+      where: FILE.py:FUNCTION.
+      field: whose value it is, for messages.
+    Raises: FieldError: no such function; FileNotFoundError; ValueError: the file can't
+      be run.
+    """
     path, colon, name = where.rpartition(":")
     if not colon or not path.endswith(".py"):
         raise checks.FieldError(
-            "train", f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
+            field, f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
         )
     found = module(path)
     functions = [
@@ -150,10 +158,15 @@ def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Con
     ]
     if not callable(getattr(found, name, None)):
         raise checks.FieldError(
-            "train",
+            field,
             f"{{}}: {path} has no function {name!r}; it has"
             f" {', '.join(functions) or 'none'}.{checks.nearest(name, functions)}",
         )
+    return path, found, name
+
+
+def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Contract:
+    path, found, name = function_in(where, "train")
     function, source = getattr(found, name), Path(path).read_text()
     resolved = str(Path(path).resolve())
     predict = InFile(resolved, "predict") if hasattr(found, "predict") else None

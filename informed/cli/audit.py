@@ -47,6 +47,11 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.npz",
         help="embeddings and labels: what a head on a frozen encoder is trained on",
     )
+    parser.add_argument(
+        "--encoder",
+        metavar="FILE.py:FUNCTION",
+        help="of the pictures in --data, whose embeddings the head is trained on",
+    )
     parser.add_argument("--label", help="column of labels, of a table")
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
     parser.add_argument(
@@ -181,6 +186,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
+        "encoder": arguments.encoder,
         "progress": progress,
     }
     log = _log_of(arguments)
@@ -247,6 +253,7 @@ def _shipped(arguments: argparse.Namespace) -> None:
             products=arguments.products,
             label=arguments.label,
             data_dir=arguments.data_dir,
+            encoder=arguments.encoder,
         )
     certified = bool(np.asarray(found.guess.certified)[0])
     if arguments.json:
@@ -274,7 +281,7 @@ def _shipped(arguments: argparse.Namespace) -> None:
 def _again(arguments: argparse.Namespace) -> str:
     """The command line, for the page."""
     line = ["informed", "audit", arguments.train, "--data", arguments.data]
-    for name in ("label", "fixed"):
+    for name in ("encoder", "label", "fixed"):
         if getattr(arguments, name) is not None:
             line += [f"--{name}", str(getattr(arguments, name))]
     for name in ("targets", "minutes", "threshold", "seed"):
