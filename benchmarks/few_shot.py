@@ -15,7 +15,8 @@ A guess is matched with a record of its class (the nearest of them, in embedding
 pixels). Its false positives are guesses from other heads, matched with the same record.
 A line has: data, shots, heads, recipe; embedding_error (relative, median), class_mean
 (the same of the class's mean, without the release); tpr_embedding, tpr_pixels (true
-positive rates at 1 % false positives) and theirs; first (share of guesses whose own
+positive rates at 1 % false positives), tpr_decoder (of pictures decoded from the true
+embeddings) and theirs; first (share of guesses whose own
 record is nearest among all private ones, `gallery` many), baseline_first; membership
 (true positive rate at 1 % of a loss threshold); seconds a head.
 """
@@ -23,6 +24,7 @@ record is nearest among all private ones, `gallery` many), baseline_first; membe
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,7 +125,8 @@ def measured(name: str, shots: int, args: argparse.Namespace) -> dict[str, Any]:
     found = np.array(guesses)
     truth = private.embeddings[sets]
     means = np.broadcast_to(told.expected, found.shape)
-    pictures = _decoded(known, found, rng)
+    decoded = _decoder(known, rng)
+    pictures, shown = decoded(found), decoded(truth.mean(axis=2))
     away = np.linalg.norm(found[:, :, None] - truth, axis=3).min(axis=2)
     without = np.linalg.norm(means[:, :, None] - truth, axis=3).min(axis=2)
     lengths = np.linalg.norm(truth, axis=3).min(axis=2)
@@ -135,6 +138,7 @@ def measured(name: str, shots: int, args: argparse.Namespace) -> dict[str, Any]:
         "class_mean": float(np.median(without / lengths)),
         "tpr_embedding": _rate(found, truth),
         "tpr_pixels": _rate(pictures, private.images[sets]),
+        "tpr_decoder": _rate(shown, private.images[sets]),
         "theirs": THEIRS.get((name, shots)),
         "first": _first(found, private, sets),
         "baseline_first": _first(means, private, sets),
@@ -191,18 +195,24 @@ def _membership(losses: np.ndarray, sets: np.ndarray) -> float:
     return float((losses[members] <= np.quantile(losses[~members], 0.01)).mean())
 
 
-def _decoded(known: Records, found: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(heads, classes, pixels), pictures by a kernel regression on known records."""
+def _decoder(
+    known: Records, rng: np.random.Generator
+) -> Callable[[np.ndarray], np.ndarray]:
+    """From embeddings (heads, classes, ...) to pixels, by regression on known ones."""
     shown = known.of(rng.permutation(len(known.labels))[:_DECODED])
     spread = shown.embeddings.var(axis=0)
     scale = 1 / np.sqrt(spread + 1e-3 * spread.mean())
     inputs = shown.embeddings * scale
-    width = 2 * (inputs.var(axis=0)).sum()
+    width = 2 * inputs.var(axis=0).sum()
     decoder = KernelRidge(kernel="rbf", gamma=1 / width, alpha=_RIDGE)
     middle = shown.images.mean(axis=0)
     decoder.fit(inputs, shown.images - middle)
-    flat = decoder.predict(found.reshape(-1, found.shape[2]) * scale) + middle
-    return flat.reshape(*found.shape[:2], -1)
+
+    def decoded(found: np.ndarray) -> np.ndarray:
+        flat = decoder.predict(found.reshape(-1, found.shape[2]) * scale) + middle
+        return flat.reshape(*found.shape[:2], -1)
+
+    return decoded
 
 
 def _vgg(examples: data.Examples) -> np.ndarray:

@@ -47,6 +47,7 @@ def render(document: Any, *, redact: bool = False) -> str:
 def _page(
     values: Mapping[str, Any], pictures: Mapping[str, Any], *, redact: bool
 ) -> str:
+    behind = _behind(pictures)
     return filled(
         _TEMPLATE,
         values=values,
@@ -55,8 +56,9 @@ def _page(
         not_said=words.NOT_SAID,
         broken=words.broken(values.get("bounds")),
         columns=_columns(pictures),
-        tables=_tables(pictures),
-        behind=_behind(pictures),
+        # Numbers of an embedding tell people nothing where what it is of can be shown.
+        tables=[] if behind else _tables(pictures),
+        behind=behind,
         figures=_figures(values),
         configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
     )
