@@ -100,6 +100,25 @@ def test_planted_records_are_found(shots: int) -> None:
     assert np.median(errors) < np.median(without) / (4 if shots == 1 else 1.5)
 
 
+def test_an_encoder_without_zeros_leaves_the_common_shift_open() -> None:
+    rng, labels = np.random.default_rng(10), np.arange(_CLASSES)
+    middles = rng.normal(0, 1, (_CLASSES, _DIMENSIONS))
+    of_known = np.arange(_KNOWN) % _CLASSES
+    known = middles[of_known] + 0.5 * rng.normal(size=(_KNOWN, _DIMENSIONS))
+    told = prior.fit(known, of_known, classes=_CLASSES, shots=1)
+    assert not told.sure.any()
+    records = middles + 0.5 * rng.normal(size=middles.shape)
+    head = heads.train(records, labels, _RECIPE, rng)
+    found = attack.reconstruct(head, _RECIPE, told, known, of_known, _CONFIG, rng)
+    apart = found.records - records
+    # Records are told but for one vector that all share, for which the prior's mean
+    # stands: of five independent ones that leaves a fifth of the squared error.
+    shared = apart.mean(axis=0, keepdims=True)
+    without = np.linalg.norm(middles - records)
+    assert np.linalg.norm(apart - shared) < 0.25 * without
+    assert 0.8 < np.sqrt(5) * np.linalg.norm(shared) * np.sqrt(5) / without < 1.25
+
+
 def test_a_prior_needs_two_records_of_each_class() -> None:
     with pytest.raises(ValueError, match="at least two known records of each of 3"):
         prior.fit(np.ones((4, 2)), np.array([0, 0, 1, 1]), classes=3, shots=1)
