@@ -12,8 +12,8 @@ distribution; of the training set its size alone.
 3. P is what training makes of X: Gauss-Newton, damped, solves P(X(P)) = P, from the
    class means and from drawn records; the start that ends nearest is taken.
 
-Of several records of a class the weighted mean is looked for: A has no more than one less
-than classes independent rows, whatever the number of records.
+Of several records of a class their weighted mean is looked for: A has one independent
+row less than classes, whatever the number of records.
 
 Source: ours, beside Maciazek and Allison 2025 (arXiv 2505.14323).
 """
