@@ -27,8 +27,8 @@ def encoded(encoder: str | Callable, examples: Examples, table: Table | None) ->
       encoder: encode(images), or "mine.py:encode".
       examples: pictures and labels.
       table: the table that the examples are rows of; None: they are pictures.
-    Raises: ValueError: there are no pictures, or what comes back isn't one finite row
-      of numbers for each, of one length.
+    Raises: ValueError: there are no pictures, the encoder raises, or what comes back
+      isn't one finite row of numbers for each, of one length.
     """
     if table is not None:
         raise checks.FieldError(
@@ -42,7 +42,13 @@ def encoded(encoder: str | Callable, examples: Examples, table: Table | None) ->
     parts: list[np.ndarray] = []
     for start in range(0, len(examples), _TOGETHER):
         images = examples.images[start : start + _TOGETHER]
-        part = np.asarray(call(images))
+        try:
+            part = np.asarray(call(images))
+        # A user's function may raise anything.
+        except Exception as error:
+            raise ValueError(
+                f"encoder raised {type(error).__name__}: {error}"
+            ) from error
         wanted = (len(images), *(parts[0].shape[1:] if parts else part.shape[1:2]))
         if part.shape != wanted or part.ndim != 2:
             raise ValueError(

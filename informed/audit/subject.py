@@ -212,7 +212,8 @@ class Subject:
         asked = answers and self.answering
         return Call(
             self.contract,
-            self.table,
+            # Other processes train on rows; what these are of would only be copied.
+            self.table and dataclasses.replace(self.table, behind=None),
             queries=self.held_out.images if asked else None,
             canaries=self.split.test.images if asked else None,
             noise=noise,

@@ -32,6 +32,9 @@ from uninformed.few_shot.prior import Prior
 
 # Chosen on 24 heads on AlexNet's embeddings of the first 9,000 images of CIFAR-10 and
 # their next: the first step is a good one, and 20 end where 40 do.
+# The residual that the first step takes for granted; how often zeros and shift decide
+# each other, of which six were worse than two, tried before all shifts were; and a
+# probability that stands for none, so that logarithms are finite.
 _BEFORE, _ROUNDS, _NEVER = 0.1, 2, 1e-12
 _DAMPING, _EASIER, _HARDER, _TRIALS = 1e-2, 0.2, 5.0, 6
 
@@ -41,7 +44,8 @@ class FewShotConfig:
     """How hard to try.
 
     Attributes:
-      starts: of the search; the first is the class means.
+      starts: of the search; the first is the class means. On AlexNet's embeddings the
+        first ended right for less than half of 24 heads, six for about two thirds.
       steps: of Gauss-Newton from each start.
     """
 
@@ -262,8 +266,7 @@ class _Shown:
         prior = self.problem.prior
         wanted = self.positive * prior.mean
         shift = self._shift(direction, apart, self._lines(), wanted)
-        usual = (direction[:, None] * (prior.expected - apart)).sum(axis=0)
-        usual /= direction @ direction
+        usual = self._shift(direction, apart, np.ones_like(apart), prior.expected)
         late = (shift - usual)[prior.sure]
         shift[~prior.sure] = usual[~prior.sure] + prior.others @ late
         return shift

@@ -40,6 +40,7 @@ def test_embeddings_are_what_the_encoder_makes_of_each_picture(tmp_path, picture
         (lambda images: images[:50].reshape(50, -1), r"got \(50, 12\)"),
         (lambda images: np.full((len(images), 2), np.inf), "finite numbers"),
         (lambda images: np.ones((len(images), len(images))), r"after \(100, 100\)"),
+        (lambda images: images @ np.ones((7, 2)), "encoder raised ValueError: matmul"),
     ],
 )
 def test_what_is_no_embedding_is_refused(pictures, encode, said):
