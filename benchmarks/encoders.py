@@ -118,10 +118,12 @@ def _docstrings(package: str) -> list[str]:
     for file in sorted(Path(spec.origin).parent.rglob("*.py")):
         if "tests" in file.parts:
             continue
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                if not node.name.startswith("_"):
-                    texts.append(ast.get_docstring(node) or "")
+        texts += [
+            ast.get_docstring(node) or ""
+            for node in ast.walk(ast.parse(file.read_bytes()))
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and not node.name.startswith("_")
+        ]
     return texts
 
 

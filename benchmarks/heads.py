@@ -8,9 +8,9 @@ many known records as an embedding has dimensions, and twice as many. Each line 
 A line has: encoder, head, known (records), dimensions, targets; embedding_error
 (distance between guess and embedding over the embedding's length, median, of the
 attack that `best` names, which read most of them exactly) and in_ranges (the same as
-the root mean square of a dimension, in its range over all records); exact, certified and
-wrong_certificates (of all attacks and of training with the gallery); first_in_gallery
-(of `targets`, by the best attack's guess) and first_by_training (of
+the root mean square of a dimension, in its range over all records); exact, certified
+and wrong_certificates (of all attacks and of training with the gallery);
+first_in_gallery (of `targets`, by the best attack's guess) and first_by_training (of
 `tried_by_training`); baseline_first (without the release); runs (trainings by the best
 attack), seconds (of it), minutes of the whole audit.
 """
