@@ -95,7 +95,7 @@ def tried(
             "fewer bits": fewer_bits(bench, undefended),
             "fewer layers": fewer_layers(bench),
             "secret seed": secret_seed(bench, progress),
-            "noise on the weights": noisy_release(bench),
+            "noise on the weights": noisy_release(bench, undefended),
         }
     try:
         with limits.seconds(max(bench.clock.left, 1e-3)):
@@ -152,7 +152,29 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         found = [bench.attempt("kernel", view=view)]
         if inversion is not None and _affordable(bench, inversion):
             found.append(_inverted(bench, rounded, precision))
+        if _solved(undefended):
+            found.append(bench.attempt("closed form", _changed(bench, rounded)))
         yield _row(bench, precision, about, found, _accuracy_of(bench, rounded))
+
+
+def _solved(undefended: Sequence[Trial]) -> bool:
+    """Whether the closed form applies; then it costs next to nothing."""
+    return any(t.name == "closed form" and t.images is not None for t in undefended)
+
+
+def _changed(bench: Bench, weights: np.ndarray) -> Models:
+    """The released models with other weights, and no answers.
+
+    Args:
+      weights: (models, weights).
+    """
+    return dataclasses.replace(
+        bench.models,
+        subject=dataclasses.replace(bench.subject, answering=False),
+        released=weights,
+        shadows=None,
+        seconds=0.0,
+    )
 
 
 def _affordable(bench: Bench, inversion: Trial) -> bool:
@@ -225,7 +247,7 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
     yield _row(bench, "secret seed", about, [trial], _accuracy(models))
 
 
-def noisy_release(bench: Bench) -> Rows:
+def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     """Gaussian noise on the weights, once, after training; without a guarantee."""
     subject, models = bench.subject, bench.models
     if models.shadows is None:
@@ -245,24 +267,21 @@ def noisy_release(bench: Bench) -> Rows:
             (values + scale * sizes * rng.standard_normal(values.shape))
             for values in (own, shadows)
         ]
-        weights_only = dataclasses.replace(subject, answering=False)
-        changed = Models(
-            subject=weights_only,
-            released=noisy[0],
+        changed = dataclasses.replace(
+            _changed(bench, noisy[0]),
             shadows=ShadowModels(
                 weights=noisy[1].astype(np.float32),
                 images=models.shadows.images,
                 labels=models.shadows.labels,
             ),
-            secret=models.secret,
-            seconds=0.0,
         )
+        names = ["kernel", *(["closed form"] if _solved(undefended) else [])]
         about = f"noise of {scale:g} times each array's size, after training"
         yield _row(
             bench,
             f"noise {scale:g}",
             about,
-            [bench.attempt("kernel", changed)],
+            [bench.attempt(name, changed) for name in names],
             _accuracy_of(bench, noisy[0]),
         )
 

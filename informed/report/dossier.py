@@ -192,16 +192,11 @@ def _not_run(audit: Values) -> list[dict[str, Any]]:
                 "applies": row["tried"] or applies.get(row["name"], True),
             }
         )
-    for row in audit["membership"]:
-        if row["why_not"]:
-            found.append(
-                {
-                    "name": row["name"],
-                    "why": row["why_not"],
-                    "takes": "",
-                    "applies": True,
-                }
-            )
+    found += [
+        {"name": row["name"], "why": row["why_not"], "takes": "", "applies": True}
+        for row in audit["membership"]
+        if row["why_not"]
+    ]
     return found
 
 
@@ -321,6 +316,7 @@ def _combined(audit: Values) -> list[Said]:
                 (field,),
             )
         )
+    found += _gallery(audit)
     if declared is None:
         found.append(
             Said(
@@ -428,7 +424,7 @@ def _residual(audit: Values) -> list[Said]:
             " may still be (95 %), and attacks that weren't tried may read more."
         )
     field = "attacks" if best is None else f"attacks[{best['name']}]"
-    first = Said(text, (field,))
+    found = [*_gallery(audit), Said(text, (field,))]
     left = [row["name"] for row in _not_run(audit) if row["applies"]]
     open_ = [
         Said(
@@ -438,9 +434,9 @@ def _residual(audit: Values) -> list[Said]:
         )
     ]
     open_ = open_ if left else []
-    # What wasn't tried comes first, unless records were read all the same.
-    read = best is not None and best["exact"]["successes"] > 0
-    found = [first, *open_] if read else [*open_, first]
+    # What wasn't tried comes first, unless records were read or named all the same.
+    read = bool(_gallery(audit)) or (best is not None and best["exact"]["successes"])
+    found = [*found, *open_] if read else [*open_, *found]
     if declared is None:
         text = "There is no guarantee: only noise in training gives one."
     elif declared["broken"]:
@@ -459,6 +455,12 @@ def _residual(audit: Values) -> list[Said]:
         )
     found.append(Said(text, ("bounds",)))
     return found
+
+
+def _gallery(audit: Values) -> list[Said]:
+    """That more records are named out of a gallery than were read out."""
+    named = words.named(audit)
+    return [Said(f"{named[0].upper()}{named[1:]}", ("gallery",))] if named else []
 
 
 def _who(row: Values) -> str:

@@ -74,7 +74,9 @@ def answer(values: Values) -> list[str]:
     Returns: a sentence or more each. What wasn't finished is left out where there is
       nothing of the kind, and stands behind an attack that read out every record.
     """
-    found = _found(values) + _unstable(values) + _named(values)
+    found = _found(values) + _unstable(values)
+    if gallery := named(values):
+        found += f" But {gallery}"
     left = unfinished(values)
     best = strongest(values)
     whole = best is not None and best["exact"]["rate"] == 1
@@ -224,20 +226,20 @@ def _unstable(values: Values) -> str:
     )
 
 
-def _named(values: Values) -> str:
-    """That a record is named out of a gallery which no attack read out."""
-    named, best = values.get("gallery"), strongest(values)
+def named(values: Values) -> str:
+    """That more records are named out of a gallery than any attack read out; or ""."""
+    found, best = values.get("gallery"), strongest(values)
     read = 0 if best is None else best["exact"]["successes"]
-    if not named or (named["first"] or 0) <= read:
+    if not found or (found["first"] or 0) <= read:
         return ""
     certain = ""
-    if named["certified"]:
-        certain = f", {named['certified']} by the same weights to the last bit"
-    share_of = f"{named['first']} of {named['attempted']}"
+    if found["certified"]:
+        certain = f", {found['certified']} by the same weights to the last bit"
+    share_of = f"{found['first']} of {found['attempted']}"
     return (
-        f" But whoever has a gallery of {number(named['size'])} {_whats(values)} with"
+        f"whoever has a gallery of {number(found['size'])} {_whats(values)} with"
         f" the right one among them names it for {share_of}{certain}: by training"
-        f" again with {named['tried']} of them."
+        f" again with {found['tried']} of them."
     )
 
 

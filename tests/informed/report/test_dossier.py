@@ -55,6 +55,7 @@ def withstood(audit):
     }  # fmt: skip
     for row in values["records"]:
         row |= {"best_mse": 0.1, "certified": None}
+    values["gallery"] |= {"first": 0, "certified": 0}
     return values
 
 
@@ -73,6 +74,16 @@ def private(audit, **changed):
     return values
 
 
+def named(audit):
+    """The same, with records that training with a gallery named."""
+    values = withstood(audit)
+    values["gallery"] = {
+        "size": 4000, "attempted": 17, "first": 16, "certified": 15, "tried": 4,
+        "certified_wrong": 0, "seconds": 3.0, "why_not": "", "targets": 20,
+    }  # fmt: skip
+    return values
+
+
 def exists(values, field):
     """Whether a document has a field such as attacks[kernel].success."""
     found = [values]
@@ -87,7 +98,7 @@ def exists(values, field):
     return True
 
 
-@pytest.mark.parametrize("change", [copy.deepcopy, withstood, private])
+@pytest.mark.parametrize("change", [copy.deepcopy, withstood, private, named])
 def test_every_sentence_is_traced_and_promises_nothing(audit, change):
     values = change(audit)
     made = Dossier.of(values)
@@ -125,6 +136,14 @@ def test_what_was_not_begun_comes_first_where_nothing_was_read(audit):
     row = next(row for row in found["not_run"] if row["name"] == "inversion")
     assert row["takes"] == "about 9 minutes a record (`--minutes 120`)"
     assert row["applies"]
+
+
+def test_records_that_a_gallery_names_come_first_too(audit):
+    found = Dossier.of(named(audit)).values
+    texts = [each["text"] for each in found["residual"]]
+    assert "for 16 of 17, 15 by the same weights to the last bit" in texts[0]
+    assert texts[2].startswith("Not tried, or not to the end: inversion")
+    assert any("16 of 17" in each["text"] for each in found["combined"])
 
 
 @pytest.mark.parametrize(
