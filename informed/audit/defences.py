@@ -153,7 +153,7 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         if inversion is not None and _affordable(bench, inversion):
             found.append(_inverted(bench, rounded, precision))
         if _solved(undefended):
-            found.append(bench.attempt("closed form", _changed(bench, rounded)))
+            found.append(bench.attempt("closed_form", _changed(bench, rounded)))
         yield _row(bench, precision, about, found, _accuracy_of(bench, rounded))
 
 
@@ -275,7 +275,7 @@ def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
                 labels=models.shadows.labels,
             ),
         )
-        names = ["kernel", *(["closed form"] if _solved(undefended) else [])]
+        names = ["kernel", *(["closed_form"] if _solved(undefended) else [])]
         about = f"noise of {scale:g} times each array's size, after training"
         yield _row(
             bench,
