@@ -7,12 +7,13 @@ many known records as an embedding has dimensions, and twice as many. Each line 
 `informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
 A line has: encoder, head, known (records), dimensions, targets; embedding_error
 (distance between guess and embedding over the embedding's length, median, of the
-attack that `best` names, which read most of them exactly) and in_ranges (the same as
-the root mean square of a dimension, in its range over all records); exact, certified
-and wrong_certificates (of all attacks and of training with the gallery);
-first_in_gallery (of `targets`, by the best attack's guess) and first_by_training (of
-`tried_by_training`); baseline_first (without the release); runs (trainings by the best
-attack), seconds (of it), minutes of the whole audit.
+attack that `best` names, which read most of them exactly, or else put most of them
+first) and in_ranges (the same as the root mean square of a dimension, in its range over
+all records); exact, certified and wrong_certificates (of all attacks and of training
+with the gallery); first_in_gallery (of `targets`, by the best attack's guess) and
+first_by_training (of `tried_by_training`, in seconds_by_training); baseline_first
+(without the release); accuracy of the head; runs (trainings by the best attack),
+seconds (of it), minutes of the whole audit.
 """
 
 import argparse
@@ -121,7 +122,6 @@ HEADS: dict[str, Callable] = {
 def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
     """One line."""
     records = encoders.embedded(encoder, args.out)
-    values = records["embeddings"]
     started = time.monotonic()
     audit = informed.audit(
         HEADS[head],
@@ -134,12 +134,29 @@ def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
     name = f"{encoder}-{head}-{known}"
     for form in ("html", "json"):
         audit.save(args.out / f"{name}.{form}")
+    return {
+        "encoder": encoder,
+        "head": head,
+        "known": known,
+        "dimensions": records["embeddings"].shape[1],
+        "targets": args.targets,
+        **summary(audit),
+        "minutes": round((time.monotonic() - started) / 60, 2),
+    }
+
+
+def summary(audit: Any) -> dict[str, Any]:
+    """What a line has of an audit of embeddings."""
     found = audit.values
     attacks = [row for row in found["attacks"] if row["tried"] and row["finished"]]
     guessing = [row for row in attacks if row["mse_median"] is not None]
     best = min(
         guessing,
-        key=lambda row: (-row["exact"]["successes"], row["mse_median"]),
+        key=lambda row: (
+            -row["exact"]["successes"],
+            -row["gallery"]["first"],
+            row["mse_median"],
+        ),
         default=None,
     )
     gallery, free = (
@@ -147,20 +164,16 @@ def measured(encoder: str, head: str, known: int, args: Any) -> dict[str, Any]:
         [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")],
     )
     line: dict[str, Any] = {
-        "encoder": encoder,
-        "head": head,
-        "known": known,
-        "dimensions": values.shape[1],
-        "targets": args.targets,
         "best": None,
         "certified": max((row["certified"] or 0 for row in attacks), default=0),
         "wrong_certificates": sum(row["certified_wrong"] or 0 for row in attacks)
         + (gallery["certified_wrong"] or 0),
         "first_by_training": gallery["first"],
         "tried_by_training": gallery["attempted"],
+        "seconds_by_training": gallery["seconds"],
         "gallery": gallery["size"],
         "baseline_first": max(free, default=None),
-        "minutes": round((time.monotonic() - started) / 60, 2),
+        "accuracy": found["subject"]["accuracy"],
     }
     if best is None:
         return line

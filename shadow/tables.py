@@ -206,31 +206,38 @@ def holds_embeddings(path: str | os.PathLike) -> bool:
 
 
 def load_embeddings(path: str | os.PathLike) -> Table:
-    """Read an .npz file with embeddings (records, dimensions) and labels (records,).
+    """Read an .npz file with embeddings and labels; see `embeddings_of`."""
+    file = Path(path)
+    with np.load(file, allow_pickle=False) as arrays:
+        return embeddings_of({name: arrays[name] for name in arrays.files}, file.name)
+
+
+def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> Table:
+    """A table of arrays embeddings (records, dimensions) and labels (records,).
 
     What was embedded may stand beside them: texts (records,), or images as
     `shadow.Examples` has them.
 
+    Args:
+      arrays: by their names.
+      name: the name of the table in messages.
     Raises: ValueError: arrays that are missing, or of other shapes; what `table_of`
       raises.
     """
-    file = Path(path)
-    with np.load(file, allow_pickle=False) as arrays:
-        found = {name: arrays[name] for name in arrays.files}
-    for name in (EMBEDDINGS, "labels"):
-        if name not in found:
+    for wanted in (EMBEDDINGS, "labels"):
+        if wanted not in arrays:
             raise ValueError(
-                f"Expected {file} to hold the arrays {EMBEDDINGS} and labels, found"
-                f" {', '.join(found)}."
+                f"Expected {name} to hold the arrays {EMBEDDINGS} and labels, found"
+                f" {', '.join(arrays)}."
             )
-    embeddings, labels = found[EMBEDDINGS], found["labels"]
+    embeddings, labels = (np.asarray(arrays[each]) for each in (EMBEDDINGS, "labels"))
     if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1]:
         raise ValueError(
-            f"Expected {EMBEDDINGS} in {file} to be (records, dimensions) and labels"
+            f"Expected {EMBEDDINGS} in {name} to be (records, dimensions) and labels"
             f" (records,), got {embeddings.shape} and {labels.shape}."
         )
-    behind = _behind(found, len(labels), file)
-    return embedded(embeddings, labels, name=file.name, behind=behind)
+    behind = _behind(arrays, len(labels), name)
+    return embedded(embeddings, labels, name=name, behind=behind)
 
 
 def embedded(
@@ -258,17 +265,17 @@ def embedded(
 
 
 def _behind(
-    arrays: Mapping[str, np.ndarray], number: int, file: Path
+    arrays: Mapping[str, np.ndarray], number: int, name: str
 ) -> np.ndarray | None:
     """The texts or images of embeddings."""
-    given = [name for name in ("texts", "images") if name in arrays]
+    given = [each for each in ("texts", "images") if each in arrays]
     if not given:
         return None
-    behind = arrays[given[0]]
+    behind = np.asarray(arrays[given[0]])
     wanted = {"texts": (1,), "images": (3, 4)}[given[0]]
     if len(given) > 1 or behind.ndim not in wanted or len(behind) != number:
         raise ValueError(
-            f"Expected {file} to hold either texts ({number},) or images ({number},"
+            f"Expected {name} to hold either texts ({number},) or images ({number},"
             f" height, width, channels) of its embeddings, got {' and '.join(given)},"
             f" {behind.shape}."
         )
@@ -277,7 +284,7 @@ def _behind(
     pictures = behind / 255 if behind.dtype == np.uint8 else behind
     if not (np.min(pictures) >= 0 and np.max(pictures) <= 1):
         raise ValueError(
-            f"Expected images in {file} to be uint8, or numbers in [0, 1], found"
+            f"Expected images in {name} to be uint8, or numbers in [0, 1], found"
             f" {np.min(behind):.3g} to {np.max(behind):.3g}."
         )
     return pictures if pictures.ndim == 4 else pictures[..., None]

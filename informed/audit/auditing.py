@@ -112,7 +112,7 @@ def audit(
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
       data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
         folder of images a class, a .csv or .parquet table; or arrays (images, labels),
-        `shadow.Examples`, `shadow.tables.Table`.
+        arrays by these names, `shadow.Examples`, `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       encoder: encode(images), or "mine.py:encode": `train` is a head on the embeddings
@@ -208,6 +208,9 @@ def _loaded(
     if isinstance(source, Examples):
         return source, None
     if isinstance(source, Mapping):
+        if "images" not in source or tables.EMBEDDINGS in source:
+            table = tables.embeddings_of(source, "data")
+            return table.examples, table
         source = (source["images"], source["labels"])
     if isinstance(source, tuple):
         images, labels = np.asarray(source[0]), np.asarray(source[1])

@@ -59,3 +59,12 @@ def test_a_function_that_is_not_there_is_named(tmp_path, pictures):
     file.write_text(_FILE)
     with pytest.raises(checks.FieldError, match="'encod'; it has encode"):
         auditing.load(pictures, encoder=f"{file}:encod")
+
+
+def test_embeddings_may_be_handed_in_as_arrays(rng):
+    arrays = {"embeddings": rng.standard_normal((4, 3)), "labels": np.arange(4) % 2}
+    examples, table = auditing.load({**arrays, "texts": list("abcd")})
+    np.testing.assert_allclose(table.features(examples.images), arrays["embeddings"])
+    assert list(table.behind) == list("abcd")
+    with pytest.raises(ValueError, match=r"data to hold the arrays .*, found labels"):
+        auditing.load({"labels": arrays["labels"]})
