@@ -146,6 +146,20 @@ def test_records_that_a_gallery_names_come_first_too(audit):
     assert any("16 of 17" in each["text"] for each in found["combined"])
 
 
+def test_who_tells_whether_a_record_was_trained_on_is_said(audit):
+    values = withstood(audit)
+    certain = {"rate": 1.0, "low": 0.69, "high": 1.0, "successes": 10, "trials": 10}
+    values["membership"][0]["rate"] = certain
+    found = Dossier.of(values).values
+    said = "tells which of the two was trained on for 10 of 10 (100 %"
+    for part in ("residual", "findings"):
+        assert any(said in each["text"] for each in found[part]), part
+    values["membership"][0]["rate"] = certain | {"rate": 0.6, "low": 0.3}
+    found = Dossier.of(values).values
+    assert not any("trained on for" in each["text"] for each in found["residual"])
+    assert any("trained on for" in each["text"] for each in found["findings"])
+
+
 @pytest.mark.parametrize(
     ("changed", "said", "left"),
     [

@@ -1,0 +1,121 @@
+"""The tables of a dossier: tests, what was not run, measured, declared, tried."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from informed.report import words
+
+Values = Mapping[str, Any]
+
+
+def test(row: Values) -> dict[str, Any]:
+    """An attack that was tried, of the audit's own row."""
+    planned = row.get("planned", row["targets"])
+    return {
+        "name": row["name"],
+        "about": row["about"],
+        "sees": row["sees"],
+        "knows": row["knows"],
+        "planned": planned,
+        "finished": row["finished"],
+        "exact": row["exact"],
+        "success": row["success"],
+        "certified": row["certified"],
+        "mse_median": row["mse_median"],
+        "seconds": row["seconds"],
+    }
+
+
+def not_run(audit: Values) -> list[dict[str, Any]]:
+    """Attacks that weren't tried or not to their end: why, and what they would take."""
+    plan = (audit["preflight"] or {}).get("plan", {}).get("attacks", [])
+    applies = {row["name"]: row["applies"] for row in plan}
+    found = []
+    for row in audit["attacks"]:
+        planned = row.get("planned", row["targets"])
+        left = planned - (row["finished"] or 0) if row["tried"] else planned
+        if row["tried"] and not left:
+            continue
+        takes, needs = "", row.get("needs_seconds")
+        if needs is not None:
+            takes = f"about {words.duration(needs)} a record"
+            if row.get("needs_minutes") is not None:
+                takes += f" (`--minutes {row['needs_minutes']}`)"
+        took = words.seconds(row["seconds"])
+        why = row["why_not"] or f"finished {row['finished']} of {planned} in {took}"
+        found.append(
+            {
+                "name": row["name"],
+                "why": why,
+                "takes": takes,
+                "applies": row["tried"] or applies.get(row["name"], True),
+            }
+        )
+    found += [
+        {"name": row["name"], "why": row["why_not"], "takes": "", "applies": True}
+        for row in audit["membership"]
+        if row["why_not"]
+    ]
+    again = audit.get("gallery") or {"why_not": ""}
+    if again["why_not"]:
+        done = f"{again['attempted']} of {audit['subject']['targets']} records"
+        why = f"{again['why_not'][0].lower()}{again['why_not'][1:]}: {done}"
+        name = "training again with a gallery"
+        found.append({"name": name, "why": why, "takes": "", "applies": True})
+    return found
+
+
+def measured(audit: Values) -> dict[str, Any] | None:
+    """The strongest attack: share of records and 95 % interval; None: none finished."""
+    best = words.strongest(audit)
+    if best is None:
+        return None
+    return {
+        "attack": best["name"],
+        "exact": best["exact"],
+        "success": best["success"],
+        "mse_median": best["mse_median"],
+    }
+
+
+def declared(audit: Values) -> dict[str, Any] | None:
+    """The noise that training declares, and the bound that it gives; None: no noise."""
+    bounds = audit["bounds"]
+    privacy = bounds.get("privacy")
+    if not privacy:
+        return None
+    row = _own(bounds)
+    return {
+        "privacy": dict(privacy),
+        "relation": bounds["relation"],
+        "delta": bounds["delta"],
+        "epsilon": None if row is None else row["epsilon"],
+        "candidates": bounds["candidates"],
+        "bound": None if row is None else row["bound"],
+        "success": None if row is None else row["success"],
+        "broken": words.broken(bounds),
+    }
+
+
+def _own(bounds: Values) -> Values | None:
+    """The row of the noise that training declares."""
+    own = bounds["privacy"].get("noise_multiplier")
+    rows = bounds.get("rows", [])
+    return next((row for row in rows if row["noise_multiplier"] == own), None)
+
+
+def countermeasure(row: Values) -> dict[str, Any]:
+    """A defence and what it left to each attack, of the audit's own row."""
+    return {
+        "name": row["name"],
+        "about": row["about"],
+        "accuracy": row["accuracy"],
+        "why_not": row["why_not"],
+        "attacks": [
+            {
+                field: each.get(field, "")
+                for field in ("name", "success", "tried", "why_not")
+            }
+            for each in row["attacks"]
+        ],
+    }
