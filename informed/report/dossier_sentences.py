@@ -193,7 +193,12 @@ def residual(audit: Values) -> list[Said]:
         Said(
             f"Not tried, or not to the end: {'; '.join(left)}. Nothing follows from"
             " that.",
-            ("attacks[].tried", "attacks[].finished", "membership[].why_not"),
+            (
+                "attacks[].tried",
+                "attacks[].finished",
+                "membership[].why_not",
+                "gallery.why_not",
+            ),
         )
     ]
     open_ = open_ if left else []
