@@ -27,7 +27,7 @@ network = Network()
 def train(images, labels, key):
     init_key, order_key = jax.random.split(key)
     params = network.init(init_key, images[:1])
-    optimiser = optax.adam(3e-3, eps_root=1e-16)  # no root of zero, for derivatives
+    optimiser = optax.adam(3e-3)
 
     def loss(params, batch):
         logits = network.apply(params, images[batch])

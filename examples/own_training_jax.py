@@ -22,7 +22,7 @@ def train(images, labels, key):
         "hidden": jax.random.normal(first, (x.shape[1], 12)) / 8,
         "output": jax.random.normal(second, (12, 10)) / 4,
     }
-    optimiser = optax.adam(optax.cosine_decay_schedule(0.02, 60), eps_root=1e-20)
+    optimiser = optax.adam(optax.cosine_decay_schedule(0.02, 60))
 
     def loss(params):
         logits = jnp.tanh(x @ params["hidden"]) @ params["output"]

@@ -185,7 +185,7 @@ def load_npz(path: str | os.PathLike) -> Examples:
     Raises: ValueError: an array is missing, or not what `Examples` expects.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"There is no file {path} to load images from.")
+        raise FileNotFoundError(f"There is no file {path} to load from.")
     with np.load(path, allow_pickle=False) as arrays:
         for name in ("images", "labels"):
             if name not in arrays:

@@ -41,6 +41,7 @@ that is still at the old one finds out when it commits: every attempt and commit
 the fingerprint of its store, which is checked when it is written and when it is read.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -211,10 +212,9 @@ class ShadowStore:
 
         Raises: CorruptBlockError: it doesn't match its checksum.
         """
-        try:
+        values = None
+        with contextlib.suppress(ValueError):
             values = self._rows(name, 0)
-        except ValueError:
-            values = None
         if values is None or digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
                 f"The array {name} of {self.place} does not match its checksum."
@@ -246,10 +246,10 @@ class ShadowStore:
         except BrokenSealError as error:
             raise self._corrupt(block, f"is corrupt: of its commit {error}") from error
         if commit.made.fingerprint != self.fingerprint() or commit.made.block != block:
-            raise self._corrupt(
-                block,
-                "was committed into another store, which was in the same place before",
+            what = (
+                "was committed into another store, which was in the same place before"
             )
+            raise self._corrupt(block, what)
         return commit
 
     def write_block(
@@ -411,8 +411,7 @@ class ShadowStore:
             raise self._corrupt(block, "is put by others who do not announce it")
         if made is not None:
             self._require_own_manifest()
-            commit = Commit(made=made, by=attempt.id)
-            winner = commit
+            winner = commit = Commit(made=made, by=attempt.id)
             if not place.put_if_absent(commit.name, commit.content):
                 winner = self.committed(block) or commit
         assert winner is not None
@@ -426,9 +425,8 @@ class ShadowStore:
         if sums == own.sha256:
             return own
         for name in self._attempts(own.block):
-            content = self.place.get(name)
             try:
-                other = Attempt.read(content or b"")
+                other = Attempt.read(self.place.get(name) or b"")
             except BrokenSealError:
                 continue
             if other.fingerprint == own.fingerprint and other.sha256 == sums:
@@ -450,8 +448,7 @@ class ShadowStore:
             shape = (stop - start, *about["shape"][1:])
             if array.shape != shape:
                 raise ValueError(
-                    f"Expected {name} of block {block} to be {shape}, got"
-                    f" {array.shape}."
+                    f"Expected {name} of block {block}: {shape}, got {array.shape}."
                 )
             arrays[name] = array
         return arrays
@@ -460,10 +457,9 @@ class ShadowStore:
         """A block's arrays as they are stored, without those that can't be read."""
         found = {}
         for name in PER_MODEL:
-            try:
+            # Left out where it isn't a chunk of this array.
+            with contextlib.suppress(ValueError):
                 found[name] = self._rows(name, block)
-            except ValueError:
-                continue  # not a chunk of this array
         return found
 
     def _rows(self, name: str, number: int) -> np.ndarray:
@@ -487,10 +483,9 @@ class ShadowStore:
 
     def _require_own_manifest(self) -> None:
         """Whether the place still holds the store that was opened."""
-        try:
+        there = None
+        with contextlib.suppress(NotMadeError):
             there = manifests.read(self.place)["fingerprint"]
-        except NotMadeError:
-            there = None
         if there != self.fingerprint():
             raise ConfigurationMismatchError(
                 f"The store {self.place} was replaced by one of another configuration"

@@ -317,35 +317,6 @@ def test_25_a_scaler_is_named_and_its_remedy_is_tried():
     assert "informed.sanitise" in first
 
 
-def test_rounded_and_noisy_coefficients_are_held_against_the_closed_form():
-    from sklearn import datasets
-
-    def optimal(rows_, labels):
-        model = linear_model.LogisticRegression(
-            solver="newton-cholesky", tol=1e-10, max_iter=1000
-        )
-        return model.fit(rows_, labels)
-
-    x, y = datasets.load_wine(return_X_y=True)
-    table = tables.table_of(
-        {**{f"c{i}": x[:, i] for i in range(x.shape[1])}, "kind": y}, label="kind"
-    )
-    found = informed.audit(
-        optimal, table, version="1", targets=3, fixed=60, minutes=2.0,
-        skip=("inversion", "membership", "two missing", "noise"),
-    )  # fmt: skip
-    errors = {
-        row["name"]: each["mse_median"]
-        for row in found.values["defences"]
-        for each in row["attacks"]
-        if each["name"] == "closed form"
-    }
-    assert errors["as it is"] < 1e-12
-    assert set(errors) >= {"float16", "int8", "noise 0.001", "noise 0.1"}
-    # What is attacked is really rounded, and has noise.
-    assert min(error for name, error in errors.items() if name != "as it is") > 1e-9
-
-
 # 27. NaN weights: "deterministic NO", blaming a line of another function.
 
 

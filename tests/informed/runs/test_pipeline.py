@@ -1,7 +1,5 @@
 """The whole line on small digits, through the command line as a user would."""
 
-import dataclasses
-import importlib.util
 import json
 import os
 import re
@@ -16,15 +14,10 @@ import numpy as np
 import pytest
 
 from informed import cli
-from informed.runs.experiment import Experiment
 from shadow import ShadowStore, commits
-from tests.informed.commands import ROOT, SMALL, refused, run
+from tests.informed.commands import SMALL, refused, run
 
 STAGES = ("shadow", "attack", "evaluate")
-OTHERS = ("kkt", "landscape", "deletion")  # commands with configurations of their own
-CONFIGS = [
-    path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem not in OTHERS
-]
 
 
 @pytest.fixture(scope="module")
@@ -423,42 +416,6 @@ def test_stages_out_of_order_say_what_is_missing(tmp_path, capsys):
         assert "`informed shadow`" in message
     message = refused(capsys, "shadow", "verify", f"--workdir={tmp_path}")
     assert "`informed shadow`" in message
-
-
-def get_config(path: Path, *arguments):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.get_config(*arguments).to_dict()
-
-
-@pytest.mark.parametrize(
-    ("path", "size"),
-    [
-        *((path, ()) for path in CONFIGS),
-        *(
-            (ROOT / "configs" / name, (size,))
-            for name in ("cifar10.py", "mnist.py")
-            for size in ("cpu", "smoke", "paper")
-        ),
-    ],
-    ids=lambda value: getattr(value, "stem", str(value)),
-)
-def test_every_configuration_names_every_field(path, size):
-    """So that every field can be set on the command line, and none is misspelt."""
-    values = get_config(path, *size)
-    experiment = Experiment.from_mapping(values)
-
-    def names(mapping, prefix=""):
-        for name, value in mapping.items():
-            yield prefix + name
-            if isinstance(value, dict):
-                yield from names(value, f"{prefix}{name}.")
-
-    values.pop("attacks")  # by names of their own; refused where they don't fit
-    fields = dataclasses.asdict(experiment)
-    del fields["attacks"]
-    assert set(names(values)) == set(names(fields))
 
 
 def test_help_works_as_a_command():
