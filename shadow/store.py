@@ -445,10 +445,10 @@ class ShadowStore:
         for name, each in zip(PER_MODEL, values, strict=True):
             about = self.manifest["arrays"][name]
             array = np.asarray(each, about["data_type"])
-            shape = (stop - start, *about["shape"][1:])
-            if array.shape != shape:
+            shape, found = (stop - start, *about["shape"][1:]), array.shape
+            if found != shape:
                 raise ValueError(
-                    f"Expected {name} of block {block}: {shape}, got {array.shape}."
+                    f"Expected {name} of block {block} to be {shape}, got {found}."
                 )
             arrays[name] = array
         return arrays
