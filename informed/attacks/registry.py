@@ -178,8 +178,8 @@ for _row in (
         knows=("fixed",),
         gives=("images", "labels", "trainings"),
         applies=_linear,
-        remedy="only noise in training bounds it (`informed calibrate`); fewer digits"
-        " of the coefficients make it inexact",
+        remedy="only noise in training bounds it (`informed calibrate`); rounded"
+        " coefficients mostly lead to the record as well",
         share=0.05,
     ),
     Row(
