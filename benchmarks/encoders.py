@@ -76,7 +76,7 @@ def paragraphs() -> tuple[list[str], np.ndarray]:
 
 
 def minilm() -> Embedded:
-    """Packages' numbers; mean over tokens of the last layer."""
+    """Paragraphs, the last layer's mean over tokens; labels are their packages."""
     # The package itself isn't imported, since it wants PyTorch; its files are read.
     spec = importlib.util.find_spec(_MINILM)
     if spec is None or spec.origin is None:

@@ -5,15 +5,16 @@
 Two encoders that packages ship (`benchmarks.encoders`), five heads, two sizes: half as
 many known records as an embedding has dimensions, and twice as many. Each line is one
 `informed.audit(head, embeddings)`; the gallery is all other records, at least 10,000.
-A line has: encoder, head, known (records), dimensions, targets; embedding_error
-(distance between guess and embedding over the embedding's length, median, of the
-attack that `best` names, which read most of them exactly, or else put most of them
-first) and in_ranges (the same as the root mean square of a dimension, in its range over
-all records); exact, certified and wrong_certificates (of all attacks and of training
-with the gallery); first_in_gallery (of `targets`, by the best attack's guess) and
-first_by_training (of `tried_by_training`, in seconds_by_training); baseline_first
-(without the release); accuracy of the head; runs (trainings by the best attack),
-seconds (of it), minutes of the whole audit.
+A line has: encoder, head, known (records), dimensions, targets; held_against, the
+attacks that finished any target; best, that of them which read most exactly, or else
+put most of them first in the gallery. Of `best`: finished, exact, certified,
+first_in_gallery (of `targets`), runs (trainings), seconds, embedding_error (distance
+between guess and embedding over the embedding's length, median of the finished ones)
+and in_ranges (root mean square of a dimension, in its range over all records, median of
+all targets; none where half weren't finished). Of training with the gallery:
+first_by_training and certified_by_training of tried_by_training, in
+seconds_by_training. wrong_certificates counts all attacks and that; baseline_first has
+no release. accuracy is the head's, on public records; minutes the whole audit's.
 """
 
 import argparse
@@ -149,13 +150,12 @@ def summary(audit: Any) -> dict[str, Any]:
     """What a line has of an audit of embeddings."""
     found = audit.values
     attacks = [row for row in found["attacks"] if row["tried"] and row["finished"]]
-    guessing = [row for row in attacks if row["mse_median"] is not None]
     best = min(
-        guessing,
+        (row for row in attacks if row["name"] in audit.pictures["guesses"]),
         key=lambda row: (
             -row["exact"]["successes"],
             -row["gallery"]["first"],
-            row["mse_median"],
+            np.inf if row["mse_median"] is None else row["mse_median"],
         ),
         default=None,
     )
@@ -164,12 +164,13 @@ def summary(audit: Any) -> dict[str, Any]:
         [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")],
     )
     line: dict[str, Any] = {
+        "held_against": [row["name"] for row in attacks],
         "best": None,
-        "certified": max((row["certified"] or 0 for row in attacks), default=0),
         "wrong_certificates": sum(row["certified_wrong"] or 0 for row in attacks)
         + (gallery["certified_wrong"] or 0),
         "first_by_training": gallery["first"],
         "tried_by_training": gallery["attempted"],
+        "certified_by_training": gallery["certified"],
         "seconds_by_training": gallery["seconds"],
         "gallery": gallery["size"],
         "baseline_first": max(free, default=None),
@@ -177,12 +178,14 @@ def summary(audit: Any) -> dict[str, Any]:
     }
     if best is None:
         return line
+    middle = best["mse_median"]
     return line | {
         "best": best["name"],
         "finished": best["finished"],
         "embedding_error": _relative(audit.pictures, best["name"]),
-        "in_ranges": float(np.sqrt(best["mse_median"])),
+        "in_ranges": None if middle is None else float(np.sqrt(middle)),
         "exact": best["exact"]["successes"],
+        "certified": best["certified"],
         "first_in_gallery": best["gallery"]["first"],
         "runs": best["trainings"],
         "seconds": best["seconds"],

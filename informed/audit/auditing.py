@@ -111,8 +111,9 @@ def audit(
     Args:
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
       data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
-        folder of images a class, a .csv or .parquet table; or arrays (images, labels),
-        arrays by these names, `shadow.Examples`, `shadow.tables.Table`.
+        folder of images a class, a .csv or .parquet table; or (images, labels), a
+        mapping of "images" or "embeddings" and "labels", `shadow.Examples`,
+        `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
       encoder: encode(images), or "mine.py:encode": `train` is a head on the embeddings
@@ -208,9 +209,14 @@ def _loaded(
     if isinstance(source, Examples):
         return source, None
     if isinstance(source, Mapping):
-        if "images" not in source or tables.EMBEDDINGS in source:
+        if tables.EMBEDDINGS in source:
             table = tables.embeddings_of(source, "data")
             return table.examples, table
+        if not {"images", "labels"} <= set(source):
+            raise ValueError(
+                "Expected data to hold labels, and images or embeddings, found"
+                f" {', '.join(map(str, source)) or 'nothing'}."
+            )
         source = (source["images"], source["labels"])
     if isinstance(source, tuple):
         images, labels = np.asarray(source[0]), np.asarray(source[1])
@@ -361,6 +367,9 @@ def _attacks(
     found: list[Trial] = []
     a_record = plan.trainings_an_inversion * checked.seconds_a_model
     for row in playing.rows():
+        if row.title in settings.skip:
+            found.append(playing.left_out(row, models, checked))
+            continue
         if not playing.wanted(row, settings.skip, reconn=settings.reconn):
             continue
         if row.shadows and "shadow models" in schedule.parts and not models.seconds:

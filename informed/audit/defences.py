@@ -21,7 +21,6 @@ from informed.metrics import judging
 from informed.play import Trial
 from shadow import limits, released, rounding
 from shadow.data import Examples
-from shadow.models import ShadowModels
 from shadow.release import Release
 from shadow.views import Layers
 
@@ -250,12 +249,12 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
 def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     """Gaussian noise on the weights, once, after training; without a guarantee."""
     subject, models = bench.subject, bench.models
-    if models.shadows is None:
+    if models.shadows is None and not _solved(undefended):
         why = models.why_no_shadows
         yield _not_tried("noise on the weights", "Gaussian, after training", why)
         return
     view = subject.only(WEIGHTS)
-    own, shadows = view(models.released), view(models.shadows.weights)
+    own, shadows = view(models.released), models.shadows
     sizes, start = np.empty(own.shape[1]), 0
     for part in subject.weights_layout:
         stop = start + part.stop - part.start
@@ -263,18 +262,13 @@ def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         start = stop
     for scale in _NOISES:
         rng = np.random.default_rng(subject.seed)
-        noisy = [
-            (values + scale * sizes * rng.standard_normal(values.shape))
-            for values in (own, shadows)
-        ]
-        changed = dataclasses.replace(
-            _changed(bench, noisy[0]),
-            shadows=ShadowModels(
-                weights=noisy[1].astype(np.float32),
-                images=models.shadows.images,
-                labels=models.shadows.labels,
-            ),
-        )
+        noisy = own + scale * sizes * rng.standard_normal(own.shape)
+        changed = _changed(bench, noisy)
+        if shadows is not None:
+            theirs = view(shadows.weights)
+            theirs = theirs + scale * sizes * rng.standard_normal(theirs.shape)
+            seen = dataclasses.replace(shadows, weights=theirs.astype(np.float32))
+            changed = dataclasses.replace(changed, shadows=seen)
         names = ["kernel", *(["closed_form"] if _solved(undefended) else [])]
         about = f"noise of {scale:g} times each array's size, after training"
         yield _row(
@@ -282,7 +276,7 @@ def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
             f"noise {scale:g}",
             about,
             [bench.attempt(name, changed) for name in names],
-            _accuracy_of(bench, noisy[0]),
+            _accuracy_of(bench, noisy),
         )
 
 

@@ -91,6 +91,12 @@ def not_begun(row: Row, models: Models, a_record: float) -> Trial:
     )
 
 
+def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
+    """The trial of an attack that whoever runs the audit skips, if it applies."""
+    why = row.why_not(checked.facts) or "left out by whoever ran the audit (`--skip`)"
+    return dataclasses.replace(_blank(row, models), why_not=why)
+
+
 def attempt(
     row: Row,
     models: Models,

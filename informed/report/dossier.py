@@ -14,6 +14,7 @@ Checked: tests/informed/report/test_dossier.py.
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -26,6 +27,7 @@ from shadow import files
 SCHEMA = "dossier.schema.json"
 IDENTITY = "urn:informed-adversary:dossier:1"
 _TEMPLATE = "dossier.html.j2"
+_SHA256 = re.compile("[0-9a-f]{64}")
 Values = Mapping[str, Any]
 
 
@@ -91,6 +93,8 @@ def schema() -> dict[str, Any]:
 
 def _values(audit: Values, about: About) -> dict[str, Any]:
     subject = audit["subject"]
+    # The owner may have stated a version of their own in place of a hash.
+    version = subject.get("version") or ""
     said = {
         "adversary": dossier_sentences.adversary(audit),
         "findings": dossier_sentences.findings(audit),
@@ -112,7 +116,8 @@ def _values(audit: Values, about: About) -> dict[str, Any]:
         },
         "release": {
             "training": subject["train"],
-            "training_sha256": subject.get("version"),
+            "training_sha256": version if _SHA256.fullmatch(version) else None,
+            "training_version": None if _SHA256.fullmatch(version) else version,
             "data": subject["data"],
             "numbers": subject["params"],
             "arrays": [[name, list(shape)] for name, shape in subject["arrays"] or []],

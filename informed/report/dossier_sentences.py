@@ -56,7 +56,9 @@ def adversary(audit: Values) -> list[Said]:
 
 def findings(audit: Values) -> list[Said]:
     """The first lines of the audit's own page."""
-    fields = ("attacks", "defences", "bounds", "preflight.instability")
+    fields: tuple[str, ...] = ("attacks", "defences", "bounds", "preflight.instability")
+    if words.named(audit):
+        fields += ("gallery",)
     return [Said(text, fields) for text in words.answer(audit)] + _members(audit)
 
 
@@ -235,19 +237,22 @@ def _members(audit: Values, *, told: bool = False) -> list[Said]:
     for row in audit["membership"]:
         rate, auc = row.get("rate"), row.get("auc")
         field = f"membership[{row['name']}]"
+        least = row.get("epsilon") or 0.0
         if rate is not None and (not told or rate["low"] > 0.5):
             text = (
-                f"Whoever knows {row['knows']}, tells which of the two was trained on"
-                f" for {words.share(rate)}."
+                f"Whoever knows {row['knows']} tells the record that was trained on"
+                f" from a public one for {words.share(rate)}."
             )
             found.append(Said(text, (f"{field}.rate", f"{field}.knows")))
-        if auc is not None and not told:
+        if auc is not None and (not told or least > 0):
             text = (
-                "By the score of its label alone, a record that was trained on is told"
-                f" from one that was not with an area under the curve of {auc:.2f};"
-                " chance has 0.5."
+                f"Whoever knows {row['knows']} tells by scores whether it was trained"
+                f" on, with an area under the curve of {auc:.2f} where chance has 0.5"
             )
-            found.append(Said(text, (f"{field}.auc",)))
+            if least > 0:
+                text += f"; so epsilon is at least {words.number(least)} (95 %)"
+            fields = (f"{field}.auc", f"{field}.epsilon", f"{field}.knows")
+            found.append(Said(f"{text}.", fields))
     return found
 
 

@@ -56,6 +56,9 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
         for row in audit["membership"]
         if row["why_not"]
     ]
+    if not audit["membership"]:
+        why = "left out by whoever ran the audit (`--skip`)"
+        found.append({"name": "membership", "why": why, "takes": "", "applies": True})
     again = audit.get("gallery") or {"why_not": ""}
     if again["why_not"]:
         done = f"{again['attempted']} of {audit['subject']['targets']} records"

@@ -227,18 +227,25 @@ def _unstable(values: Values) -> str:
 
 
 def named(values: Values) -> str:
-    """That more records are named out of a gallery than any attack read out; or ""."""
+    """That more records are named out of a gallery than any attack read out; or "".
+
+    More of them, or a larger share of those that were tried.
+    """
     found, best = values.get("gallery"), strongest(values)
-    read = 0 if best is None else best["exact"]["successes"]
-    if not found or (found["first"] or 0) <= read:
+    if not found or not found["first"]:
         return ""
-    certain = ""
-    if found["certified"]:
-        certain = f", {found['certified']} by the same weights to the last bit"
-    share_of = f"{found['first']} of {found['attempted']}"
+    read = {"successes": 0, "rate": 0.0} if best is None else best["exact"]
+    share_of = found["first"] / found["attempted"]
+    if found["first"] <= read["successes"] and share_of <= read["rate"]:
+        return ""
+    right, certain = found["certified"] - found["certified_wrong"], ""
+    if right:
+        certain = f", {right} by the same weights to the last bit"
+    if found["certified_wrong"]:
+        certain += f" ({found['certified_wrong']} more certificates were wrong)"
     return (
-        f"whoever has a gallery of {number(found['size'])} {_whats(values)} with"
-        f" the right one among them names it for {share_of}{certain}: by training"
+        f"whoever knows {found['knows']} ({number(found['size'])} {_whats(values)})"
+        f" names it for {found['first']} of {found['attempted']}{certain}: by training"
         f" again with {found['tried']} of them."
     )
 
@@ -259,31 +266,45 @@ def _defended(values: Values) -> list[str]:
         for row in first["attacks"]
         if row["tried"] and row["success"] and row["success"]["successes"]
     }
+    succeeded = {row["name"] for row in rated(values) if row["success"]["successes"]}
     # A defence after which the model is of no use isn't one.
     useful = [row for row in rest if _loss(first, row) <= _BEARABLE]
     faced = [row for row in useful if winners <= _faced(row)]
-    if not winners or not useful:
+    if not (winners | succeeded) or not useful:
         return []
-    if not faced:
-        names = " and ".join(sorted(winners))
+    if not winners or not faced:
+        names = " and ".join(sorted(winners or succeeded))
         return [f"no defence was tried to the end against what succeeded ({names})"]
     row = min(
         faced, key=lambda r: ((_most(r) or {"rate": 1.0})["rate"], _loss(first, r))
     )
+    return [_left_by(row, first) + _not_faced(succeeded - winners)]
+
+
+def _left_by(row: Values, first: Values) -> str:
+    """What a defence left to the attacks that it was held against."""
     worst = _most(row)
     assert worst is not None
     if worst["successes"]:
         measured = first["accuracy"] is not None
         useful_model = " that leaves a useful model" if measured else ""
         unknown = "" if measured else " (accuracy wasn't measured)"
-        return [
+        return (
             f"nothing tried against it{useful_model} stopped it: the least was left by"
             f" {row['name']}, {share(worst)}{_cost(first, row)}{unknown}"
-        ]
-    return [
-        f"of what was tried against it, {row['name']} left the attacks nothing"
+        )
+    held = " and ".join(sorted(_faced(row)))
+    return (
+        f"of what was tried against it, {row['name']} left {held} nothing"
         f" (0 of {worst['trials']}; up to {percent(worst['high'])}){_cost(first, row)}"
-    ]
+    )
+
+
+def _not_faced(names: set[str]) -> str:
+    """Attacks that succeed and that no defence was held against."""
+    if not names:
+        return ""
+    return f", but nothing was tried against {' and '.join(sorted(names))}"
 
 
 def _faced(row: Values) -> set[str]:

@@ -66,5 +66,5 @@ def test_embeddings_may_be_handed_in_as_arrays(rng):
     examples, table = auditing.load({**arrays, "texts": list("abcd")})
     np.testing.assert_allclose(table.features(examples.images), arrays["embeddings"])
     assert list(table.behind) == list("abcd")
-    with pytest.raises(ValueError, match=r"data to hold the arrays .*, found labels"):
+    with pytest.raises(ValueError, match="images or embeddings, found labels"):
         auditing.load({"labels": arrays["labels"]})

@@ -195,7 +195,11 @@ def test_what_ruins_the_model_is_no_defence(audit):
     assert "ruin" not in second
     assert "half" in second
     values["defences"][1]["accuracy"] = 0.88
-    assert "ruin left the attacks nothing" in words.answer(values)[1]
+    last = words.answer(values)[1]
+    assert "ruin left kernel nothing" in last
+    # The inversion succeeded too, and no row of these holds anything against it.
+    assert "nothing was tried against" in last
+    assert "inversion" in last.partition("nothing was tried against")[2]
 
 
 def test_a_defence_is_held_against_what_succeeds_without_it(audit):
@@ -211,15 +215,15 @@ def test_a_defence_is_held_against_what_succeeds_without_it(audit):
         {"name": "bits", "attacks": [kernel], **row},
     ]
     second = words.answer(values)[1]
-    assert "left the attacks nothing" not in second
+    assert "nothing (0 of" not in second
     assert "tried to the end against what succeeded (inversion)" in second
     unfinished = {**inversion, "success": none, "finished": 0}
     values["defences"][1]["attacks"] = [kernel, unfinished]
     assert words.answer(values)[1] == second
     values["defences"][1]["attacks"] = [kernel, {**unfinished, "finished": 6}]
-    assert "bits left the attacks nothing" in words.answer(values)[1]
+    assert "bits left inversion and kernel nothing" in words.answer(values)[1]
     values["defences"][1]["accuracy"] = None
-    assert "left the attacks nothing" not in words.answer(values)[1]
+    assert "nothing (0 of" not in words.answer(values)[1]
 
 
 def of_noise(sigma, successes, bound, violation):

@@ -79,7 +79,8 @@ def named(audit):
     values = withstood(audit)
     values["gallery"] = {
         "size": 4000, "attempted": 17, "first": 16, "certified": 15, "tried": 4,
-        "certified_wrong": 0, "seconds": 3.0, "why_not": "", "targets": 20,
+        "certified_wrong": 2, "seconds": 3.0, "why_not": "",
+        "knows": "all records but one",
     }  # fmt: skip
     return values
 
@@ -141,7 +142,7 @@ def test_what_was_not_begun_comes_first_where_nothing_was_read(audit):
 def test_records_that_a_gallery_names_come_first_too(audit):
     found = Dossier.of(named(audit)).values
     texts = [each["text"] for each in found["residual"]]
-    assert "for 16 of 17, 15 by the same weights to the last bit" in texts[0]
+    assert "for 16 of 17, 13 by the same weights to the last bit (2 more" in texts[0]
     assert texts[2].startswith("Not tried, or not to the end: inversion")
     assert any("16 of 17" in each["text"] for each in found["combined"])
 
@@ -151,13 +152,37 @@ def test_who_tells_whether_a_record_was_trained_on_is_said(audit):
     certain = {"rate": 1.0, "low": 0.69, "high": 1.0, "successes": 10, "trials": 10}
     values["membership"][0]["rate"] = certain
     found = Dossier.of(values).values
-    said = "tells which of the two was trained on for 10 of 10 (100 %"
+    said = "trained on from a public one for 10 of 10 (100 %"
     for part in ("residual", "findings"):
         assert any(said in each["text"] for each in found[part]), part
     values["membership"][0]["rate"] = certain | {"rate": 0.6, "low": 0.3}
     found = Dossier.of(values).values
-    assert not any("trained on for" in each["text"] for each in found["residual"])
-    assert any("trained on for" in each["text"] for each in found["findings"])
+    assert not any("public one for" in each["text"] for each in found["residual"])
+    assert any("public one for" in each["text"] for each in found["findings"])
+    scores = {"auc": 0.99, "epsilon": 2.5, "why_not": ""}
+    values["membership"][1] |= scores
+    texts = [each["text"] for each in Dossier.of(values).values["residual"]]
+    assert any("curve of 0.99" in text and "at least 2.5" in text for text in texts)
+    values["membership"][1] |= scores | {"epsilon": 0.0}
+    texts = [each["text"] for each in Dossier.of(values).values["residual"]]
+    assert not any("curve of" in text for text in texts)
+
+
+def test_what_is_left_out_is_said_to_be_not_run(audit):
+    left = Dossier.of(audit).values["not_run"]
+    why = {row["name"]: row["why"] for row in left}
+    assert "left out by whoever ran the audit" in why["two missing"]
+    values = copy.deepcopy(audit)
+    values["membership"] = []
+    found = Dossier.of(values).values
+    assert "membership" in [row["name"] for row in found["not_run"]]
+    assert any("membership" in each["text"] for each in found["residual"])
+
+
+def test_a_version_that_the_owner_states_is_no_hash(audit):
+    release = Dossier.of(audit).values["release"]
+    assert release["training_sha256"] is None
+    assert release["training_version"] == "1"
 
 
 @pytest.mark.parametrize(
