@@ -5,8 +5,9 @@
 
 `victim` names units, initialisation and training; `ceiling` is how many points least
 squares in the first layer tell to whoever knows all patterns (correlation above 0.9);
-`similar`, `recovered` and `control` are counted as docs/kkt.md says; `paper` is what
-the paper has. A row is kept in --workdir and goes on where it was cut off.
+`similar`, `recovered` and `control` are counted as docs/kkt.md says, of the run that an
+adversary would choose; `pooled_...` of the candidates of all runs together. `paper` is
+what the paper has. A row is kept in --workdir and goes on where it was cut off.
 
 Images are those after the first 1,000 of each class: on the first hundreds settings
 were chosen.
@@ -128,6 +129,7 @@ def _line(
         "victim": f"{units}, {victim.initialiser}, {experiment.training.route}",
         "points": row.points,
         "control": results["held_out_similar"],
+        "pooled_control": results["pooled_held_out_similar"],
         "paper": row.paper,
         "seconds": round(results["train_s"] + results["attack_s"]),
         **{
@@ -140,6 +142,7 @@ def _line(
                 "ceiling_recovered",
                 "similar",
                 "recovered",
+                "pooled_similar",
                 "pooled_recovered",
                 "residual",
                 "residual_at_truth",

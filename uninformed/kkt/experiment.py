@@ -270,7 +270,8 @@ def evaluate(
     """Counts of the run that an adversary would choose, controls, baselines, pictures.
 
     `oracle_recovered` is the most that any of the runs has, chosen by looking at the
-    training images; `pooled_recovered` what all of them have together.
+    training images; `pooled_recovered` what all of them have together, whose control,
+    counted among as many candidates, is `pooled_held_out_similar`.
     """
     chosen = kkt_search.by_loss(trials)[0]
     mean = images.mean if experiment.data.mean_known else None
@@ -282,7 +283,9 @@ def evaluate(
         "model_inversion": prototypes.points,
     }
     left, layers = at_truth(experiment, images, network)
-    pooled = np.concatenate([each.found.points for each in trials])
+    pooled = _match(
+        images, np.concatenate([each.found.points for each in trials]), mean
+    ).summary()
     of_runs = [
         int(_match(images, t.found.points, mean).recovered.sum()) for t in trials
     ]
@@ -300,7 +303,10 @@ def evaluate(
         "voted_recovered": int(
             _match(images, chosen.found.points, mean, _VOTING).recovered.sum()
         ),
-        "pooled_recovered": int(_match(images, pooled, mean).recovered.sum()),
+        **{
+            f"pooled_{name}": pooled[name]
+            for name in ("similar", "recovered", "held_out_similar")
+        },
         "distinct": _distinct(images, chosen.found),
         "residual": round(chosen.found.residual, 3),
         "residual_at_truth": round(left, 3),
