@@ -1,6 +1,7 @@
 """How models of a training function can be made, and whether they can be asked."""
 
 import dataclasses
+import textwrap
 from typing import Any
 
 import jax
@@ -29,7 +30,7 @@ def engine_of(subject: Subject) -> tuple[str, str]:
     try:
         jax.eval_shape(jax.vmap(one), image[None], label[None])
     except Exception as error:  # whatever the user's function raises when traced
-        first = str(error).strip().splitlines()[0][:90] if str(error) else ""
+        first = textwrap.shorten(first_line(error), 90, placeholder=" ...")
         return "processes", (
             f"JAX can't trace it ({type(error).__name__}: {first}): it is run in"
             " processes, and its derivatives are differences of trainings"
