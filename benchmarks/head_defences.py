@@ -126,9 +126,8 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     rows = records["embeddings"]
     if defence.components:
         rows = rows - rows.mean(axis=0)
-        rows = (
-            rows @ np.linalg.svd(rows, full_matrices=False)[2][: defence.components].T
-        )
+        axes = np.linalg.svd(rows, full_matrices=False)[2][: defence.components]
+        rows = rows @ axes.T
     started = time.monotonic()
     audit = informed.audit(
         defence.train,

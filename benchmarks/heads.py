@@ -159,10 +159,8 @@ def summary(audit: Any) -> dict[str, Any]:
         ),
         default=None,
     )
-    gallery, free = (
-        found["gallery"],
-        [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")],
-    )
+    gallery = found["gallery"]
+    free = [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")]
     line: dict[str, Any] = {
         "held_against": [row["name"] for row in attacks],
         "best": None,

@@ -21,6 +21,7 @@ from informed.audit.probe import first_line
 from informed.audit.subject import ANSWERS, WEIGHTS
 from informed.audit.trained import Models
 from informed.play import Trial, blank, play
+from informed.report import words
 from shadow import limits
 from shadow.release import Release, publish
 from shadow.views import EVERYTHING, Layers
@@ -93,7 +94,7 @@ def not_begun(row: Row, models: Models, a_record: float) -> Trial:
 
 def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
     """The trial of an attack that whoever runs the audit skips, if it applies."""
-    why = row.why_not(checked.facts) or "left out by whoever ran the audit (`--skip`)"
+    why = row.why_not(checked.facts) or words.LEFT_OUT
     return dataclasses.replace(_blank(row, models), why_not=why)
 
 
@@ -164,13 +165,13 @@ def attempt(
 def _blank(row: Row, models: Models) -> Trial:
     """The trial of an attack before it is played on the models of an audit."""
     asked = len(models.subject.held_out)
-    words = {
+    views = {
         "answers": f"scores for {asked} public records",
         "artefact": "the fitted estimator, as a file of it holds it",
         "nothing": "nothing",
     }
     planned = _pairs(models).size if row.sees == "pairs" else models.count
-    sees = words.get(row.sees, "all weights")
+    sees = views.get(row.sees, "all weights")
     return blank(row, sees=sees, secret=models.secret, planned=planned)
 
 

@@ -57,8 +57,8 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
         if row["why_not"]
     ]
     if not audit["membership"]:
-        why = "left out by whoever ran the audit (`--skip`)"
-        found.append({"name": "membership", "why": why, "takes": "", "applies": True})
+        skipped = {"why": words.LEFT_OUT, "takes": "", "applies": True}
+        found.append({"name": "membership", **skipped})
     again = audit.get("gallery") or {"why_not": ""}
     if again["why_not"]:
         done = f"{again['attempted']} of {audit['subject']['targets']} records"

@@ -17,6 +17,9 @@ _EXPECTED = ("inversion", "kernel")
 # Attacks on more than one record, which no rate of single records is compared with.
 _OTHER_GAMES = ("two missing",)
 
+# Why a part of an audit is missing that its user skipped.
+LEFT_OUT = "left out by whoever ran the audit (`--skip`)"
+
 NOT_SAID = (
     "That no attack here found a record is no protection: another attack may."
     " Intervals are of the records that were drawn, not of attacks that weren't tried.",
