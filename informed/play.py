@@ -8,6 +8,7 @@ didn't finish counts as not found. No target comes near it: `metrics.judging` co
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -116,7 +117,9 @@ def play(
       knowledge: what its adversary is told.
       key: the adversary's own randomness.
       limit: seconds that the attack may take.
-      trial: the attack before it is played, see `blank`; None: of this release.
+      trial: the attack before it is played, see `blank`; None: of this release. Or as
+        it was when its time was over: an inversion goes on at the first target that it
+        didn't finish.
       candidates: of each release, for membership alone.
     Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
       attack raises, time limits apart; see its row and `threat`.
@@ -131,35 +134,45 @@ def play(
     material = dataclasses.replace(material, limit=limit)
     found: list[Any] = []
     attack, cut, clock = None, False, limits.Clock(limit)
+    before = trial.found
+    first = 0 if before is None else len(before.images) // row.points
     try:
         with limits.seconds(limit):
             attack = row.make(settings, material)
             if candidates is not None:
                 found.append(attack(release, knowledge, candidates, key=key))
             else:
-                found.extend(_parts(attack)(release, knowledge, key=key))
+                found.extend(_parts(attack, first)(release, knowledge, key=key))
     except limits.OutOfTimeError:
         # The last target may have been there when its time was over.
-        cut = not found or (hasattr(attack, "each") and len(found) < count)
+        cut = not found or (hasattr(attack, "each") and first + len(found) < count)
     if candidates is not None:
         return _of_choice(trial, found, clock.passed)
     trial = dataclasses.replace(
         trial,
-        seconds=clock.passed,
+        seconds=trial.seconds + clock.passed,
         remedy=getattr(attack, "remedy", "") or trial.remedy,
+        needs=None,
         why_not=getattr(attack, "note", ""),
     )
     # An attack that time cut off while it was made, as by training a network, has
     # begun all its targets.
     one_by_one = hasattr(attack, "each")
-    attempted = len(found) + cut if one_by_one else count
+    attempted = first + len(found) + cut if one_by_one else count
     if cut:
         trial = _cut_off(trial, attempted, count, one_by_one=one_by_one)
+    found = found if before is None else [before, *found]
     return _with_found(trial, found, material, attempted, knowledge, row)
 
 
-def _parts(attack: Any) -> Callable[..., Iterator[Reconstruction]]:
-    """The attack target by target, where it can; else all targets at once."""
+def _parts(attack: Any, first: int) -> Callable[..., Iterator[Reconstruction]]:
+    """The attack target by target, where it can; else all targets at once.
+
+    Args:
+      first: the target to begin at.
+    """
+    if first:
+        return functools.partial(attack.each, first=first)
     if hasattr(attack, "each"):
         return attack.each
     return lambda *arguments, **named: iter([attack(*arguments, **named)])

@@ -273,6 +273,9 @@ def _run(
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
         )
+    # What the gallery gets is set aside before the inversion goes on.
+    for_gallery = _OF_GALLERY * clock.left
+    found = playing.continued(found, models, checked, schedule, progress)
     pool = about.known_to_all()
     progress("a gallery of public records")
     named = gallery.named(
@@ -280,7 +283,7 @@ def _run(
         [trial for trial in found if trial.points == 1],
         pool,
         seconds_a_model=checked.seconds_a_model,
-        limit=_OF_GALLERY * clock.left,
+        limit=min(for_gallery, clock.left),
     )
     groups = None if about.table is None else about.table.groups
     baselines = judging.baselines(models.targets, pool, groups=groups)

@@ -157,7 +157,8 @@ def advised(a_record: float, records: int) -> int:
 class Schedule:
     """What each part of an audit may take, of what is left.
 
-    A part that wasn't run, or ended early, leaves its time to the parts after it.
+    A part that wasn't run, or ended early, leaves its time to the parts after it; what
+    all of them leave goes to an inversion that time cut off.
 
     Args:
       clock: what is left of the whole audit's time.
@@ -170,6 +171,14 @@ class Schedule:
     def limit(self, part: str) -> float:
         """Seconds of a part, whose turn it is; those before it are over."""
         to_come = self.parts[self.parts.index(part) :]
+        return self._of(part, to_come)
+
+    def again(self, part: str) -> float:
+        """Seconds of a part that goes on where time cut it off, before the defences."""
+        after = [each for each in self.parts if each == "defences"]
+        return self._of(part, [part, *after])
+
+    def _of(self, part: str, to_come: Sequence[str]) -> float:
         share = shares()
         whole = sum(share[each] for each in to_come)
         return self.clock.left * share[part] / whole

@@ -104,6 +104,7 @@ def attempt(
     checked: Preflight,
     *,
     limit: float,
+    begun: Trial | None = None,
     view: Layers | None = None,
     release: Release | None = None,
     shipped: Callable[[Any, np.ndarray], Any] = lambda estimator, known: estimator,
@@ -115,11 +116,13 @@ def attempt(
       models: the released models, and shadow models where there are some.
       checked: what the pre-flight found of their training.
       limit: seconds that the attack may take.
+      begun: the trial of an inversion that time cut off, and that goes on; None: it
+        begins.
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
       shipped: (estimator, known rows) -> what is released of a fitted estimator.
     """
-    trial, why = _blank(row, models), row.why_not(checked.facts)
+    trial, why = begun or _blank(row, models), row.why_not(checked.facts)
     if not why and row.shadows and models.shadows is None:
         why = models.why_no_shadows
     if why:
@@ -160,6 +163,29 @@ def attempt(
     if row.shadows:
         found = dataclasses.replace(found, seconds=found.seconds + models.seconds)
     return found
+
+
+def continued(
+    trials: Sequence[Trial],
+    models: Models,
+    checked: Preflight,
+    schedule: budget.Schedule,
+    progress: Callable[[str], None],
+) -> list[Trial]:
+    """The same trials; an inversion that time cut off goes on with what others left.
+
+    It does so where that is enough for one more target.
+    """
+    done = []
+    for trial in trials:
+        if trial.name == "inversion" and trial.found and trial.needs:
+            limit = schedule.again("inversion")
+            if limit >= trial.needs:
+                progress(f"inversion goes on, at most {words.seconds(limit)}")
+                row = registry.find("inversion")
+                trial = attempt(row, models, checked, limit=limit, begun=trial)
+        done.append(trial)
+    return done
 
 
 def _blank(row: Row, models: Models) -> Trial:

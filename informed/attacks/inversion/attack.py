@@ -87,18 +87,21 @@ class TrainingInversion:
         return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
     def each(
-        self, release: Release, knowledge: Knowledge, *, key: Array
+        self, release: Release, knowledge: Knowledge, *, key: Array, first: int = 0
     ) -> Iterator[Reconstruction]:
         """Reconstruct target after target, for runs that may be cut off.
 
-        Args: as for `__call__`. The answer for a release doesn't depend on the others.
+        The answer for a release doesn't depend on the others.
+
+        Args: as for `__call__`, and
+          first: the release to begin at, where a run that was cut off goes on.
         Yields: the reconstruction of one target.
         """
         knowledge.require(release, "fixed", "algorithm")
         solver_of = self._solvers(release, knowledge, key)
-        solver, runs = solver_of(0), 0
+        solver, runs = solver_of(first), 0
         for i in bars.bar(
-            range(len(release.weights)),
+            range(first, len(release.weights)),
             desc="inversion",
             unit=" targets",
             show=self.progress,

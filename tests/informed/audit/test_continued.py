@@ -1,0 +1,118 @@
+"""An inversion that time cut off goes on with the time that other attacks left."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from informed.attacks import registry
+from informed.audit import auditing, budget, playing, trained
+from informed.threat import Reconstruction
+from shadow import limits
+
+TARGETS = 4
+
+
+def linear(images, labels, key):
+    x = images.reshape(len(images), -1)
+    start = jax.random.normal(key, (x.shape[1], 10)) / 8
+
+    def step(w, _):
+        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
+        return w - 0.5 * slope / len(x), None
+
+    return {"w": jax.lax.scan(step, start, length=5)[0]}
+
+
+@pytest.fixture(scope="module")
+def checked(digits):
+    few = digits.take(np.arange(120))
+    settings = auditing.AuditConfig(targets=TARGETS, fixed=20)
+    return auditing.check(linear, few, settings=settings)
+
+
+@pytest.fixture(scope="module")
+def models(checked):
+    return trained.train(checked.subject, targets=TARGETS)
+
+
+@pytest.fixture(scope="module")
+def whole(checked, models):
+    row = registry.find("inversion")
+    return playing.attempt(row, models, checked, limit=600.0)
+
+
+def cut_off(whole, count):
+    """The trial as it is when time is over at the target after so many."""
+    parts = dataclasses.asdict(whole.found)
+    first = {n: None if v is None else v[:count] for n, v in parts.items()}
+    finished = np.arange(count + 1) < count
+    images = np.where(finished[:, None, None, None], whole.images[: count + 1], np.nan)
+    return dataclasses.replace(
+        whole,
+        images=images,
+        finished=finished,
+        certified=whole.certified[: count + 1] & finished,
+        found=Reconstruction(**first),
+        trainings=int(whole.found.trainings[:count].sum()),
+        needs=0.1,
+        why_not=f"out of time at target {count + 1} of {TARGETS}",
+    )
+
+
+def schedule(seconds):
+    return budget.Schedule(limits.Clock(seconds), ("inversion", "kernel", "defences"))
+
+
+def continued(trial, models, checked, seconds):
+    said = []
+    (found,) = playing.continued(
+        [trial], models, checked, schedule(seconds), said.append
+    )
+    return found, said
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_going_on_finds_what_one_go_finds(count, whole, models, checked):
+    begun = cut_off(whole, count)
+    found, said = continued(begun, models, checked, 600.0)
+    assert said[0].startswith("inversion goes on")
+    np.testing.assert_array_equal(found.images, whole.images)
+    np.testing.assert_array_equal(found.certified, whole.certified)
+    np.testing.assert_array_equal(found.found.residuals, whole.found.residuals)
+    assert found.finished.tolist() == [True] * TARGETS
+    assert (found.needs, found.why_not) == (None, "")
+    # What all targets share is trained once more.
+    assert found.trainings >= whole.trainings
+    assert found.seconds > begun.seconds
+
+
+def test_what_was_found_stays_where_time_is_over_again(whole, models, checked):
+    begun = dataclasses.replace(cut_off(whole, 2), needs=1e-4)
+    found, _ = continued(begun, models, checked, 0.01)
+    np.testing.assert_array_equal(found.images[:2], whole.images[:2])
+    assert found.finished.tolist() == [True, True, False]
+    assert found.certified.tolist() == [True, True, False]
+    assert found.why_not.startswith(f"out of time at target 3 of {TARGETS}")
+    assert found.needs
+
+
+def test_too_little_time_for_a_target_begins_none(whole, models, checked):
+    begun = dataclasses.replace(cut_off(whole, 2), needs=100.0)
+    found, said = continued(begun, models, checked, 100.0)
+    assert found is begun
+    assert not said
+
+
+def test_a_finished_inversion_is_left_alone(whole, models, checked):
+    found, said = continued(whole, models, checked, 600.0)
+    assert found is whole
+    assert not said
+
+
+def test_defences_keep_their_share():
+    with_defences = schedule(100.0).again("inversion")
+    assert with_defences == pytest.approx(100 * 0.45 / 0.57, rel=1e-2)
+    alone = budget.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
+    assert alone.again("inversion") == pytest.approx(100, rel=1e-2)
