@@ -78,8 +78,8 @@ class Table:
       label: name of the column of labels.
       classes: the names of the labels, in the order of their numbers.
       behind: what the rows are embeddings of, where that is told: texts (rows,), or
-        pictures (rows, height, width, channels) in [0, 1]. For people to look at;
-        nothing is computed from it.
+        pictures (rows, height, width, channels) in [0, 1]. For people to look at; no
+        attack is shown it.
     """
 
     examples: Examples

@@ -14,6 +14,7 @@ from informed.audit import (
 )
 from informed.audit import (
     contract,
+    decoder,
     defences,
     encoding,
     forecast,
@@ -47,6 +48,8 @@ _FIRST = ("inversion", "kernel", "black box", "reconn")
 # Of the time that is left before defences, for training with a gallery: 64 trainings a
 # record are seconds where a model takes milliseconds, and else there are fewer.
 _OF_GALLERY = 0.1
+# The same for a decoder of embeddings, which takes half a minute where it is made.
+_OF_DECODER = 0.2
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -296,6 +299,7 @@ def _run(
             models, seconds_a_model=checked.seconds_a_model, limit=clock.left
         ),
     )
+    pictured = decoder.decoded(models, found, limit=_OF_DECODER * clock.left)
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")
@@ -325,6 +329,7 @@ def _run(
         ],
         "membership": members,
         "gallery": named,
+        "decoder": pictured and pictured.values,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
@@ -336,7 +341,8 @@ def _run(
     }
     return Report(
         values=finite(values),
-        pictures=_pictures(models, found, baselines, ranking),
+        pictures=_pictures(models, found, baselines, ranking)
+        | {"decoded": pictured.pictures if pictured else {}},
     )
 
 

@@ -173,6 +173,7 @@ def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     if table is None or table.behind is None:
         return []
     targets, found = pictures["targets"], []
+    decoded = pictures.get("decoded", {})
     for i in _thirds(pictures["shown"]):
         rows = {"record": targets.images} | dict(pictures["guesses"])
         rows["nearest public"] = pictures["nearest"]
@@ -192,6 +193,7 @@ def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
                     {
                         "name": name,
                         "right": name != "record" and place == places["record"],
+                        "decoded": _picture(decoded.get(name), i),
                         **_shown_as(table.behind[place]),
                     }
                     for name, place in places.items()
@@ -199,6 +201,13 @@ def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _picture(images: np.ndarray | None, i: int) -> str | None:
+    """The i-th of some pictures as the source of an <img>, where it is there."""
+    if images is None or i >= len(images) or not np.isfinite(images[i]).all():
+        return None
+    return figures.thumbnail(images[i])
 
 
 def _shown_as(behind: Any) -> dict[str, str | None]:

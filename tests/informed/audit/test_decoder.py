@@ -1,0 +1,115 @@
+"""From embeddings that were read out to pictures, by a decoder of other records."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from informed.audit import contract, decoder, subject, trained
+from informed.play import Trial
+from shadow import tables
+from shadow.data import Examples
+
+TARGETS = 8
+
+
+def head(images, labels, key):
+    return images.reshape(len(images), -1)[:2]
+
+
+@pytest.fixture(scope="module")
+def pictures(digits):
+    """Digits that an encoder turns round in 64 dimensions, which can be undone."""
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))[0]
+    rows = digits.images.reshape(len(digits), -1) @ rotation
+    return tables.embedded(rows, digits.labels, behind=digits.images)
+
+
+def models_of(table, targets=TARGETS, fixed=600):
+    found = contract.load(head, version="1")
+    about = subject.prepare(
+        found, table.examples, targets=targets, fixed=fixed, table=table
+    )
+    nothing = np.zeros((targets, 0))
+    return trained.Models(
+        subject=about, released=nothing, shadows=None, secret=False, seconds=0.0
+    )
+
+
+def trial_of(images, name="span"):
+    return Trial(name=name, about="", sees="", knows="", images=images)
+
+
+@pytest.fixture(scope="module")
+def shown(pictures):
+    models = models_of(pictures)
+    guesses = models.targets.images.copy()
+    guesses[1] = np.nan
+    few = guesses[:3]
+    trials = [
+        trial_of(guesses), trial_of(few, "cut off"), trial_of(None, "not played"),
+        dataclasses.replace(trial_of(guesses), name="pairs", points=2),
+    ]  # fmt: skip
+    return models, decoder.decoded(models, trials, limit=300.0)
+
+
+def test_an_embedding_that_holds_the_picture_shows_it(shown, digits):
+    models, found = shown
+    rows = {row["name"]: row for row in found.values["rows"]}
+    whole, mean = rows[decoder.ITSELF], rows[decoder.BY_CLASS]
+    assert whole["finished"] == TARGETS
+    assert whole["mse_median"] < 0.15 * mean["mse_median"]
+    truth = digits.images[models.subject.split.test_indices]
+    errors = np.mean((found.pictures["record"] - truth) ** 2, axis=(1, 2, 3))
+    assert whole["mse_median"] == pytest.approx(np.median(errors), rel=1e-6)
+    assert found.values["side"] == 8
+    assert found.values["why_not"] == ""
+
+
+def test_guesses_are_decoded_where_they_are(shown):
+    _, found = shown
+    rows = {row["name"]: row for row in found.values["rows"]}
+    assert set(rows) == {"span", "cut off", decoder.ITSELF, decoder.BY_CLASS}
+    assert rows["span"]["finished"] == TARGETS - 1
+    assert np.isnan(found.pictures["span"][1]).all()
+    # As many at once round otherwise.
+    np.testing.assert_allclose(
+        found.pictures["span"][2:], found.pictures["record"][2:], atol=1e-6
+    )
+    assert len(found.pictures["cut off"]) == 3
+
+
+def test_a_decoder_never_sees_the_pictures_of_targets(shown, pictures, digits):
+    models, found = shown
+    behind = digits.images.copy()
+    behind[models.subject.split.test_indices] = 0.5
+    other = models_of(dataclasses.replace(pictures, behind=behind))
+    again = decoder.decoded(other, [], limit=300.0)
+    np.testing.assert_array_equal(again.pictures["record"], found.pictures["record"])
+
+
+def test_no_pictures_no_decoder(pictures, digits):
+    texts = np.array([str(label) for label in digits.labels])
+    for behind in (None, texts):
+        models = models_of(dataclasses.replace(pictures, behind=behind))
+        assert decoder.decoded(models, [], limit=300.0) is None
+
+
+def test_too_few_records_or_too_little_time_are_said(pictures):
+    few = dataclasses.replace(
+        pictures, examples=pictures.examples.take(np.arange(90)),
+        behind=pictures.behind[:90],
+    )  # fmt: skip
+    found = decoder.decoded(models_of(few, fixed=20), [], limit=300.0)
+    assert "records to fit it on" in found.values["why_not"]
+    late = decoder.decoded(models_of(pictures), [], limit=0.0)
+    assert late.values["why_not"] == "not fitted in 0 s"
+    assert not late.pictures
+
+
+def test_large_pictures_are_made_smaller(rng):
+    images = rng.uniform(size=(2, 96, 128, 3)).astype(np.float32)
+    small = decoder._small(images)
+    assert small.shape == (2, 24, 32, 3)
+    assert abs(small.mean() - images.mean()) < 1e-2
+    assert Examples(images=small, labels=np.zeros(2, int), num_classes=1)
