@@ -25,8 +25,8 @@ from shadow.release import publish
 from shadow.tables import Table
 
 # Records that the decoder is fitted on, at most. CIFAR-10 from AlexNet's embeddings:
-# 4,000 leave a squared error of 0.039 and take 20 s of two busy cores, 8,000 leave 0.037
-# and take two minutes; the mean of a class leaves 0.050.
+# 4,000 leave a squared error of 0.039 and take 20 s of two busy cores, 8,000 leave
+# 0.037 and take two minutes; the mean of a class leaves 0.050.
 _MOST, _FEWEST = 4000, 100
 # Side of the pictures that are decoded, at most; larger ones are made smaller before.
 # Embeddings hold no more detail, and 4,000 of this side in colour are 50 MB.
