@@ -142,8 +142,8 @@ def measured(name: str, shots: int, args: argparse.Namespace) -> dict[str, Any]:
 def _records(examples: data.Examples, rows: np.ndarray) -> Records:
     """Some examples, embedded: AlexNet's last convolution, all its 2,304 numbers.
 
-    Divided by the root of the number of positions: inner products are as large as of the
-    mean over positions. Else the recipes' steps are too long, and training diverges.
+    Divided by the root of the number of positions: inner products are as large as those
+    of the mean over positions. Else the recipes' steps are too long.
     """
     maps_of = span_data.alexnet()
 
