@@ -8,6 +8,7 @@ import pytest
 
 import shadow
 from informed.attacks.inversion.derivatives import Differentiated
+from informed.attacks.inversion.repeats import Repeated
 from informed.threat import Knowledge
 
 
@@ -172,3 +173,43 @@ def test_randomness_that_is_not_told_is_averaged(split):
 def test_what_it_needs_to_be_told(split):
     with pytest.raises(ValueError, match="told fixed, algorithm; this adversary isn't"):
         retraining(make(split), fixed=None, algorithm=None)
+
+
+def test_points_that_were_asked_for_lately_are_not_trained_on_again(split):
+    runs = retraining(make(split))
+    rows = np.arange(24) % len(split.test)
+    images = split.test.images[rows][:, None]
+    images = images * np.linspace(0.5, 1, 24)[:, None, None, None, None]
+    labels = split.test.labels[rows][:, None]
+    first = runs.thetas(images[:8], labels[:8])
+    assert runs.runs == 8
+    np.testing.assert_array_equal(runs.thetas(images[:8], labels[:8]), first)
+    np.testing.assert_array_equal(runs.thetas(images[:1], labels[:1])[0], first[0])
+    assert runs.runs == 8
+    # One of several is new; then one has another label.
+    runs.thetas(images[1:9], labels[1:9])
+    assert runs.runs == 16
+    other = runs.thetas(images[:1], (labels[:1] + 1) % 10)
+    assert runs.runs == 17
+    assert not np.array_equal(other[0], first[0])
+    # The oldest are forgotten, and come out the same.
+    runs.thetas(images[9:24], labels[9:24])
+    assert runs.runs == 32
+    np.testing.assert_array_equal(runs.thetas(images[:8], labels[:8]), first)
+    assert runs.runs == 40
+
+
+def test_training_that_is_not_deterministic_is_run_again(split):
+    def shape(images, labels, key):
+        return images.sum(axis=0)
+
+    factory = shadow.Factory(
+        algorithm=shadow.PythonFunction(train=shape, version="1", deterministic=False),
+        fixed=split.fixed,
+        key=jax.random.key(7),
+    )
+    told = Knowledge.informed(factory)
+    runs = Repeated(told, width=2, draws=1, key=jax.random.key(5))
+    for count in (1, 2, 3):
+        runs.thetas(split.test.images[:1, None], split.test.labels[:1, None])
+        assert runs.runs == count
