@@ -48,8 +48,9 @@ _FIRST = ("inversion", "kernel", "black box", "reconn")
 # Of the time that is left before defences, for training with a gallery: 64 trainings a
 # record are seconds where a model takes milliseconds, and else there are fewer.
 _OF_GALLERY = 0.1
-# The same for a decoder of embeddings, which takes half a minute where it is made.
-_OF_DECODER = 0.2
+# The same for a decoder of embeddings, which takes half a minute where it is made, and
+# for what tells which records fall, a few trainings a record.
+_OF_DECODER, _OF_INDICATORS = 0.2, 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -276,9 +277,11 @@ def _run(
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
         )
-    # What the gallery gets is set aside before the inversion goes on.
-    for_gallery = _OF_GALLERY * clock.left
-    found = playing.continued(found, models, checked, schedule, progress)
+    # What comes after has its part set aside before the inversion goes on.
+    left, decodes = clock.left, decoder.applies(about)
+    for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left * decodes
+    aside = _OF_GALLERY + _OF_DECODER * decodes + _OF_INDICATORS
+    found = playing.continued(found, models, checked, schedule, progress, aside=aside)
     pool = about.known_to_all()
     progress("a gallery of public records")
     named = gallery.named(
@@ -299,7 +302,7 @@ def _run(
             models, seconds_a_model=checked.seconds_a_model, limit=clock.left
         ),
     )
-    pictured = decoder.decoded(models, found, limit=_OF_DECODER * clock.left)
+    pictured = decoder.decoded(models, found, limit=min(for_decoder, clock.left))
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")

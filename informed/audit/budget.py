@@ -158,7 +158,8 @@ class Schedule:
     """What each part of an audit may take, of what is left.
 
     A part that wasn't run, or ended early, leaves its time to the parts after it; what
-    all of them leave goes to an inversion that time cut off.
+    all of them leave goes to an inversion that finished a target before its time was
+    over.
 
     Args:
       clock: what is left of the whole audit's time.
@@ -173,10 +174,14 @@ class Schedule:
         to_come = self.parts[self.parts.index(part) :]
         return self._of(part, to_come)
 
-    def again(self, part: str) -> float:
-        """Seconds of a part that goes on where time cut it off, before the defences."""
+    def again(self, part: str, *, aside: float = 0.0) -> float:
+        """Seconds of a part that goes on where time cut it off, before the defences.
+
+        Args:
+          aside: share of what is left that belongs to what has no share in `shares`.
+        """
         after = [each for each in self.parts if each == "defences"]
-        return self._of(part, [part, *after])
+        return (1 - aside) * self._of(part, [part, *after])
 
     def _of(self, part: str, to_come: Sequence[str]) -> float:
         share = shares()

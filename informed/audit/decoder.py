@@ -4,8 +4,8 @@ Whoever has the encoder has a decoder: a regression from embedding to picture, f
 other pictures. It is the RecoNN without weights in front, in its closed form
 (`reconn.kernel`). It is fitted on D_- and public records, and shown what attacks read.
 
-Two rows stand beside the attacks. The embedding itself: no attack shows more by this
-decoder. The mean picture of the record's class: what is shown without a release.
+Two rows stand beside the attacks. The embedding itself: what an exact guess shows. The
+mean picture of the record's class: what is shown without a release.
 """
 
 import dataclasses
@@ -16,6 +16,8 @@ import numpy as np
 from skimage import transform
 
 from informed.attacks.registry import KernelReconnConfig
+from informed.audit import playing, probe
+from informed.audit.subject import Subject
 from informed.audit.trained import Models
 from informed.play import Trial
 from reconn import trainer
@@ -61,7 +63,7 @@ class Decoder:
     def __init__(self, table: Table, rows: np.ndarray, key: Any) -> None:
         assert table.behind is not None
         known = table.examples.take(rows)
-        self.pictures, self.labels = _small(table.behind[rows]), known.labels
+        self.pictures, self.labels = _small(table.behind, rows), known.labels
         pairs = ShadowModels(
             weights=_flat(known.images), images=self.pictures, labels=self.labels
         )
@@ -92,6 +94,12 @@ class Decoder:
         return np.stack([means.get(label, overall) for label in labels])
 
 
+def applies(subject: Subject) -> bool:
+    """Whether there are pictures behind embeddings."""
+    table = subject.table
+    return table is not None and table.behind is not None and table.behind.ndim == 4
+
+
 def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | None:
     """Decode what attacks read; None where no pictures lie behind embeddings.
 
@@ -102,8 +110,10 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
     """
     subject = models.subject
     table, split = subject.table, subject.split
-    if table is None or table.behind is None or table.behind.ndim != 4:
+    if not applies(subject):
         return None
+    assert table is not None
+    assert table.behind is not None
     found: dict[str, Any] = {
         "about": "a regression from embedding to picture, on records that are not the"
         " targets",
@@ -123,10 +133,13 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
         with limits.seconds(max(limit, 1e-3)):
             decoder = Decoder(table, known, models.key)
             shown = _shown(decoder, models, trials)
+            truth = _small(table.behind, split.test_indices[: models.count])
     except limits.OutOfTimeError:
         why = f"not fitted in {limit:.0f} s"
         return Decoded(values=found | {"why_not": why}, pictures={})
-    truth = _small(table.behind[split.test_indices[: models.count]])
+    except (*playing.STUMBLES, MemoryError) as error:
+        why = f"it stopped with {type(error).__name__}: {probe.first_line(error)}"
+        return Decoded(values=found | {"why_not": why.rstrip(".")}, pictures={})
     found |= {
         "records": len(known),
         "side": truth.shape[1],
@@ -141,7 +154,7 @@ def _shown(
 ) -> dict[str, np.ndarray]:
     """Name -> pictures: of each attack that guesses embeddings, and what is beside."""
     by_attack = {
-        trial.name: decoder(np.asarray(trial.images, np.float32))
+        trial.name: decoder(np.clip(trial.images, 0, 1).astype(np.float32))
         for trial in trials
         if trial.points == 1 and trial.images is not None
     }
@@ -159,15 +172,18 @@ def _row(name: str, images: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
     return {"name": name, "mse_median": middle, "finished": int(there.sum())}
 
 
-def _small(pictures: np.ndarray) -> np.ndarray:
-    """Pictures (records, height, width, channels), no side longer than `_SIDE`."""
+def _small(pictures: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Some of pictures (records, height, width, channels), sides of `_SIDE` at most."""
     longest = max(pictures.shape[1:3])
-    if longest <= _SIDE:
-        return np.asarray(pictures, np.float32)
     shape = [max(1, round(side * _SIDE / longest)) for side in pictures.shape[1:3]]
-    return np.stack(
-        [transform.resize(each, shape, anti_aliasing=True) for each in pictures]
-    ).astype(np.float32)
+    made = []
+    # One by one: a large picture is there in full only while it is made smaller.
+    for row in rows:
+        picture = np.asarray(pictures[row], np.float32)
+        if longest > _SIDE:
+            picture = transform.resize(picture, shape, anti_aliasing=True)
+        made.append(picture)
+    return np.stack(made).astype(np.float32)
 
 
 def _flat(rows: np.ndarray) -> np.ndarray:

@@ -171,15 +171,20 @@ def continued(
     checked: Preflight,
     schedule: budget.Schedule,
     progress: Callable[[str], None],
+    *,
+    aside: float = 0.0,
 ) -> list[Trial]:
     """The same trials; an inversion that time cut off goes on with what others left.
 
-    It does so where that is enough for one more target.
+    It does so where it had finished a target and the time is enough for one more.
+
+    Args:
+      aside: share of the time that is left for others; see `Schedule.again`.
     """
     done = []
     for trial in trials:
         if trial.name == "inversion" and trial.found and trial.needs:
-            limit = schedule.again("inversion")
+            limit = schedule.again("inversion", aside=aside)
             if limit >= trial.needs:
                 progress(f"inversion goes on, at most {words.seconds(limit)}")
                 row = registry.find("inversion")

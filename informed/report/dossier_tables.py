@@ -65,6 +65,10 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
         why = f"{again['why_not'][0].lower()}{again['why_not'][1:]}: {done}"
         name = "training again with a gallery"
         found.append({"name": name, "why": why, "takes": "", "applies": True})
+    decoder = audit.get("decoder")
+    if decoder and decoder["why_not"]:
+        name, why = "decoding embeddings to pictures", decoder["why_not"]
+        found.append({"name": name, "why": why, "takes": "", "applies": True})
     return found
 
 

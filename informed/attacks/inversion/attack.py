@@ -38,9 +38,11 @@ Source: ours. The key draws the randomness of A that isn't told, and further sta
 all else is deterministic.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -54,7 +56,7 @@ from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Solver
 from informed.known import require_unused
 from informed.threat import Knowledge, Reconstruction
-from shadow import bars
+from shadow import bars, devices
 from shadow.release import Release
 
 
@@ -196,14 +198,23 @@ class TrainingInversion:
         return results
 
 
-def _one_thread() -> Any:
+def _one_thread() -> contextlib.AbstractContextManager[Any]:
     """One thread for NumPy's products, for as long as it is entered.
 
-    OpenBLAS's threads spin for a while after a product, and the trainings that follow
-    want their cores: four of MNIST took 100 ms in place of 70. The products themselves
-    are a hundredth of the trainings.
+    OpenBLAS's threads spin for a while after a product, and trainings that follow on
+    the same cores are slower: four of MNIST took 100 ms in place of 70. The products
+    themselves are a hundredth of these. SciPy's library keeps its threads, since JAX
+    solves by it, and theta's last bits may depend on their number.
     """
-    return threadpoolctl.threadpool_limits(1, user_api="blas")
+    if not devices.cache_bound():
+        return contextlib.nullcontext()
+    found = threadpoolctl.ThreadpoolController()
+    own = [
+        each["filepath"]
+        for each in found.info()
+        if any(part.startswith("numpy") for part in Path(each["filepath"]).parts)
+    ]
+    return found.select(filepath=own).limit(limits=1)
 
 
 def _seed_is_missing(knowledge: Knowledge) -> bool:

@@ -117,6 +117,11 @@ class Differentiated(Retraining):
             rank=self._rank,
         )
 
+    @property
+    def by_response(self) -> bool:
+        """See `Retraining.by_response`."""
+        return self._span is not None and self._span.by_response
+
     def slopes(
         self, images: Unknowns, labels: Labels, basis: Float[np.ndarray, "m pixels"]
     ) -> Float[np.ndarray, "params columns"]:

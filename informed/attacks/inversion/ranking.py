@@ -15,12 +15,11 @@ from informed.attacks.inversion.starts import Starts
 
 # Damping of the linearised least squares that rank labels, relative to the residual.
 _DAMPING = 1e-5
-# Share of second differences in first ones from which clouds come first: smooth
-# training has a few per cent, ReLU and chaos most of a whole.
+# Share of second differences in first ones, or of the error of derivatives, from which
+# clouds come first: smooth training has a few per cent, ReLU and chaos most of a whole.
 _BENT = 0.3
-# The same of the error of derivatives. On digits smooth training has up to 0.13, ReLU
-# with Adam 1; by `response` MNIST at a fixed set of 1,000 has 0.28 to 0.33, and such
-# derivatives lead to the target all the same.
+# The same of the error of derivatives by `response`: MNIST at a fixed set of 1,000 has
+# 0.28 to 0.33, and they lead to the target all the same; ReLU with Adam has 1.
 _MISLED = 0.5
 # Length of the moves of these differences, in standard deviations of a component.
 _RADIUS = 0.1
@@ -110,7 +109,8 @@ class LabelRanking:
         if self._runs.random:
             return False
         # Clouds as well where training diverged and both are NaN.
-        return not (self.bending < _BENT and self.misleading < _MISLED)
+        most = _MISLED if self._runs.by_response else _BENT
+        return not (self.bending < _BENT and self.misleading < most)
 
     @functools.cached_property
     def bending(self) -> float:

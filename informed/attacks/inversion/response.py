@@ -32,8 +32,8 @@ from shadow.victims import FirstLayer, Params
 
 # Known points from which on H_t is made; with fewer the training itself is
 # differentiated, and what is neglected here would be larger. MNIST at 1,000:
-# derivatives are wrong by 0.3 (0.1 where training is differentiated), and as many steps
-# are needed.
+# derivatives are wrong by 0.3 (0.1 where training is differentiated); most targets need
+# as many steps, one of 20 another start.
 _FEWEST = 1000
 # Memory that all H_t together may take, in bytes.
 _BYTES = 1 << 30

@@ -30,8 +30,9 @@ from shadow.width import models_per_batch
 # Batches of runs beyond which a program for larger ones is worth compiling.
 _MANY = 10
 # Points whose theta is kept: stages begin where others ended, and the certificate asks
-# for what was asked before. One in six trainings of MNIST at 1,000 is spared.
-_KEPT = 16
+# for what was asked before. One in six trainings of MNIST at 1,000 is spared. And the
+# memory that they may take, in bytes.
+_KEPT, _KEPT_BYTES = 16, 64 << 20
 Unknowns = Float[np.ndarray, "unknown height width channels"]
 Labels = Int[np.ndarray, " unknown"]
 
@@ -119,6 +120,11 @@ class Retraining:
         _ = self._quiet, self._noisy
 
     @property
+    def by_response(self) -> bool:
+        """Whether slopes along one unknown point are approximate; see `response`."""
+        return False
+
+    @property
     def start(self) -> Float[np.ndarray, " params"] | None:
         """Theta_0, where it is known."""
         return None if self.starts is None else self.starts[self.release]
@@ -194,7 +200,8 @@ class Retraining:
         Points that were all asked for lately aren't trained on again, where A gives the
         same weights again.
         """
-        if len(images) > _KEPT or not self.algorithm.capabilities.deterministic:
+        large = 8 * self.num_params * _KEPT > _KEPT_BYTES
+        if len(images) > _KEPT or self.averaged or large:
             return self._trained(images, labels)
         # Where a run's last bits depend on its place in a batch, that counts as well.
         alike = devices.columns_alike()
@@ -205,7 +212,7 @@ class Retraining:
         if all(each in self._kept for each in asked):
             return np.stack([self._kept[each] for each in asked])
         found = self._trained(images, labels)
-        latest = dict(zip(asked, found, strict=True))
+        latest = {each: theta.copy() for each, theta in zip(asked, found, strict=True)}
         before = [each for each in self._kept.items() if each[0] not in latest]
         self._kept = dict([*before, *latest.items()][-_KEPT:])
         return found

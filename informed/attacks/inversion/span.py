@@ -156,10 +156,15 @@ class Span:
             lead=self._lead,
         )
 
+    @property
+    def by_response(self) -> bool:
+        """Whether derivatives along one unknown point are by how D_- answers."""
+        return self._response is not None
+
     def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
         """See `Retraining.slopes`."""
         lead = basis if len(basis) <= len(self._lead) else self._lead
-        if len(images) == 1 and self._response is not None:
+        if len(images) == 1 and self.by_response:
             columns, targets = self._by_response(images, labels, lead)
         else:
             columns, targets = self._by_training(images, labels, lead)

@@ -116,3 +116,13 @@ def test_defences_keep_their_share():
     assert with_defences == pytest.approx(100 * 0.45 / 0.57, rel=1e-2)
     alone = budget.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
     assert alone.again("inversion") == pytest.approx(100, rel=1e-2)
+    assert alone.again("inversion", aside=0.35) == pytest.approx(65, rel=1e-2)
+
+
+def test_what_was_found_stays_where_going_on_stumbles(whole, models, checked):
+    begun = cut_off(whole, 2)
+    broken = dataclasses.replace(models, released=models.released[:, :-1])
+    found, _ = continued(begun, broken, checked, 600.0)
+    assert "it stopped with" in found.why_not
+    np.testing.assert_array_equal(found.images[:2], whole.images[:2])
+    assert found.finished.tolist() == [True, True, False]

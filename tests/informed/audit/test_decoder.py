@@ -109,7 +109,22 @@ def test_too_few_records_or_too_little_time_are_said(pictures):
 
 def test_large_pictures_are_made_smaller(rng):
     images = rng.uniform(size=(2, 96, 128, 3)).astype(np.float32)
-    small = decoder._small(images)
+    small = decoder._small(images, np.arange(2))
     assert small.shape == (2, 24, 32, 3)
     assert abs(small.mean() - images.mean()) < 1e-2
     assert Examples(images=small, labels=np.zeros(2, int), num_classes=1)
+
+
+def test_whole_numbers_are_pictures_too(rng):
+    bits = rng.integers(0, 2, (2, 64, 64, 1))
+    for pictures in (bits, bits.astype(bool)):
+        small = decoder._small(pictures, np.arange(2))
+        assert abs(small.mean() - bits.mean()) < 2e-2
+
+
+def test_what_stops_the_decoder_stops_no_audit(pictures):
+    models = models_of(pictures)
+    wrong = np.zeros((TARGETS, 1, 3, 1), np.float32)
+    found = decoder.decoded(models, [trial_of(wrong)], limit=300.0)
+    assert found.values["why_not"].startswith("it stopped with ValueError")
+    assert found.values["rows"] == []

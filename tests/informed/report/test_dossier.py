@@ -168,6 +168,16 @@ def test_who_tells_whether_a_record_was_trained_on_is_said(audit):
     assert not any("curve of" in text for text in texts)
 
 
+def test_pictures_that_were_not_decoded_are_said_to_be_not_run(audit):
+    decoder = {"why_not": "not fitted in 3 s", "rows": []}
+    left = Dossier.of({**audit, "decoder": decoder}).values["not_run"]
+    assert [row["why"] for row in left if "decoding" in row["name"]] == [
+        "not fitted in 3 s"
+    ]
+    done = Dossier.of({**audit, "decoder": {"why_not": "", "rows": []}}).values
+    assert not [row for row in done["not_run"] if "decoding" in row["name"]]
+
+
 def test_what_is_left_out_is_said_to_be_not_run(audit):
     left = Dossier.of(audit).values["not_run"]
     why = {row["name"]: row["why"] for row in left}

@@ -31,12 +31,19 @@ def test_a_guess_leads_to_what_was_embedded(tmp_path, rng, of):
                 "unfinished": np.full_like(images[:1], np.nan),
             },
             "nearest": images[[7, 8]],
+            "decoded": {
+                "record": np.zeros((2, 5, 5, 1), np.float32),
+                "near": np.full((2, 5, 5, 1), np.nan, np.float32),
+                "far": np.zeros((1, 5, 5, 1), np.float32),
+            },
         }
     )
     for record, place in zip(shown, (4, 9), strict=True):
         rows = {row["name"]: row for row in record["rows"]}
         assert list(rows) == ["record", "near", "far", "nearest public"]
         assert [row["right"] for row in rows.values()] == [False, True, False, False]
+        decoded = [row["decoded"] is not None for row in rows.values()]
+        assert decoded == [True, False, place == 4, False]
         if of == "texts":
             assert rows["record"]["text"] == behind["texts"][place]
             assert rows["far"]["text"] == behind["texts"][{4: 20, 9: 21}[place]]

@@ -12,7 +12,9 @@ from jax.flatten_util import ravel_pytree
 
 import shadow
 from informed.attacks.inversion import response
+from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.derivatives import Differentiated
+from informed.attacks.inversion.solver import Solver
 from informed.threat import Knowledge
 from shadow.training import cross_entropy, span
 
@@ -52,7 +54,7 @@ def slopes(split, rng, monkeypatch):
         target = split.test.images[:1].astype(np.float64)
         with jax.enable_x64():
             found = runs.slopes(target, split.test.labels[:1], np.eye(64))
-        assert (runs._span._response is not None) == answering
+        assert runs.by_response == answering
         return found
 
     return made
@@ -148,3 +150,26 @@ def test_the_curvature_is_the_hessian_in_the_first_directions(pieces, rng):
     found = curvature(rest, w.T @ images.T, images @ lead.T)
     expected = jax.jit(jax.hessian(along))(jnp.zeros(size + len(rest)))
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("misleading", "answering", "bent"),
+    [(0.2, False, False), (0.4, False, True), (0.4, True, False), (0.6, True, True)],
+)
+def test_derivatives_by_response_may_be_farther_off(
+    misleading, answering, bent, split, monkeypatch
+):
+    monkeypatch.setattr(response, "_FEWEST", 0 if answering else 10**9)
+    victim = shadow.build_victim(
+        shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
+    )
+    training = shadow.TrainingConfig(epochs=2)
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        fixed=split.fixed,
+        key=jax.random.key(7),
+    )
+    told = Knowledge.informed(factory, public=split.shadow)
+    ranking = Solver(InversionConfig(), told, jax.random.key(5)).ranking
+    ranking.__dict__ |= {"bending": 0.05, "misleading": misleading}
+    assert ranking.bent is bent

@@ -199,6 +199,19 @@ def test_points_that_were_asked_for_lately_are_not_trained_on_again(split):
     assert runs.runs == 40
 
 
+def test_what_is_kept_is_of_one_start(split):
+    factory = make(split)
+    starts = np.stack([factory.initialisation, 2 * factory.initialisation])
+    runs = retraining(factory, initialisation=starts)
+    images, labels = split.test.images[:1, None], split.test.labels[:1, None]
+    first = runs.thetas(images, labels)
+    first[:] = 0  # Whoever asked may do what they like with the answer.
+    other = runs.at(1)
+    assert not np.array_equal(other.thetas(images, labels), runs.thetas(images, labels))
+    assert runs.thetas(images, labels).any()
+    assert (runs.runs, other.runs) == (1, 1)
+
+
 def test_training_that_is_not_deterministic_is_run_again(split):
     def shape(images, labels, key):
         return images.sum(axis=0)
