@@ -45,12 +45,15 @@ _SHOWN = 12
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 
-# Of the time that is left before defences, for training with a gallery: 64 trainings a
-# record are seconds where a model takes milliseconds, and else there are fewer.
-_OF_GALLERY = 0.1
-# The same for a decoder of embeddings, which takes half a minute where it is made, and
-# for what tells which records fall, a few trainings a record.
-_OF_DECODER, _OF_INDICATORS = 0.2, 0.05
+# Of the time that is left before defences, for training with a gallery, at most: its 64
+# trainings a record are seconds where a model takes milliseconds, and else there are
+# fewer. What is set aside for it: so many times what is expected, and some seconds to
+# compile.
+_OF_GALLERY, _MARGIN, _COMPILING = 0.1, 2.0, 20.0
+# The same for a decoder of embeddings, and the seconds that are set aside for it, at
+# most: on a busy machine it took 20. And for what tells which records fall, a few
+# trainings a record.
+_OF_DECODER, _DECODER, _OF_INDICATORS = 0.2, 60.0, 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -277,10 +280,12 @@ def _run(
             seconds_a_model=checked.seconds_a_model,
             progress=progress,
         )
-    # What comes after has its part set aside before the inversion goes on.
+    # What comes after has its time set aside before the inversion goes on.
     left, decodes = clock.left, decoder.applies(about)
-    for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left * decodes
-    aside = _OF_GALLERY + _OF_DECODER * decodes + _OF_INDICATORS
+    for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left
+    trainings = gallery.MOST * models.count * checked.seconds_a_model
+    aside = min(for_gallery, _COMPILING + _MARGIN * trainings) + _OF_INDICATORS * left
+    aside += min(for_decoder, _DECODER) if decodes else 0.0
     found = playing.continued(found, models, checked, schedule, progress, aside=aside)
     pool = about.known_to_all()
     progress("a gallery of public records")

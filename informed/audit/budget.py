@@ -178,10 +178,11 @@ class Schedule:
         """Seconds of a part that goes on where time cut it off, before the defences.
 
         Args:
-          aside: share of what is left that belongs to what has no share in `shares`.
+          aside: seconds that belong to what has no share in `shares`.
         """
         after = [each for each in self.parts if each == "defences"]
-        return (1 - aside) * self._of(part, [part, *after])
+        left = self.clock.left
+        return self._of(part, [part, *after]) * max(left - aside, 0) / max(left, 1e-9)
 
     def _of(self, part: str, to_come: Sequence[str]) -> float:
         share = shares()

@@ -22,7 +22,7 @@ from shadow.data import Examples
 
 # Records of a gallery that are trained with, for each target, at most: the right one is
 # among the first few of some attack's order, or training with more doesn't find it.
-_MOST = 64
+MOST = 64
 # Models trained at once; a matter of speed and memory.
 _WIDTH = 16
 
@@ -74,7 +74,7 @@ def named(
         why = f"not two trainings a record in {limit:.0f} s"
     if why:
         return found | {"why_not": why}
-    tried, begun = min(_MOST, affordable, len(pool) + 1), time.monotonic()
+    tried, begun = min(MOST, affordable, len(pool) + 1), time.monotonic()
     picked, sure = [], []
     try:
         with limits.seconds(limit):

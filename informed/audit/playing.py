@@ -179,7 +179,7 @@ def continued(
     It does so where it had finished a target and the time is enough for one more.
 
     Args:
-      aside: share of the time that is left for others; see `Schedule.again`.
+      aside: seconds of the time that are for others; see `Schedule.again`.
     """
     done = []
     for trial in trials:
