@@ -172,7 +172,7 @@ class Schedule:
     def limit(self, part: str) -> float:
         """Seconds of a part, whose turn it is; those before it are over."""
         to_come = self.parts[self.parts.index(part) :]
-        return self._of(part, to_come)
+        return self.clock.left * _share(part, to_come)
 
     def again(self, part: str, *, aside: float = 0.0) -> float:
         """Seconds of a part that goes on where time cut it off, before the defences.
@@ -181,13 +181,13 @@ class Schedule:
           aside: seconds that belong to what has no share in `shares`.
         """
         after = [each for each in self.parts if each == "defences"]
-        left = self.clock.left
-        return self._of(part, [part, *after]) * max(left - aside, 0) / max(left, 1e-9)
+        return max(self.clock.left - aside, 0) * _share(part, [part, *after])
 
-    def _of(self, part: str, to_come: Sequence[str]) -> float:
-        share = shares()
-        whole = sum(share[each] for each in to_come)
-        return self.clock.left * share[part] / whole
+
+def _share(part: str, to_come: Sequence[str]) -> float:
+    """Of a part in what is left for those to come, itself among them."""
+    share = shares()
+    return share[part] / sum(share[each] for each in to_come)
 
 
 def _memory() -> int:

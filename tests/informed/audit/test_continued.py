@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
@@ -10,19 +9,9 @@ from informed.attacks import registry
 from informed.audit import auditing, budget, playing, trained
 from informed.threat import Reconstruction
 from shadow import limits
+from tests.informed.audit.trainings import linear
 
 TARGETS = 4
-
-
-def linear(images, labels, key):
-    x = images.reshape(len(images), -1)
-    start = jax.random.normal(key, (x.shape[1], 10)) / 8
-
-    def step(w, _):
-        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
-        return w - 0.5 * slope / len(x), None
-
-    return {"w": jax.lax.scan(step, start, length=5)[0]}
 
 
 @pytest.fixture(scope="module")

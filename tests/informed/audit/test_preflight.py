@@ -5,7 +5,6 @@ import dataclasses
 import json
 import time
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,17 +24,7 @@ from informed.audit import (
 from informed.audit.auditing import AuditConfig
 from informed.play import play
 from shadow import limits
-
-
-def linear(images, labels, key):
-    x = images.reshape(len(images), -1)
-    start = jax.random.normal(key, (x.shape[1], 10)) / 8
-
-    def step(w, _):
-        slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
-        return w - 0.5 * slope / len(x), None
-
-    return jax.lax.scan(step, start, length=5)[0]
+from tests.informed.audit.trainings import linear
 
 
 def numpy_linear(images, labels, seed: int):
