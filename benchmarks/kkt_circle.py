@@ -5,7 +5,7 @@
 20 points, equally spaced on the unit circle, labels alternating; a network of three
 layers, 200 units wide, trained until it is near a KKT point. The attack runs --runs
 times from random candidates; the run of the lowest loss counts, which an adversary can
-see. KktRun with next to no multiplier are dropped, and of those closer than 0.03
+see. Candidates with next to no multiplier are dropped, and of those closer than 0.03
 only one is kept, as in the paper. recovered: points with a candidate within 0.05.
 model_inversion_recovered: the same count for model inversion, the baseline.
 
@@ -13,9 +13,12 @@ Source: Haim et al. 2022, Section 4 and Figure 2.
 """
 
 import argparse
+import dataclasses
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +35,29 @@ POINTS = 20
 NEAR, APART = 0.05, 0.03
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Circle:
+    """A victim of points on the unit circle, attacked.
+
+    Attributes:
+      points: the training points, (points, 2).
+      labels: their classes, (points,).
+      network: the victim.
+      best: the run of the lowest loss, which an adversary can see.
+      kept: indices of its candidates with a multiplier, near copies left out.
+      prototypes: what model inversion finds, (prototypes, 2).
+      line: counts, losses and seconds, for JSON.
+    """
+
+    points: np.ndarray
+    labels: np.ndarray
+    network: DenseLayers
+    best: kkt.KktRun
+    kept: np.ndarray
+    prototypes: np.ndarray
+    line: Mapping[str, Any]
+
+
 def main() -> None:
     """Train, attack, count, draw."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -42,25 +68,41 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=None)
     arguments = parser.parse_args()
     devices.one_a_core()
+    made = play(
+        seed=arguments.seed,
+        runs=arguments.runs,
+        steps=arguments.steps,
+        width=arguments.width,
+    )
+    print(json.dumps(made.line))
+    if arguments.figure is not None:
+        files.write_bytes(arguments.figure, picture(made))
+
+
+def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
+    """Train and attack.
+
+    Args:
+      seed: of the network, the attack and the baseline.
+      runs: of the attack.
+      steps: of each run.
+      width: units of the two hidden layers.
+    """
     start = time.perf_counter()
     angles = 2 * np.pi * np.arange(POINTS) / POINTS
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     labels = np.arange(POINTS) % 2
-    init_key, attack_key, baseline_key = jax.random.split(
-        jax.random.key(arguments.seed), 3
-    )
-    shape = homogeneous.HomogeneousConfig(widths=(arguments.width,) * 2)
+    init_key, attack_key, baseline_key = jax.random.split(jax.random.key(seed), 3)
+    shape = homogeneous.HomogeneousConfig(widths=(width,) * 2)
     network = margin.train(
         margin.MarginConfig(), homogeneous.init(shape, 2, init_key), points, labels
     )
     jax.block_until_ready(network)
     trained = time.perf_counter()
-    runs = kkt.attack_many(
-        kkt.KktConfig(steps=arguments.steps),
-        network,
-        keys=jax.random.split(attack_key, arguments.runs),
+    found = kkt.attack_many(
+        kkt.KktConfig(steps=steps), network, keys=jax.random.split(attack_key, runs)
     )
-    best = min(runs, key=lambda run: run.loss)
+    best = min(found, key=lambda run: run.loss)
     kept = candidates.thinned(best.points, best.multipliers, apart=APART)
     attacked = time.perf_counter()
     prototypes = model_inversion.invert(
@@ -79,15 +121,21 @@ def main() -> None:
                     candidates.thinned(run.points, run.multipliers, apart=APART)
                 ],
             )
-            for run in runs
+            for run in found
         ],
-        "all_runs_loss": [round(run.loss, 4) for run in runs],
+        "all_runs_loss": [round(run.loss, 4) for run in found],
         "train_s": round(trained - start, 1),
         "seconds": round(attacked - start, 1),
     }
-    print(json.dumps(line))
-    if arguments.figure is not None:
-        _draw(network, points, labels, best, kept, prototypes, arguments.figure)
+    return Circle(
+        points=points,
+        labels=labels,
+        network=network,
+        best=best,
+        kept=kept,
+        prototypes=prototypes,
+        line=line,
+    )
 
 
 def _recovered(points: np.ndarray, found: np.ndarray) -> int:
@@ -96,35 +144,27 @@ def _recovered(points: np.ndarray, found: np.ndarray) -> int:
     return int((distances.min(axis=1) < NEAR).sum())
 
 
-def _draw(
-    network: DenseLayers,
-    points: np.ndarray,
-    labels: np.ndarray,
-    best: kkt.KktRun,
-    kept: np.ndarray,
-    prototypes: np.ndarray,
-    path: Path,
-) -> None:
+def picture(made: Circle) -> bytes:
     """Figure 2: the points and what the network says; the candidates; prototypes."""
     edge = np.linspace(-1.4, 1.4, 200)
     grid = np.stack(np.meshgrid(edge, edge), axis=-1).reshape(-1, 2)
-    outputs = homogeneous.apply(network, jnp.asarray(grid, jnp.float32))
+    outputs = homogeneous.apply(made.network, jnp.asarray(grid, jnp.float32))
     shown = np.clip(np.asarray(outputs), -2, 2).reshape(200, 200)
     figure = matplotlib.figure.Figure(figsize=(12, 4), layout="constrained")
     panels = {
-        "training points": points,
-        "KKT attack, kept candidates": best.points[kept],
-        "model inversion": prototypes,
+        "training points": made.points,
+        "KKT attack, kept candidates": made.best.points[made.kept],
+        "model inversion": made.prototypes,
     }
     for axes, (title, found) in zip(figure.subplots(1, 3), panels.items(), strict=True):
         axes.contourf(edge, edge, shown, levels=20, cmap="RdBu_r", alpha=0.5)
-        axes.scatter(*points.T, s=90, facecolors="none", edgecolors="black")
-        if found is points:
-            axes.scatter(*points.T, c=labels, cmap="RdBu_r", s=25)
+        axes.scatter(*made.points.T, s=90, facecolors="none", edgecolors="black")
+        if found is made.points:
+            axes.scatter(*found.T, c=made.labels, cmap="RdBu_r", s=25)
         else:
             axes.scatter(*found.T, color="black", s=9)
         axes.set(title=title, xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), aspect="equal")
-    files.write_bytes(path, report.png(figure))
+    return report.png(figure)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from configs import kkt as config_file
 from shadow import checks, devices
-from uninformed.kkt import experiment as uninformed
+from uninformed.kkt import command
+from uninformed.kkt.experiment import Uninformed
 
 ROWS = tuple(
     f"{name}{kind}"
@@ -37,7 +38,7 @@ def main() -> None:
     devices.one_a_core()
     for row in arguments.rows.split(","):
         values = config_file.get_config(row).to_dict()
-        experiment = checks.build(uninformed.Uninformed, values)
+        experiment = checks.build(Uninformed, values)
         experiment = dataclasses.replace(
             experiment,
             data=dataclasses.replace(
@@ -54,7 +55,7 @@ def main() -> None:
         )
         name = f"{row}_{arguments.points}_{arguments.width}_from_{arguments.offset}"
         folder = arguments.workdir / (name + "_standard" * arguments.standard)
-        results = uninformed.run(experiment, folder)
+        results = command.run(experiment, folder)
         print(json.dumps({"row": row, **results}), flush=True)
 
 

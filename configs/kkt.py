@@ -22,7 +22,8 @@ from ml_collections import config_dict
 import informed
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
-from uninformed.kkt.experiment import PointsConfig, SearchConfig, Uninformed
+from uninformed.kkt.experiment import SearchConfig, Uninformed
+from uninformed.kkt.images import PointsConfig
 from uninformed.max_margin import MarginConfig
 
 KINDS = ("binary", "multiclass", "mse", "published", "code")

@@ -16,7 +16,7 @@ import informed
 from uninformed.bilevel import BilevelConfig
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
-from uninformed.kkt.experiment import PointsConfig
+from uninformed.kkt.images import PointsConfig
 from uninformed.landscape.runs import BilevelVictimConfig, LandscapeConfig
 from uninformed.landscape.starts import StartsConfig
 from uninformed.max_margin import MarginConfig

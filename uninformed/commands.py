@@ -10,7 +10,8 @@ from typing import Any
 from shadow import checks
 from uninformed.deletion import command as deletion
 from uninformed.deletion.config import DeletionConfig
-from uninformed.kkt import experiment as kkt
+from uninformed.kkt import command as kkt
+from uninformed.kkt.experiment import Uninformed
 from uninformed.landscape import command as landscape
 from uninformed.landscape.runs import LandscapeConfig
 
@@ -30,10 +31,9 @@ def execute(
     Raises: FieldError: a field of the configuration is wrong.
     """
     if command == "kkt":
-        experiment = checks.build(kkt.Uninformed, fields)
+        experiment = checks.build(Uninformed, fields)
         results = kkt.run(experiment, workdir, data_dir)
-        names = ["reconstructions.png", "outputs.png"]
-        return results, kkt.table(results), [workdir / name for name in names]
+        return results, kkt.table(results), [workdir / name for name in kkt.PICTURES]
     if command == "deletion":
         config = checks.build(DeletionConfig, fields)
         results = deletion.run(config, workdir, data_dir)

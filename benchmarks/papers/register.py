@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.papers import haim, runkel
+from benchmarks.papers import runkel
 from benchmarks.papers.balle import (
     attributes,
     cifar,
@@ -18,6 +18,7 @@ from benchmarks.papers.balle import (
     unknown,
     warm,
 )
+from benchmarks.papers.haim import baselines, circle, images, unmeasured, victims
 from benchmarks.papers.row import Row
 
 ROWS: tuple[Row, ...] = (
@@ -34,7 +35,11 @@ ROWS: tuple[Row, ...] = (
     *training.ROWS,
     *losses.ROWS,
     *published.ROWS,
-    *haim.ROWS,
+    *victims.ROWS,
+    *circle.ROWS,
+    *images.ROWS,
+    *baselines.ROWS,
+    *unmeasured.ROWS,
     *runkel.ROWS,
 )
 

@@ -6,7 +6,10 @@ loss          all terms of the loss of one network, and where a run begins
 descent       the attack: candidates and multipliers, from one start or many
 ceiling       what the first layer tells to whoever knows all activation patterns
 search        random search over its settings, and which run to believe
-experiment    victim, search, counts and pictures: `informed kkt`
+images        what victims are trained on, and the images of the control
+experiment    a victim, and runs of the attack on it
+evaluation    what the candidates are worth: counts, controls, baselines, pictures
+command       all of it: `informed kkt`
 """
 
 from uninformed.kkt.config import COEFFICIENTS, KktConfig, Knobs

@@ -22,8 +22,9 @@ from uninformed import max_margin as margin
 from uninformed.bilevel import BilevelConfig, Lower
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
-from uninformed.kkt import experiment as uninformed
-from uninformed.kkt.experiment import PointsConfig
+from uninformed.kkt import experiment as kkt_experiment
+from uninformed.kkt.experiment import Uninformed
+from uninformed.kkt.images import PointsConfig, VictimImages
 from uninformed.landscape.starts import Sets, StartsConfig
 from uninformed.max_margin import MarginConfig
 
@@ -286,18 +287,18 @@ def _kkt(
     """The KKT attack on a homogeneous network of the same images, less their mean."""
     # The file of the network has a record of its own, and there is one method.
     del method, record
-    images = uninformed.VictimImages(
+    images = VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )
     points = len(sets.truth)
-    experiment = uninformed.Uninformed(
+    experiment = Uninformed(
         seed=config.seed,
         data=config.data,
         victim=config.network,
         training=config.training,
         attack=dataclasses.replace(config.kkt, candidates=points),
     )
-    network = uninformed.victim(experiment, images, workdir / "network.npz")
+    network = kkt_experiment.victim(experiment, images, workdir / "network.npz")
     mean = images.mean.ravel()
     key = jax.random.fold_in(jax.random.key(config.seed), 2)
     size = float(homogeneous.squared_norm(network))

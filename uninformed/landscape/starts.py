@@ -17,8 +17,8 @@ from jaxtyping import Float
 
 from shadow import checks
 from shadow.data import Images
-from uninformed.kkt import experiment as uninformed
-from uninformed.kkt.experiment import PointsConfig
+from uninformed.kkt import images as kkt_images
+from uninformed.kkt.images import PointsConfig, VictimImages
 
 CORNERS = ("noise", "partition", "truth")
 COLLAPSED = "one image per class"
@@ -75,7 +75,7 @@ class Sets:
 
     def fingerprint(self) -> str:
         """A hash of all images and labels."""
-        return uninformed.VictimImages(
+        return VictimImages(
             np.concatenate([self.truth, self.partition, self.noise]),
             self.labels,
             self.held_out,
@@ -93,7 +93,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
     Raises: ValueError: too few held-out images of a class for a partition.
     """
-    images = uninformed.load(config, data_dir)
+    images = kkt_images.load(config, data_dir)
     chosen = []
     for label in np.unique(images.labels):
         members = np.flatnonzero(images.held_out_labels == label)

@@ -1,0 +1,216 @@
+"""Figures 5, 12 to 15: model inversion, and the first layer's weights as images."""
+
+import jax
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+
+from benchmarks import weights_alone
+from benchmarks.papers.haim.common import Trained, trained
+from benchmarks.papers.lab import Lab
+from benchmarks.papers.row import Found, Line, Picture, Row
+from informed import report
+from uninformed import candidates, homogeneous, model_inversion
+from uninformed.kkt import evaluation
+from uninformed.model_inversion import InversionOfModel
+
+# Prototypes of each victim. The paper makes 40,000 and shows 500.
+_COUNT, _SHOWN = 500, 100
+_VICTIMS = {"CIFAR-10": "cifar-500-code", "MNIST": "mnist-500-code"}
+
+
+def _victims(lab: Lab) -> dict[str, Trained]:
+    """Both victims of Figure 3."""
+    return {
+        title: trained(lab, name, weights_alone.ROWS[name])
+        for title, name in _VICTIMS.items()
+    }
+
+
+def _prototypes(lab: Lab, title: str, made: Trained) -> np.ndarray:
+    """(count, inputs), what model inversion makes of a victim, once."""
+
+    def invert() -> dict[str, np.ndarray]:
+        config = InversionOfModel(count=_COUNT)
+        found = model_inversion.invert(config, made.network, key=jax.random.key(0))
+        return {"points": found.points}
+
+    return lab.kept(f"model-inversion-{_VICTIMS[title]}", [_COUNT], invert)["points"]
+
+
+def figure_5a(lab: Lab) -> Found:
+    """Points of extreme output: what they resemble, and each other."""
+    lines, counts, likeness = [], [], []
+    for title, made in _victims(lab).items():
+        points = _prototypes(lab, title, made)
+        found = evaluation.matched(made.images, points, made.images.mean)
+        pictured = points.reshape(-1, *made.images.images.shape[1:])
+        outputs = np.asarray(homogeneous.apply(made.network, jnp.asarray(points)))
+        # How alike prototypes of one class are: training images have next to none.
+        alike = [
+            np.median(candidates.ncc(pictured[side], pictured[side]))
+            for side in (outputs[:, 0] < 0, outputs[:, 0] >= 0)
+        ]
+        counts.append(int(found.recovered.sum()))
+        likeness.append(float(np.min(alike)))
+        lines.append(
+            Line(
+                name=title,
+                ours={
+                    "similar": int((found.ssim > candidates.SIMILAR).sum()),
+                    "recovered": counts[-1],
+                    "control": int((found.held_out_ssim > candidates.SIMILAR).sum()),
+                    "correlation within a class": likeness[-1],
+                },
+            )
+        )
+    return Found(
+        holds=max(counts) <= 5 and min(likeness) > 0.5,
+        verdict=f"By {_COUNT} prototypes each, {counts[0]} (CIFAR-10) and {counts[1]}"
+        " (MNIST) training images are recovered; two prototypes of a class correlate by"
+        f" {likeness[0]:.2f} and {likeness[1]:.2f} at the median.",
+        theirs="blurry averages of each class",
+        ours=f"{counts[0]} and {counts[1]} of 500 recovered",
+        lines=lines,
+    )
+
+
+def figures_12_13(lab: Lab) -> Found:
+    """Pictures of the prototypes, sorted by output."""
+    pictures = []
+    for title, made in _victims(lab).items():
+        points = _prototypes(lab, title, made)
+        outputs = np.asarray(homogeneous.apply(made.network, jnp.asarray(points)))
+        order = np.argsort(outputs[:, 0])[:: _COUNT // _SHOWN]
+        pictured = points.reshape(-1, *made.images.images.shape[1:])[order]
+        shown = candidates.stretched(pictured + made.images.mean)
+        caption = f"{title}: every fifth prototype, by rising output."
+        pictures.append(Picture(_montage(shown), caption))
+    return Found(
+        holds=None,
+        verdict="Pictures, to be looked at; Figure 5a counts.",
+        theirs="blurry, most alike",
+        ours="shown",
+        pictures=pictures,
+    )
+
+
+def figure_5b(lab: Lab) -> Found:
+    """The weights most similar to training images, above these."""
+    lines, pictures, counts = [], [], []
+    for title, made in _victims(lab).items():
+        weights = model_inversion.first_layer(made.network)
+        found = evaluation.matched(made.images, weights, made.images.mean)
+        counts.append(int(found.recovered.sum()))
+        lines.append(
+            Line(
+                name=title,
+                ours={
+                    "units": len(weights),
+                    "similar": int((found.ssim > candidates.SIMILAR).sum()),
+                    "recovered": counts[-1],
+                    "control": int((found.held_out_ssim > candidates.SIMILAR).sum()),
+                },
+            )
+        )
+        best = np.argsort(-found.ssim)[:10]
+        both = np.concatenate([found.images[best], made.images.images[best]])
+        caption = f"{title}: the ten most similar weights, above training images."
+        pictures.append(Picture(_montage(both, columns=10), caption))
+    return Found(
+        holds=max(counts) <= 4,
+        verdict=f"{counts[0]} (CIFAR-10) and {counts[1]} (MNIST) training images are"
+        " recovered by one of the 1,000 units' weights.",
+        theirs="not more than 3 or 4",
+        ours=f"{counts[0]} and {counts[1]}",
+        lines=lines,
+        pictures=pictures,
+    )
+
+
+def figures_14_15(lab: Lab) -> Found:
+    """All weights, a hundred of them shown."""
+    pictures, shares = [], []
+    for title, made in _victims(lab).items():
+        weights = model_inversion.first_layer(made.network)
+        pictured = weights.reshape(-1, *made.images.images.shape[1:])
+        lengths = np.linalg.norm(weights, axis=1)
+        order = np.argsort(-lengths)[:_SHOWN]
+        # Many units have one direction: how much of all weights two directions hold.
+        sizes = np.linalg.svd(weights, compute_uv=False) ** 2
+        shares.append(float(sizes[:2].sum() / sizes.sum()))
+        caption = f"{title}: the {_SHOWN} largest units' weights, each stretched."
+        pictures.append(
+            Picture(_montage(candidates.stretched(pictured[order])), caption)
+        )
+    return Found(
+        holds=None,
+        verdict=f"Two directions hold {shares[0]:.0%} (CIFAR-10) and {shares[1]:.0%}"
+        " (MNIST) of all squared weights. Pictures, to be looked at; Figure 5b counts.",
+        theirs="some weights are indicative of several samples",
+        ours=f"two directions hold {shares[0]:.0%} and {shares[1]:.0%}",
+        pictures=pictures,
+    )
+
+
+def _montage(images: np.ndarray, columns: int = 20) -> bytes:
+    """Images side by side, line by line, without gaps."""
+    rows = -(-len(images) // columns)
+    height, width, channels = images.shape[1:]
+    sheet = np.ones((rows * columns, height + 1, width + 1, channels))
+    sheet[: len(images), :height, :width] = images
+    sheet = sheet.reshape(rows, columns, height + 1, width + 1, channels)
+    sheet = sheet.swapaxes(1, 2).reshape(rows * (height + 1), -1, channels)
+    figure = matplotlib.figure.Figure(
+        figsize=(8.0, 8.0 * sheet.shape[0] / sheet.shape[1]), dpi=120
+    )
+    axes = figure.add_axes((0, 0, 1, 1))
+    report.show(axes, sheet)
+    axes.set_axis_off()
+    return report.png(figure)
+
+
+_SIZE = "victims of the public code, n = 500, trained by the flow to a loss of 4e-6"
+ROWS = (
+    Row(
+        paper="haim",
+        name="figure-5a",
+        title="Figure 5a",
+        claim="Model inversion shows averages of the classes.",
+        size=f"{_SIZE}; {_COUNT} prototypes",
+        decides="at most five training images recovered, and prototypes of a class"
+        " correlate by more than 0.5 at the median",
+        measure=figure_5a,
+        needs="ten minutes",
+    ),
+    Row(
+        paper="haim",
+        name="figures-12-13",
+        title="Figures 12 and 13",
+        claim="Prototypes are blurry, and most alike.",
+        size=f"{_SIZE}; {_COUNT} prototypes",
+        decides="nothing: these are pictures, of which Figure 5a counts",
+        measure=figures_12_13,
+        needs="the prototypes of Figure 5a",
+    ),
+    Row(
+        paper="haim",
+        name="figure-5b",
+        title="Figure 5b",
+        claim="First-layer weights show few training images.",
+        size=_SIZE,
+        decides="at most four training images recovered by units' weights",
+        measure=figure_5b,
+        needs="the victims of Figure 3",
+    ),
+    Row(
+        paper="haim",
+        name="figures-14-15",
+        title="Figures 14 and 15",
+        claim="All first-layer weights as images.",
+        size=_SIZE,
+        decides="nothing: these are pictures, of which Figure 5b counts",
+        measure=figures_14_15,
+        needs="the victims of Figure 3",
+    ),
+)

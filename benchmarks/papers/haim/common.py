@@ -1,0 +1,115 @@
+"""Victims and attacks that rows of Haim et al. share, each made once in the lab."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.papers.lab import Lab
+from benchmarks.weights_alone import Row
+from shadow import records
+from uninformed import candidates, homogeneous
+from uninformed import max_margin as margin
+from uninformed.homogeneous import DenseLayers
+from uninformed.kkt import command, evaluation, experiment
+from uninformed.kkt import images as kkt_images
+from uninformed.kkt.experiment import Attacked, Uninformed
+from uninformed.kkt.images import VictimImages
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """A victim.
+
+    Attributes:
+      config: what decides it.
+      images: its training images, and held-out ones.
+      network: theta.
+      fit: its losses, error and accuracy, see `evaluation.fit`.
+    """
+
+    config: Uninformed
+    images: VictimImages
+    network: DenseLayers
+    fit: Mapping[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Played:
+    """A victim after the attack.
+
+    Attributes:
+      config: what decides both.
+      attacked: images, network and runs of the attack.
+      results: the contents of results.json.
+      folder: where pictures lie.
+    """
+
+    config: Uninformed
+    attacked: Attacked
+    results: Mapping[str, Any]
+    folder: Path
+
+    def picture(self) -> bytes:
+        """Training images and the candidates nearest to them, a PNG file."""
+        return (self.folder / evaluation.RECONSTRUCTIONS).read_bytes()
+
+    def matches(self) -> candidates.Matches:
+        """The candidates of the chosen run beside the training images."""
+        images = self.attacked.images
+        mean = images.mean if self.config.data.mean_known else None
+        points = self.attacked.chosen.found.points
+        return evaluation.matched(images, points, mean)
+
+    def leads(self) -> np.ndarray:
+        """(points,), the victim's output at each training image, for its class."""
+        images = self.attacked.images
+        outputs = homogeneous.apply(self.attacked.network, jnp.asarray(images.points))
+        return np.asarray(margin.margins(outputs, jnp.asarray(images.labels)))[:, 0]
+
+
+def trained(lab: Lab, name: str, row: Row) -> Trained:
+    """A row's victim alone.
+
+    Args:
+      name: of the folder that `played` has too.
+      row: what is trained.
+    """
+    config, folder = row.experiment(), _folder(lab, name)
+    images = kkt_images.load(config.data, lab.data_dir)
+    clock = records.Clock(folder / "seconds.json")
+    with clock.running("train_s"):
+        network = experiment.victim(config, images, folder / "network.npz")
+    lab.note(f"victim {name}", clock.seconds["train_s"])
+    return Trained(
+        config=config,
+        images=images,
+        network=network,
+        fit=evaluation.fit(config, images, network),
+    )
+
+
+def played(lab: Lab, name: str, row: Row) -> Played:
+    """A row's victim, attacked. An evaluation that is there is read."""
+    config, folder = row.experiment(), _folder(lab, name)
+    # Refuses a folder of another configuration.
+    attacked = experiment.attacked(config, folder, lab.data_dir)
+    file = folder / "results.json"
+    if not file.exists():
+        command.run(config, folder, lab.data_dir)
+    seconds = attacked.seconds["train_s"] + attacked.seconds["attack_s"]
+    lab.note(f"victim and attack {name}", seconds)
+    return Played(
+        config=config,
+        attacked=attacked,
+        results=json.loads(file.read_text()),
+        folder=folder,
+    )
+
+
+def _folder(lab: Lab, name: str) -> Path:
+    return lab.work / "weights" / name

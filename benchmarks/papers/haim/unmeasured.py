@@ -1,0 +1,27 @@
+"""Rows of Haim et al. 2022 that have no run here yet."""
+
+from benchmarks.papers.row import needing
+
+_row = needing("haim")
+
+_ATTACK = "three to four hours of two cores: 50,000 steps with 1,000 candidates"
+
+ROWS = (
+    _row("figure-3-mnist", "Figure 3, MNIST", "45 images of n = 500.", _ATTACK),
+    _row(
+        "figures-6-7",
+        "Figures 6 and 7",
+        "n = 100 and 1,000.",
+        "n = 1,000: a GPU, or ten hours of two cores for 2,000 candidates",
+    ),
+    _row(
+        "search",
+        "Appendix B.2",
+        "100 runs with random hyper-parameters.",
+        "a hundred runs of Figure 3:"
+        " `informed kkt --config=configs/kkt.py:cifar10_published`, 50 hours of a V100"
+        " by the paper's account",
+    ),
+    _row("c-3-2", "Appendix C.3.2", "10,000 epochs suffice for some.", _ATTACK),
+    _row("c-3-3", "Appendix C.3.3", "Mini-batches of 50 change little.", _ATTACK),
+)

@@ -1,0 +1,83 @@
+"""The uninformed adversary's command: whole, resumable, refusing what doesn't fit."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from configs import kkt as config_file
+from informed import cli
+from shadow import checks
+from shadow.store import ConfigurationMismatchError
+from tests.uninformed.kkt.experiments import small
+from uninformed.kkt import command, experiment, images
+from uninformed.kkt.experiment import Uninformed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["digits", "digits_multiclass", "digits_mse"])
+def test_a_run_is_whole_and_the_same_when_it_goes_on(which, tmp_path):
+    config = small(which)
+    first = command.run(config, tmp_path)
+    assert first["targets"] == 20
+    assert len(first["runs_recovered"]) == config.search.trials
+    assert first["oracle_recovered"] == max(first["runs_recovered"])
+    for name in ("reconstructions.png", "outputs.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+    before = (tmp_path / "network.npz").stat().st_mtime_ns
+    again = command.run(config, tmp_path)
+    assert (tmp_path / "network.npz").stat().st_mtime_ns == before
+    for name in ("train_s", "attack_s"):
+        # Nothing was left to do: the time of the first call is still counted.
+        assert first[name] <= again.pop(name) < first.pop(name) + 2
+    assert first == again
+
+
+@pytest.mark.parametrize("name", config_file.NAMES)
+@pytest.mark.parametrize("kind", config_file.KINDS)
+def test_every_configuration_is_valid_and_names_every_field(name, kind):
+    values = config_file.get_config(f"{name}_{kind}").to_dict()
+    built = checks.build(Uninformed, values)
+    made = dataclasses.asdict(built)
+    assert json.dumps(made, sort_keys=True) == json.dumps(values, sort_keys=True)
+    assert (built.attack.coefficients == "signed") == (kind == "mse")
+
+
+def test_another_victim_is_not_attacked_silently(tmp_path):
+    config = small()
+    known = images.load(config.data)
+    experiment.victim(config, known, tmp_path / "network.npz")
+    with pytest.raises(ConfigurationMismatchError, match=r"seed: 0 there, 1 asked for"):
+        command.run(dataclasses.replace(config, seed=1), tmp_path)
+
+
+def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
+    """The content of the data is compared, not only its name."""
+    file, config = tmp_path / "mine.npz", small()
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, name=str(file))
+    )
+    np.savez(file, images=digits.images, labels=digits.labels)
+    network = tmp_path / "run" / "network.npz"
+    experiment.victim(config, images.load(config.data), network)
+    np.savez(file, images=digits.images[::-1], labels=digits.labels[::-1])
+    with pytest.raises(ConfigurationMismatchError, match="content: '"):
+        command.run(config, tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_command_line(tmp_path, capsys):
+    cli.main(
+        [
+            "kkt",
+            "--config=configs/kkt.py:digits",
+            "--config.attack.steps=5",
+            "--config.training.fitting_steps=20",
+            "--config.training.route_steps=20",
+            f"--workdir={tmp_path}",
+            "--json",
+        ]
+    )
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert printed == json.loads((tmp_path / "results.json").read_text())

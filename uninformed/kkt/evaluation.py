@@ -1,0 +1,215 @@
+"""What KKT attacks on a victim are worth: counts, controls, baselines, pictures.
+
+Everything here compares with the training images, which no adversary can. The run that
+is judged is the one that an adversary would choose, by its loss. Beside its counts
+stand the same counts for held-out images, two baselines, how far the victim is from a
+KKT point, and what its first layer tells to whoever knows all patterns.
+
+Checked: tests/uninformed/kkt/test_evaluation.py.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+
+from informed import report
+from shadow import files
+from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import max_margin as margin
+from uninformed.homogeneous import DenseLayers
+from uninformed.kkt import KktRun, ceiling, stationarity
+from uninformed.kkt import search as kkt_search
+from uninformed.kkt.experiment import Attacked, Uninformed, key_of
+from uninformed.kkt.images import VictimImages
+from uninformed.results import ImageRow, draw_rows
+
+# The pictures, by their files.
+RECONSTRUCTIONS, OUTPUTS = "reconstructions.png", "outputs.png"
+# Root mean square difference, in pixels of [0, 1], within which `stability` takes two
+# candidates for the same: larger takes similar images for one, smaller takes runs that
+# came to rest a little apart for different ones.
+_SAME = 0.05
+# Of the best score, at least, of candidates that are averaged: Appendix B.3.
+_VOTING = 0.9
+# Columns of a picture: more are too small to be looked at.
+_SHOWN = 20
+
+
+def evaluate(
+    experiment: Uninformed, attacked: Attacked, workdir: Path
+) -> dict[str, Any]:
+    """Counts of the run that an adversary would choose, controls, baselines, pictures.
+
+    `oracle_recovered` is the most that any of the runs has, chosen by looking at the
+    training images; `pooled_recovered` what all of them have together, whose control,
+    counted among as many candidates, is `pooled_held_out_similar`.
+    """
+    images, network, trials = attacked.images, attacked.network, attacked.trials
+    chosen = attacked.chosen
+    mean = images.mean if experiment.data.mean_known else None
+    found = matched(images, chosen.found.points, mean)
+    inversion = model_inversion.InversionOfModel(count=experiment.attack.candidates)
+    prototypes = model_inversion.invert(inversion, network, key=key_of(experiment, 3))
+    baselines = {
+        "first_layer": model_inversion.first_layer(network),
+        "model_inversion": prototypes.points,
+    }
+    left, layers = at_truth(experiment, images, network)
+    pooled = matched(
+        images, np.concatenate([each.found.points for each in trials]), mean
+    ).summary()
+    of_runs = [
+        int(matched(images, t.found.points, mean).recovered.sum()) for t in trials
+    ]
+    results: dict[str, Any] = {
+        **{
+            name: value if isinstance(value, int) else round(value, 3)
+            for name, value in found.summary().items()
+        },
+        **{
+            f"{name}_recovered": int(matched(images, points, mean).recovered.sum())
+            for name, points in baselines.items()
+        },
+        "runs_recovered": of_runs,
+        "oracle_recovered": max(of_runs),
+        "voted_recovered": int(
+            matched(images, chosen.found.points, mean, _VOTING).recovered.sum()
+        ),
+        **{
+            f"pooled_{name}": pooled[name]
+            for name in ("similar", "recovered", "held_out_similar")
+        },
+        "distinct": _distinct(images, chosen.found),
+        "residual": round(chosen.found.residual, 3),
+        "residual_at_truth": round(left, 3),
+        "layers_at_truth": [round(float(each), 3) for each in layers],
+        **ceilings(images, network, mean),
+        **fit(experiment, images, network),
+    }
+    if len(trials) > 1:
+        results["stability"] = round(
+            kkt_search.stability(chosen, trials, apart=_SAME), 3
+        )
+    _draw_images(images, found, workdir / RECONSTRUCTIONS)
+    _draw_outputs(network, images, found, workdir / OUTPUTS)
+    return results
+
+
+def matched(
+    images: VictimImages,
+    points: np.ndarray,
+    mean: np.ndarray | None,
+    share: float = 1.0,
+) -> candidates.Matches:
+    """Candidates beside the training images; `mean`: if the adversary knows it."""
+    return candidates.match(
+        images.images,
+        images.labels,
+        points.reshape(-1, *images.images.shape[1:]),
+        images.held_out,
+        images.held_out_labels,
+        mean=mean,
+        share=share,
+    )
+
+
+def _distinct(images: VictimImages, found: KktRun) -> int:
+    """Candidates with a multiplier, near copies counted once."""
+    shown = found.points[found.alive].reshape(-1, *images.images.shape[1:])
+    return len(candidates.merged(shown, found.multipliers[found.alive]))
+
+
+def ceilings(
+    images: VictimImages, network: DenseLayers, mean: np.ndarray | None
+) -> dict[str, int]:
+    """How many points the first layer tells to whoever knows the patterns.
+
+    `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7, `ceiling_recovered`
+    counts as `recovered` does.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    told = ceiling.told(network, points, directions)
+    alike = ceiling.correlations(images.points, told)
+    return {
+        "ceiling": int((alike > 0.9).sum()),
+        "ceiling_70": int((alike > 0.7).sum()),
+        "ceiling_recovered": int(matched(images, told, mean).recovered.sum()),
+    }
+
+
+def fit(
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
+) -> dict[str, float]:
+    """Loss and error on the training images, and accuracy on held-out ones."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    labels = jnp.asarray(images.labels)
+    others = (images.held_out - images.mean).reshape(len(images.held_out), -1)
+    unseen = homogeneous.apply(network, jnp.asarray(others))
+    unseen_labels = jnp.asarray(images.held_out_labels)
+    unseen_leads = margin.margins(unseen, unseen_labels)
+    wrong = margin.margins(outputs, labels).min(axis=1) <= 0
+    kind = experiment.training.loss
+    return {
+        "train_loss": float(f"{margin.loss(kind, outputs, labels):.3g}"),
+        "train_error": round(float(wrong.mean()), 4),
+        "test_loss": float(f"{margin.loss(kind, unseen, unseen_labels):.3g}"),
+        "test_accuracy": round(float((unseen_leads.min(axis=1) > 0).mean()), 4),
+    }
+
+
+def at_truth(
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
+) -> tuple[float, np.ndarray]:
+    """How far the victim is from a KKT point, at its own training points.
+
+    Returns |theta - sum| / |theta| with the best coefficients, and this quotient for
+    each layer by itself, (layers,). Where it is large, any attack looks bad.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    alpha = experiment.attack.alpha / stationarity.typical_sums(network, points)
+    best = stationarity.best_multipliers(
+        network,
+        points,
+        directions,
+        alpha,
+        signed=experiment.attack.coefficients == "signed",
+    )
+    coefficients = jnp.asarray(best, points.dtype)[:, None] * directions
+    at = stationarity.passes(network, points, coefficients, alpha)
+    left = np.asarray(stationarity.plain(network, at))
+    norms = np.array([float(homogeneous.squared_norm((each,))) for each in network])
+    return float(np.sqrt(left.sum() / norms.sum())), np.sqrt(left / norms)
+
+
+# Pictures
+
+
+def _draw_images(images: VictimImages, found: candidates.Matches, path: Path) -> None:
+    """Training images by falling SSIM, and the candidate nearest to each."""
+    order = np.argsort(-found.ssim)[:_SHOWN]
+    rows = [
+        ImageRow("training", images.images[order]),
+        ImageRow("candidate", found.images[order], found.ssim[order]),
+    ]
+    draw_rows(rows, path)
+
+
+def _draw_outputs(
+    network: DenseLayers, images: VictimImages, found: candidates.Matches, path: Path
+) -> None:
+    """Figure 4 of Haim et al. 2022: only points on the margin can be found."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    leads = margin.margins(outputs, jnp.asarray(images.labels)).min(axis=1)
+    figure = matplotlib.figure.Figure(figsize=(4, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(np.asarray(leads), found.ssim, s=12)
+    axes.axhline(candidates.SIMILAR, color="grey", linewidth=0.8)
+    axes.set(xlabel="lead of the right class", ylabel="SSIM of the reconstruction")
+    files.write_bytes(path, report.png(figure))

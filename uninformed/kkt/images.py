@@ -1,0 +1,105 @@
+"""The images that a KKT attack's victim is trained on, and those of the control."""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+from shadow import checks, data
+
+# Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
+_VEHICLES = (0, 1, 8, 9)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PointsConfig:
+    """The training set.
+
+    Attributes:
+      name: name of the data set, as `shadow.data.load` takes it.
+      classes: "binary", vehicles against animals of CIFAR-10 and odd against even
+        labels of other data sets, or "all".
+      points: number of training images, in equal shares of the classes.
+      offset: images of each class that are passed over before the first is taken.
+      held_out: number of images that the control is counted on.
+      mean_known: whether the adversary knows the mean image, which is subtracted.
+    """
+
+    name: str = "mnist"
+    classes: str = "binary"
+    points: int = 20
+    offset: int = 0
+    held_out: int = 2000
+    mean_known: bool = True
+
+    def __post_init__(self) -> None:
+        checks.choice("classes", self.classes, ("binary", "all"))
+        checks.at_least("points", self.points, 2)
+        checks.at_least("offset", self.offset, 0)
+        checks.at_least("held_out", self.held_out, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class VictimImages:
+    """Training images, and those that candidates are compared with as a control.
+
+    Attributes:
+      images: training images (points, height, width, channels), pixels in [0, 1].
+      labels: their classes, (points,).
+      held_out: images of the control (others, height, width, channels).
+      held_out_labels: their classes, (others,).
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    held_out: np.ndarray
+    held_out_labels: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean training image, which is subtracted from all of them."""
+        return self.images.mean(axis=0)
+
+    def fingerprint(self) -> str:
+        """A hash of all images and labels."""
+        return checks.fingerprint(
+            [
+                hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest()
+                for each in dataclasses.astuple(self)
+            ]
+        )
+
+    @property
+    def points(self) -> np.ndarray:
+        """What the network is trained on: images less their mean, (points, inputs)."""
+        return (self.images - self.mean).reshape(len(self.images), -1)
+
+
+def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
+    """The first images that fill equal shares; held-out ones are drawn.
+
+    Raises: ValueError: too few images of a class.
+    """
+    pool = data.load(config.name, data_dir=data_dir)
+    labels = pool.labels
+    if config.classes == "binary":
+        vehicles = np.isin(labels, _VEHICLES)
+        # CIFAR-10 of any version.
+        cifar10 = config.name.partition(":")[0] == "cifar10"
+        labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
+    classes = np.unique(labels)
+    share = config.points // len(classes)
+    wanted = slice(config.offset, config.offset + share)
+    chosen = np.concatenate([np.flatnonzero(labels == c)[wanted] for c in classes])
+    if len(chosen) < share * len(classes) or share == 0:
+        raise checks.FieldError(
+            "points",
+            f"{{}} is {config.points} and offset {config.offset}, but {config.name} has"
+            f" {np.bincount(labels).min()} images of its rarest class of"
+            f" {len(classes)}; expected at least one and at most all of a class.",
+        )
+    rest = np.setdiff1d(np.arange(len(labels)), chosen)
+    others = np.random.default_rng(0).permutation(rest)[: config.held_out]
+    return VictimImages(
+        pool.images[chosen], labels[chosen], pool.images[others], labels[others]
+    )
