@@ -45,7 +45,7 @@ from uninformed.kkt.config import KktConfig, Knobs
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 
 # Grows when the same configuration would give something else; see `shadow.records`.
-REVISION = 2
+REVISION = 3
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
 _RESTARTING = 0.6
 # Of the largest multiplier: candidates below it add next to nothing to theta. What

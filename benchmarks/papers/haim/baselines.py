@@ -16,7 +16,7 @@ from uninformed.model_inversion import InversionOfModel
 
 # Prototypes of each victim. The paper makes 40,000 and shows 500.
 _COUNT, _SHOWN = 500, 100
-_VICTIMS = {"CIFAR-10": "cifar-500-code", "MNIST": "mnist-500-code"}
+_VICTIMS = {"CIFAR-10": "cifar-500-flow", "MNIST": "mnist-500-flow"}
 
 
 def _victims(lab: Lab) -> dict[str, Trained]:

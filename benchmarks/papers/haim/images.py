@@ -77,7 +77,7 @@ def figure_1(lab: Lab) -> Found:
 
 def figure_3_cifar(lab: Lab) -> Found:
     """n = 500, one run of the settings that the public code's search ended with."""
-    name = "cifar-500-code"
+    name = "cifar-500-flow"
     made = played(lab, name, weights_alone.ROWS[name])
     found = made.results
     return Found(
@@ -94,7 +94,7 @@ def figure_3_cifar(lab: Lab) -> Found:
 
 def figure_4_top(lab: Lab) -> Found:
     """SSIM against output, by the number of points."""
-    name = "cifar-500-code"
+    name = "cifar-500-flow"
     runs = {
         "n = 50": _fifty(lab, _WIDE),
         "n = 500": played(lab, name, weights_alone.ROWS[name]),

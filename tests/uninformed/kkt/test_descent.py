@@ -156,6 +156,29 @@ def test_span_ends_where_singular_values_drop(rng):
     assert kkt.span(rng.standard_normal((5, 30))) is None
 
 
+def test_span_is_what_stands_out_of_initial_noise(rng):
+    """Planted directions from far above the noise to its edge, with no drop between."""
+    noise = 1e-4 * rng.standard_normal((400, 150))
+    left, right = (
+        np.linalg.qr(rng.standard_normal((side, 12)))[0] for side in noise.shape
+    )
+    edge = 1e-4 * (np.sqrt(400) + np.sqrt(150))
+    sizes = edge * np.geomspace(200, 1.5, 12)
+    found = kkt.span((left * sizes) @ right.T + noise)
+    assert found is not None
+    assert found.shape == (12, 400)
+    outside = left - found.T @ (found @ left)
+    assert np.linalg.norm(outside[:, 0]) < 0.01
+    # Of the weakest the noise turns a part away; most of it stays.
+    assert np.linalg.norm(outside[:, -1]) < 0.8
+    # Noise alone has no span; and where all directions are strong, none is left out.
+    assert kkt.span(noise) is None
+    strong = rng.standard_normal((400, 30)) * np.geomspace(1, 1e-2, 30)
+    strong = kkt.span(strong)
+    assert strong is not None
+    assert len(strong) == 30
+
+
 @pytest.fixture(scope="module")
 def circle() -> tuple[homogeneous.DenseLayers, np.ndarray]:
     """A victim of twenty points on the unit circle, near a KKT point."""
