@@ -131,6 +131,12 @@ ROWS |= {
     )
     for name, config in (("cifar", "cifar10"), ("mnist", "mnist"))
 }
+# The setting of Buzaglo et al. 2023, which Runkel et al. 2024 begin from.
+ROWS["cifar-ten-classes"] = Row(
+    config="cifar10_multiclass",
+    points=50,
+    fields=_published(1.5e-6, ARCHITECTURES["hidden-biases"]) | _ONCE,
+)
 QUICK = ("mnist-100",)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from benchmarks.papers import runkel
 from benchmarks.papers.balle import (
     attributes,
     cifar,
@@ -20,6 +19,8 @@ from benchmarks.papers.balle import (
 )
 from benchmarks.papers.haim import baselines, circle, images, unmeasured, victims
 from benchmarks.papers.row import Row
+from benchmarks.papers.runkel import decoreco
+from benchmarks.papers.runkel import unmeasured as runkel
 
 ROWS: tuple[Row, ...] = (
     *theory.ROWS,
@@ -40,6 +41,7 @@ ROWS: tuple[Row, ...] = (
     *images.ROWS,
     *baselines.ROWS,
     *unmeasured.ROWS,
+    *decoreco.ROWS,
     *runkel.ROWS,
 )
 

@@ -1,5 +1,7 @@
-"""Runkel et al. 2024: bilevel reconstruction and its uncertainty. Its affine row is on
-docs/landscape.md, measured before there was a register."""
+"""Rows of Runkel et al. 2024 that have no run here yet.
+
+The affine row is on docs/landscape.md, measured before there was a register.
+"""
 
 from benchmarks.papers.row import needing
 
@@ -22,14 +24,6 @@ ROWS = (
         f"ReLU, and a lower level that fits; softplus fits nowhere: {_HERE}",
     ),
     _row("figures-1-4", "Figures 1 to 4", "Corners of the landscape.", _HERE),
-    _row(
-        "figure-5",
-        "Figure 5",
-        "The KKT attack in Buzaglo's setting.",
-        "ten classes, biases, m = 2n",
-    ),
-    _row("figures-6-7", "Figures 6 and 7", "Ranks of neighbours.", "as Figure 5"),
-    _row("figures-8-9", "Figures 8 and 9", "The same, otherwise seen.", "as Figure 5"),
     _row("figure-10", "Figure 10", "Maps of uncertainty.", _HERE),
     _row("figure-11", "Figure 11", "Curves of the upper level.", _HERE),
     _row("figure-12", "Figure 12", "Curves of the lower level.", _HERE),

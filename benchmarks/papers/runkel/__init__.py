@@ -1,0 +1,1 @@
+"""Runkel et al. 2024: bilevel reconstruction, and its uncertainty."""
