@@ -27,6 +27,9 @@ class KktConfig:
       schedule: how learning rates fall: "cosine", to 0, or "constant".
       span: whether candidates are looked for in the span of the first layer's weights
         alone, as far as these stand out from their initial noise.
+      spectrum: power of the first layer's singular values that coordinates in that span
+        are multiples of, at the start and in each step; 0: all alike. Images have most
+        of their variance in few directions, and the layer has it from them.
       start: sigma_x, standard deviation of the candidates' pixels at the start.
       rate: learning rate of the candidates, in pixels.
       multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
@@ -66,6 +69,7 @@ class KktConfig:
     optimiser: str = "adam"
     schedule: str = "cosine"
     span: bool = True
+    spectrum: float = 0.0
     start: float = 0.5
     rate: float = 5e-3
     multiplier_rate: float | None = 1e-2
@@ -110,6 +114,7 @@ class KktConfig:
             checks.positive("multiplier_rate", self.multiplier_rate)
         for field in ("margin_weight", "dual_weight", "prior_weight"):
             checks.at_least(field, getattr(self, field), 0)
+        checks.at_least("spectrum", self.spectrum, 0)
         if not self.low < self.high:
             raise checks.FieldError(
                 "low", f"Expected {{}} < high, got {self.low!r} and {self.high!r}."

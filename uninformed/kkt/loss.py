@@ -55,7 +55,7 @@ class KktUnknowns(NamedTuple):
 
     Attributes:
       points: candidates (candidates, inputs), or their coordinates in the span of the
-        first layer's weights (candidates, rank).
+        first layer's weights (candidates, rank), in units of `KktProblem.spread`.
       multipliers: multipliers in units of `Begin.unit`, (candidates,); with signed
         coefficients (candidates, outputs).
     """
@@ -88,6 +88,8 @@ class KktProblem:
       config: which terms the loss has, and their weights.
       basis: (rank, inputs), orthonormal rows that span the first layer's weights; None
         where candidates are free in all inputs.
+      spread: (1, rank), what coordinates in that span are multiples of; (1, 1), one,
+        where candidates are free.
       network: theta, its first layer restricted to that span.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
       layer_norms: (layers,), the squared norm of each layer.
@@ -101,9 +103,13 @@ class KktProblem:
         self.config = config
         self._shift = np.zeros((1, 1), np.float32) if mean is None else mean[None]
         self.basis = span(np.asarray(network[0].w)) if config.span else None
+        self.spread: Any = np.ones((1, 1), np.float32)
         if self.basis is not None:
             inside = self.basis @ np.asarray(network[0].w)
             network = (homogeneous.Layer(inside, network[0].b), *network[1:])
+            if config.spectrum:
+                sizes = np.linalg.norm(inside, axis=1) ** config.spectrum
+                self.spread = (sizes / np.sqrt(np.mean(sizes**2)))[None]
         self.network = jax.tree.map(jnp.asarray, network)
         self.outputs = network[-1].w.shape[1]
         self.labels = margin.equal_shares(config.candidates, max(self.outputs, 2))
@@ -124,10 +130,10 @@ class KktProblem:
 
     def pixels(self, points: Any) -> Any:
         """Points in pixels, (candidates, inputs)."""
-        return points if self.basis is None else points @ self.basis
+        return points if self.basis is None else (points * self.spread) @ self.basis
 
     def random_points(self, key: Array, knobs: Knobs) -> Array:
-        """Normal candidates of the standard deviation sigma_x a pixel."""
+        """Normal unknowns, of the standard deviation sigma_x a pixel."""
         shape = (self.config.candidates, self.network[0].w.shape[0])
         drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
         return knobs.start * self._stretch * drawn
@@ -140,14 +146,16 @@ class KktProblem:
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         # Candidates.
-        points = self.random_points(points_key, knobs)
+        unknown = self.random_points(points_key, knobs)
         if start is not None:
-            points = start if self.basis is None else start @ self.basis.T
+            inside = start if self.basis is None else start @ self.basis.T
+            unknown = inside / self.spread
+        points = unknown * self.spread
         # The scale of alpha: sums of normal points as wide as a quarter of the range.
         scales = jnp.ones(len(self.network) - 1, dtype)
         if config.alpha_units == "typical":
             few = jax.random.normal(few_key, (_FEW, points.shape[1]), dtype)
-            spread = (config.high - config.low) / 4 * self._stretch
+            spread = (config.high - config.low) / 4 * self._stretch * self.spread
             scales = stationarity.typical_sums(self.network, spread * few)
         # Multipliers, and the unit in which they are optimised.
         unit = jnp.asarray(1 / m if config.units == "per_candidate" else 1.0, dtype)
@@ -160,7 +168,7 @@ class KktProblem:
                 )
                 drawn *= np.sign(fitted)[:, None]
                 unit = jnp.asarray(np.abs(fitted).mean(), dtype)
-            return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
+            return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
         drawn = jax.random.uniform(multipliers_key, (m,), dtype)
         if "fitted" in (config.units, config.multipliers):
             towards = directions(homogeneous.apply(self.network, points), self.labels)
@@ -171,7 +179,7 @@ class KktProblem:
                 unit = jnp.asarray(2 * mean, dtype)
             if config.multipliers == "fitted":
                 drawn = jnp.asarray(np.maximum(fitted, FLOOR * mean), dtype) / unit
-        return Begin(KktUnknowns(points, drawn), later_key, unit, scales)
+        return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
 
     # The loss
 
@@ -183,7 +191,7 @@ class KktProblem:
         Returns: the loss; squared residuals (layers,) and coefficients (candidates,
           outputs).
         """
-        config, points = self.config, unknowns.points
+        config, points = self.config, unknowns.points * self.spread
         signed = config.coefficients == "signed"
         # The directions y_i, or e_label - e_runner-up. They depend on the outputs, and
         # the compiler makes one forward pass of this one and that of `passes`.
@@ -209,7 +217,7 @@ class KktProblem:
                 leads = jnp.sum(at.sums[-1] * towards, axis=1)
                 total += self._off_margin(leads, begin.unit * multipliers)
         # The range of pixels, equation (8).
-        total += self._prior(points)
+        total += self._prior(unknowns.points)
         return total, (layers, coefficients)
 
     def _weights(self) -> np.ndarray:

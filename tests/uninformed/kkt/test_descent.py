@@ -79,13 +79,18 @@ def test_loss_of_the_public_code(key):
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
+@pytest.mark.parametrize("spectrum", [0.0, 1.0])
+def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     """Weights of rank three: what is outside their span adds nothing."""
     net = network(key, outputs, inputs=8, widths=(12,))
     low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
     net = (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
     config = KktConfig(
-        candidates=6, prior_weight=0.0, units="one", alpha_units="absolute"
+        candidates=6,
+        prior_weight=0.0,
+        units="one",
+        alpha_units="absolute",
+        spectrum=spectrum,
     )
     inside = loss.KktProblem(config, net, None)
     assert inside.basis is not None
@@ -101,11 +106,13 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, key, rng):
     )
 
 
-@pytest.mark.parametrize("span", [False, True])
-def test_candidates_begin_where_they_are_told(span, key, rng):
+@pytest.mark.parametrize(("span", "spectrum"), [(False, 0.0), (True, 0.0), (True, 0.5)])
+def test_candidates_begin_where_they_are_told(span, spectrum, key, rng):
     """At a rate of next to nothing they stay, within the span if that is asked for."""
     net = network(key, inputs=6, widths=(4, 3))
-    config = KktConfig(candidates=4, steps=3, rate=1e-9, restarts=0, span=span)
+    config = KktConfig(
+        candidates=4, steps=3, rate=1e-9, restarts=0, span=span, spectrum=spectrum
+    )
     starts = jnp.asarray(rng.standard_normal((2, 4, 6)), jnp.float32)
     found = kkt.attack_many(config, net, keys=jax.random.split(key, 2), starts=starts)
     basis = np.linalg.qr(np.asarray(net[0].w))[0]
