@@ -19,10 +19,10 @@ from informed import report
 from shadow import files
 from uninformed import candidates, homogeneous, kkt, model_inversion
 from uninformed import max_margin as margin
-from uninformed.homogeneous import DenseLayers
-from uninformed.kkt import KktRun, ceiling, stationarity
+from uninformed.homogeneous import DenseLayers, Layer
+from uninformed.kkt import KktConfig, KktRun, ceiling, stationarity
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.experiment import Attacked, Uninformed, key_of
+from uninformed.kkt.experiment import BASELINES, Attacked, Uninformed, key_of
 from uninformed.kkt.images import VictimImages
 from uninformed.results import ImageRow, draw_rows
 
@@ -34,6 +34,9 @@ RECONSTRUCTIONS, OUTPUTS = "reconstructions.png", "outputs.png"
 _SAME = 0.05
 # Of the best score, at least, of candidates that are averaged: Appendix B.3.
 _VOTING = 0.9
+# Points of extreme output, at most: of a class they are alike, so that more of them
+# resemble nothing more.
+_PROTOTYPES = 200
 # Columns of a picture: more are too small to be looked at.
 _SHOWN = 20
 
@@ -51,13 +54,16 @@ def evaluate(
     chosen = attacked.chosen
     mean = images.mean if experiment.data.mean_known else None
     found = matched(images, chosen.found.points, mean)
-    inversion = model_inversion.InversionOfModel(count=experiment.attack.candidates)
-    prototypes = model_inversion.invert(inversion, network, key=key_of(experiment, 3))
+    count = min(experiment.attack.candidates, _PROTOTYPES)
+    inversion = model_inversion.InversionOfModel(count=count)
+    baseline_key = key_of(experiment, BASELINES)
+    prototypes = model_inversion.invert(inversion, network, key=baseline_key)
     baselines = {
         "first_layer": model_inversion.first_layer(network),
         "model_inversion": prototypes.points,
     }
-    left, layers = at_truth(experiment, images, network)
+    seen = as_seen(experiment.attack, network)
+    left, layers = at_truth(experiment, images, seen)
     pooled = matched(
         images, np.concatenate([each.found.points for each in trials]), mean
     ).summary()
@@ -86,7 +92,7 @@ def evaluate(
         "residual": round(chosen.found.residual, 3),
         "residual_at_truth": round(left, 3),
         "layers_at_truth": [round(float(each), 3) for each in layers],
-        **ceilings(images, network, mean),
+        **ceilings(images, seen, mean),
         **fit(experiment, images, network),
     }
     if len(trials) > 1:
@@ -122,13 +128,24 @@ def _distinct(images: VictimImages, found: KktRun) -> int:
     return len(candidates.merged(shown, found.multipliers[found.alive]))
 
 
+def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
+    """The network that an attack sees: of the first layer what isn't initial noise."""
+    basis = kkt.span(np.asarray(network[0].w)) if config.span else None
+    if basis is None:
+        return network
+    inside = jnp.asarray(basis.T @ (basis @ np.asarray(network[0].w)))
+    return (Layer(inside, network[0].b), *network[1:])
+
+
 def ceilings(
     images: VictimImages, network: DenseLayers, mean: np.ndarray | None
 ) -> dict[str, int]:
     """How many points the first layer tells to whoever knows the patterns.
 
-    `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7, `ceiling_recovered`
-    counts as `recovered` does.
+    Args:
+      network: theta as the attack sees it, see `as_seen`.
+    Returns: `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7,
+      `ceiling_recovered` counts as `recovered` does.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)
@@ -167,8 +184,10 @@ def at_truth(
 ) -> tuple[float, np.ndarray]:
     """How far the victim is from a KKT point, at its own training points.
 
-    Returns |theta - sum| / |theta| with the best coefficients, and this quotient for
-    each layer by itself, (layers,). Where it is large, any attack looks bad.
+    Args:
+      network: theta as the attack sees it, see `as_seen`.
+    Returns: |theta - sum| / |theta| with the best coefficients, and this quotient for
+      each layer by itself, (layers,). Where it is large, any attack looks bad.
     """
     points = jnp.asarray(images.points)
     outputs = homogeneous.apply(network, points)

@@ -26,6 +26,8 @@ from uninformed.kkt.images import PointsConfig, VictimImages, load
 from uninformed.kkt.search import KktTrial
 from uninformed.max_margin import MarginConfig
 
+# What the seed is folded with, so that each use has randomness of its own.
+INITIALISES, ATTACKS, BASELINES = 1, 2, 3
 _RANGES = {
     "none": kkt_search.Ranges.none(),
     "ours": kkt_search.Ranges(),
@@ -117,7 +119,7 @@ def attacked(
             network,
             trials=experiment.search.trials,
             at_once=experiment.search.at_once,
-            key=key_of(experiment, 2),
+            key=key_of(experiment, ATTACKS),
             ranges=_RANGES[experiment.search.ranges],
             mean=mean,
             folder=workdir / "search",
@@ -128,7 +130,7 @@ def attacked(
 
 
 def key_of(experiment: Uninformed, use: int) -> jax.Array:
-    """Randomness by its use: 1 initialises, 2 attacks, 3 starts the baselines."""
+    """Randomness by its use: INITIALISES, ATTACKS or BASELINES."""
     return jax.random.fold_in(jax.random.key(experiment.seed), use)
 
 
@@ -153,7 +155,7 @@ def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLay
 
     def train() -> dict[str, np.ndarray]:
         begun = homogeneous.init(
-            experiment.victim, images.points.shape[1], key_of(experiment, 1)
+            experiment.victim, images.points.shape[1], key_of(experiment, INITIALISES)
         )
         made = margin.train(
             experiment.training, begun, images.points, images.labels, place=place

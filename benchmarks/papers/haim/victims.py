@@ -174,7 +174,8 @@ def _line(victim: _Victim, made: Trained) -> Line:
 
 def _told(made: Trained) -> dict[str, int]:
     """How many points the first layer tells to whoever knows all patterns."""
-    found = evaluation.ceilings(made.images, made.network, made.images.mean)
+    seen = evaluation.as_seen(made.config.attack, made.network)
+    found = evaluation.ceilings(made.images, seen, made.images.mean)
     return {
         "true patterns tell (> 0.9)": found["ceiling"],
         "(> 0.7)": found["ceiling_70"],
@@ -256,7 +257,8 @@ def theorem_3_1(lab: Lab) -> Found:
             },
         )
         made = trained(lab, f"mnist-20-{fitting}-{route}", row)
-        residual, layers = evaluation.at_truth(made.config, made.images, made.network)
+        seen = evaluation.as_seen(made.config.attack, made.network)
+        residual, layers = evaluation.at_truth(made.config, made.images, seen)
         left.append(residual)
         lines.append(
             Line(

@@ -3,12 +3,13 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.uninformed.kkt.experiments import small
 from uninformed import homogeneous
-from uninformed.kkt import command, evaluation, experiment
+from uninformed.kkt import KktConfig, command, evaluation, experiment
 from uninformed.kkt import images as kkt_images
 
 
@@ -38,3 +39,18 @@ def test_a_victim_that_learnt_nothing_is_said_to_be_one():
     assert found["train_loss"] == pytest.approx(np.log(2), abs=0.01)
     assert found["test_loss"] == pytest.approx(np.log(2), abs=0.01)
     assert 0.2 < found["test_accuracy"] < 0.8
+
+
+def test_what_is_initial_noise_is_not_seen(rng):
+    """A planted first layer of three directions, under noise."""
+    noise = 1e-4 * rng.standard_normal((400, 60))
+    planted = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 60))
+    layers = (
+        homogeneous.Layer(jnp.asarray(planted + noise, jnp.float32), None),
+        homogeneous.Layer(jnp.ones((60, 1)), None),
+    )
+    seen = evaluation.as_seen(KktConfig(), layers)
+    assert np.linalg.matrix_rank(np.asarray(seen[0].w), tol=1e-2) == 3
+    np.testing.assert_allclose(seen[0].w, planted, atol=1e-3)
+    free = evaluation.as_seen(KktConfig(span=False), layers)
+    np.testing.assert_array_equal(free[0].w, layers[0].w)
