@@ -29,7 +29,7 @@ _OFFSET = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Row:
+class Setting:
     """One victim and one attack.
 
     Attributes:
@@ -106,22 +106,24 @@ def _published(loss: float, units: Mapping[str, Any]) -> dict[str, Any]:
 
 _ONCE = {"search.trials": 1, "search.at_once": 1}
 ROWS = {
-    "mnist-100": Row(config="mnist", points=100, paper="shown, uncounted"),
-    "cifar-100": Row(config="cifar10", points=100, paper="shown, uncounted"),
-    "mnist-500": Row(config="mnist", points=500, fields=_WIDE, paper=_SHOWN),
-    "cifar-500": Row(config="cifar10", points=500, fields=_WIDE, paper=_SHOWN),
-    "mnist-500-code": Row(config="mnist_code", points=500, fields=_CODE, paper=_SHOWN),
-    "cifar-500-code": Row(
+    "mnist-100": Setting(config="mnist", points=100, paper="shown, uncounted"),
+    "cifar-100": Setting(config="cifar10", points=100, paper="shown, uncounted"),
+    "mnist-500": Setting(config="mnist", points=500, fields=_WIDE, paper=_SHOWN),
+    "cifar-500": Setting(config="cifar10", points=500, fields=_WIDE, paper=_SHOWN),
+    "mnist-500-code": Setting(
+        config="mnist_code", points=500, fields=_CODE, paper=_SHOWN
+    ),
+    "cifar-500-code": Setting(
         config="cifar10_code", points=500, fields=_CODE, paper=_SHOWN
     ),
 }
 ROWS |= {
-    f"cifar-{points}-{name}": Row(config="cifar10", points=points, fields=fields)
+    f"cifar-{points}-{name}": Setting(config="cifar10", points=points, fields=fields)
     for points in (20, 50)
     for name, fields in ARCHITECTURES.items()
 }
 ROWS |= {
-    f"cifar-50-{name}-flow": Row(
+    f"cifar-50-{name}-flow": Setting(
         config="cifar10",
         points=50,
         fields=_published(1.5e-6, fields) | {"search.trials": 2},
@@ -129,13 +131,13 @@ ROWS |= {
     for name, fields in ARCHITECTURES.items()
 }
 ROWS |= {
-    f"{name}-500-flow": Row(
+    f"{name}-500-flow": Setting(
         config=config, points=500, fields=_published(4e-6, _WIDE) | _ONCE, paper=_SHOWN
     )
     for name, config in (("cifar", "cifar10"), ("mnist", "mnist"))
 }
 # The setting of Buzaglo et al. 2023, which Runkel et al. 2024 begin from.
-ROWS["cifar-ten-classes"] = Row(
+ROWS["cifar-ten-classes"] = Setting(
     config="cifar10_multiclass",
     points=50,
     fields=_published(1.5e-6, ARCHITECTURES["hidden-biases"]) | _ONCE,
@@ -163,7 +165,7 @@ def main() -> None:
 
 def _line(
     name: str,
-    row: Row,
+    row: Setting,
     experiment: Uninformed,
     results: Mapping[str, Any],
 ) -> dict[str, Any]:

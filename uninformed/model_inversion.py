@@ -28,6 +28,9 @@ from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.threat import Architecture, Candidates
 
+# Standard deviation of pixels in [0, 1] around the mean image, of CIFAR-10 and MNIST.
+_PIXELS = 0.22
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InversionOfModel:
@@ -129,6 +132,15 @@ def _ascend(
     return jax.lax.scan(step, start, jnp.arange(config.steps))[0][0]
 
 
-def first_layer(network: DenseLayers) -> Float[np.ndarray, "units inputs"]:
-    """The weights of each unit of the first layer, as a point."""
-    return np.asarray(network[0].w).T
+def first_layer(network: DenseLayers) -> Float[np.ndarray, "both inputs"]:
+    """The weights of each unit of the first layer as points, and their negatives.
+
+    What a weight stands for has neither sign nor size, so each is scaled to the
+    standard deviation that pixels of images have around their mean.
+
+    Returns: (two for each unit, inputs).
+    """
+    weights = np.asarray(network[0].w).T
+    sizes = np.maximum(weights.std(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    scaled = _PIXELS * weights / sizes
+    return np.concatenate([scaled, -scaled])

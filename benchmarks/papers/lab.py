@@ -100,6 +100,8 @@ class Lab:
         self.work, self.data_dir, self.progress = work, data_dir, progress
         self.configurations: list[str] = []
         self.seconds = 0.0
+        # What rows of one call share and no file holds, by folder.
+        self.made: dict[Path, Any] = {}
         self._clock = records.Clock(work / "seconds.json")
 
     def beginning(self) -> None:

@@ -19,7 +19,7 @@ from benchmarks.papers.balle import (
 )
 from benchmarks.papers.haim import baselines, circle, images, unmeasured, victims
 from benchmarks.papers.row import Row
-from benchmarks.papers.runkel import decoreco
+from benchmarks.papers.runkel import starts
 from benchmarks.papers.runkel import unmeasured as runkel
 
 ROWS: tuple[Row, ...] = (
@@ -41,7 +41,7 @@ ROWS: tuple[Row, ...] = (
     *images.ROWS,
     *baselines.ROWS,
     *unmeasured.ROWS,
-    *decoreco.ROWS,
+    *starts.ROWS,
     *runkel.ROWS,
 )
 

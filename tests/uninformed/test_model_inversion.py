@@ -1,8 +1,8 @@
 """Model inversion on a network whose extremes are known."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from uninformed import model_inversion
 from uninformed.homogeneous import Layer
@@ -32,8 +32,13 @@ def test_every_class_leads_its_points(key, rng):
     np.testing.assert_array_equal(outputs.argmax(axis=1), found.labels)
 
 
-def test_first_layer_has_one_image_a_unit(rng):
-    w = rng.standard_normal((4, 7)).astype(np.float32)
-    rows = model_inversion.first_layer((Layer(jnp.asarray(w), None),))
-    np.testing.assert_array_equal(rows, w.T)
-    assert jax.tree.leaves(rows)[0].shape == (7, 4)
+def test_first_layer_has_each_unit_both_ways_whatever_its_size(rng):
+    """As large as images are: beside the mean image small weights vanish."""
+    w = rng.standard_normal((400, 7)).astype(np.float32)
+    points = model_inversion.first_layer((Layer(jnp.asarray(w), None),))
+    assert points.shape == (14, 400)
+    for unit in range(7):
+        assert np.corrcoef(points[unit], w[:, unit])[0, 1] == pytest.approx(1)
+        np.testing.assert_array_equal(points[7 + unit], -points[unit])
+    tiny = model_inversion.first_layer((Layer(jnp.asarray(1e-3 * w), None),))
+    np.testing.assert_allclose(tiny, points, rtol=1e-5)

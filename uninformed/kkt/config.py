@@ -115,6 +115,12 @@ class KktConfig:
         for field in ("margin_weight", "dual_weight", "prior_weight"):
             checks.at_least(field, getattr(self, field), 0)
         checks.at_least("spectrum", self.spectrum, 0)
+        if self.spectrum and not self.span:
+            raise checks.FieldError(
+                "spectrum",
+                f"{{}} is {self.spectrum!r}, but candidates are free in all inputs;"
+                " set span to True, or {} to 0.",
+            )
         if not self.low < self.high:
             raise checks.FieldError(
                 "low", f"Expected {{}} < high, got {self.low!r} and {self.high!r}."

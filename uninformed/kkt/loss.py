@@ -36,9 +36,6 @@ _ROUNDING = 1e-6
 # training has put into the first layer: larger takes noise for signal, smaller cuts
 # weak training points off.
 _DROP = 5.0
-# Rounds in which rank and noise are fitted to each other: the third changes nothing on
-# victims of 50 and 500 images.
-_ROUNDS = 5
 # Singular values of noise, at least, from which its size is told: of fewer the
 # smallest is off by a tenth and more.
 _FEWEST = 20
@@ -282,20 +279,19 @@ def directions(
 def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
     """Orthonormal rows that span the columns of w, as far as these aren't noise.
 
-    Where singular values drop by more than a factor of five, the greatest drop ends
-    what training has put there. Elsewhere initial noise lies over the end of it, and
-    what exceeds all that such noise can have is taken.
+    Initial noise lies over the weak end of what training has put there, so what exceeds
+    all that such noise can have is taken. Where no such noise is found, the greatest
+    drop of singular values by more than a factor of five is the end.
 
     Returns: (rank, inputs), or None where it would be no fewer than the inputs, or
       none: nothing stands out of an untrained layer.
     """
     rotation, sizes, _ = np.linalg.svd(w, full_matrices=False)
     sizes = np.maximum(sizes, _ROUNDING * sizes[0])
+    rank = _above_noise(sizes, *w.shape)
     drops = sizes[:-1] / sizes[1:]
-    if len(drops) and drops.max() > _DROP:
+    if rank == len(sizes) and len(drops) and drops.max() > _DROP:
         rank = int(drops.argmax()) + 1
-    else:
-        rank = _above_noise(sizes, *w.shape)
     return rotation[:, :rank].T if 0 < rank < len(w) else None
 
 
@@ -307,13 +303,13 @@ def _above_noise(sizes: np.ndarray, inputs: int, units: int) -> int:
     The smallest tells sigma. Where less than half lie within, it isn't noise that the
     small ones are, and all are taken.
     """
-    rank = 0
-    # What stands out takes a side of the noise's each: a few rounds settle it.
-    for _ in range(_ROUNDS):
+    rank, before = 0, -1
+    # What stands out takes a side of the noise's each; the rank only grows by that.
+    while rank > before:
         long, short = np.sqrt(max(inputs, units) - rank), np.sqrt(len(sizes) - rank)
         if long - short < _FLAT * long:
             return len(sizes)
         edge = sizes[-1] * (long + short) / (long - short)
-        rank = int((sizes > edge).sum())
+        rank, before = int((sizes > edge).sum()), rank
     noise = len(sizes) - rank
     return rank if noise >= max(_FEWEST, len(sizes) / 2) else len(sizes)

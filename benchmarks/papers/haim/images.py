@@ -2,11 +2,12 @@
 
 import matplotlib.figure
 import numpy as np
+import sklearn.metrics
 
 from benchmarks import weights_alone
-from benchmarks.papers.haim.common import Played, played
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.weights import Played, played
 from informed import report
 from uninformed import candidates
 
@@ -66,7 +67,7 @@ def figure_1(lab: Lab) -> Found:
     made = _fifty(lab, _WIDE)
     return Found(
         holds=_stands_out(made, 10),
-        verdict=f"{_counts(made)}.".capitalize(),
+        verdict=f"{_counts(made)}.",
         theirs="shown, uncounted",
         ours=f"{made.results['recovered']} of 50, control"
         f" {made.results['held_out_similar']}",
@@ -101,12 +102,15 @@ def figure_4_top(lab: Lab) -> Found:
     }
     found = [each.results for each in runs.values()]
     shares = [each["recovered"] / each["targets"] for each in found]
-    near = [_on_the_margin(each) for each in runs.values()]
+    told = [_on_the_margin(each) for each in runs.values()]
+    known = [each for each in told if each is not None]
+    holds = shares[0] > shares[1] and all(each > 0.6 for each in known)
     return Found(
-        holds=shares[0] > shares[1] and all(each is not False for each in near),
-        verdict=f"{shares[0]:.0%} come out at n = 50, {shares[1]:.1%} at n = 500."
-        " The median output of the recovered is"
-        f" {' and '.join(_medians(each) for each in runs.values())}.",
+        # Of a run that recovers none, nothing is known of where the recovered lie.
+        holds=holds if len(known) == len(told) or not holds else None,
+        verdict=f"{shares[0]:.0%} come out at n = 50, {shares[1]:.1%} at n = 500. That"
+        " an image is recovered goes with a small output by an AUC of"
+        f" {' and '.join('none' if t is None else f'{t:.2f}' for t in told)}.",
         theirs="fewer at larger n; those on the margin",
         ours=f"{shares[0]:.0%} and {shares[1]:.1%}",
         lines=[_line(name, each) for name, each in runs.items()],
@@ -116,19 +120,12 @@ def figure_4_top(lab: Lab) -> Found:
     )
 
 
-def _on_the_margin(made: Played) -> bool | None:
-    """Whether the recovered have smaller outputs than the rest; None: none are."""
+def _on_the_margin(made: Played) -> float | None:
+    """AUC of small outputs as a sign of being recovered; None: none or all are."""
     leads, recovered = made.leads(), made.matches().recovered
     if not recovered.any() or recovered.all():
         return None
-    return bool(np.median(leads[recovered]) < np.median(leads[~recovered]))
-
-
-def _medians(made: Played) -> str:
-    leads, recovered = made.leads(), made.matches().recovered
-    if not recovered.any():
-        return f"that of none (all: {np.median(leads):.1f})"
-    return f"{np.median(leads[recovered]):.1f} (all: {np.median(leads):.1f})"
+    return float(sklearn.metrics.roc_auc_score(recovered, -leads))
 
 
 def _scatter(runs: dict[str, Played]) -> bytes:
@@ -151,8 +148,11 @@ def figure_4_bottom(lab: Lab) -> Found:
     counts = [each.results["recovered"] for each in runs.values()]
     return Found(
         holds=all(_stands_out(each, 5) for each in runs.values()),
-        verdict="Recovered of 50: "
-        + ", ".join(f"{name} {n}" for name, n in zip(runs, counts, strict=True))
+        verdict="Recovered of 50, in brackets of the control: "
+        + ", ".join(
+            f"{name} {each.results['recovered']} ({each.results['held_out_similar']})"
+            for name, each in runs.items()
+        )
         + ".",
         theirs="images come out of each",
         ours=f"{min(counts)} to {max(counts)} of 50",
@@ -167,8 +167,8 @@ def figures_8_11(lab: Lab) -> Found:
     """Pictures of what Figure 4's lower row counts."""
     runs = {units: _fifty(lab, units) for units in _UNITS[1:]}
     return Found(
-        holds=all(_stands_out(each, 5) for each in runs.values()),
-        verdict="The counts are those of Figure 4, bottom.",
+        holds=None,
+        verdict="Pictures, to be looked at; Figure 4, bottom, counts.",
         theirs="45 shown of 500 each",
         ours=", ".join(str(each.results["recovered"]) for each in runs.values())
         + " of 50",
@@ -184,10 +184,12 @@ def c_3_1(lab: Lab) -> Found:
     small, standard = _fifty(lab, _WIDE), _fifty(lab, _STANDARD)
     counts = [each.results["recovered"] for each in (small, standard)]
     quality = [each.results["mean_ssim"] for each in (small, standard)]
+    control = standard.results["held_out_similar"]
     return Found(
-        holds=counts[1] < counts[0] and quality[1] < quality[0],
-        verdict=f"{counts[1]} of 50 are recovered, of a first layer that starts at 1e-4"
-        f" {counts[0]}; mean SSIM {quality[1]:.2f} and {quality[0]:.2f}.",
+        holds=quality[1] < quality[0] and counts[1] > control,
+        verdict=f"{counts[1]} of 50 are recovered, of a control {control}; with a first"
+        f" layer that starts at 1e-4 {counts[0]}. Mean SSIM {quality[1]:.2f} instead of"
+        f" {quality[0]:.2f}.",
         theirs="lower quality, a strong signal still",
         ours=f"{counts[1]} of 50 instead of {counts[0]}",
         lines=[
@@ -204,11 +206,11 @@ def voting(lab: Lab) -> Found:
     plain = [each.results["recovered"] for each in runs.values()]
     voted = [each.results["voted_recovered"] for each in runs.values()]
     return Found(
-        holds=sum(voted) >= sum(plain),
+        holds=None,
         verdict=f"Over the five victims of Figure 4, bottom, {sum(voted)} are recovered"
-        f" where near candidates are averaged, {sum(plain)} by the nearest alone. The"
-        " average is taken by similarity with the training image, which no adversary"
-        " can.",
+        f" where near candidates of a run are averaged, {sum(plain)} by the nearest"
+        " alone. The average is taken by similarity with the training image, which no"
+        " adversary can; the paper says how it votes and not what that gains.",
         theirs="averages candidates within 0.9 of the best score",
         ours=f"{sum(voted)} instead of {sum(plain)}",
         lines=[
@@ -236,7 +238,7 @@ ROWS = (
         paper="haim",
         name="figure-3-cifar",
         title="Figure 3, CIFAR-10",
-        claim="45 images of n = 500.",
+        claim="Tens of images come out, n = 500.",
         size="the victim of the public code, trained by the flow to a loss of 4e-6; our"
         " attack, one run with 1,000 candidates",
         decides="at least twenty recovered by the run that an adversary would choose,"
@@ -250,8 +252,8 @@ ROWS = (
         title="Figure 4, top",
         claim="Larger training sets are harder; what comes out lies on the margin.",
         size="n = 50 and 500, the victims of Figures 1 and 3",
-        decides="the share recovered falls, and the median output of the recovered is"
-        " below that of the rest",
+        decides="the share recovered falls, and small outputs tell the recovered from"
+        " the rest with an AUC above 0.6",
         measure=figure_4_top,
         needs="the runs of Figures 1 and 3",
     ),
@@ -271,7 +273,7 @@ ROWS = (
         title="Figures 8 to 11",
         claim="Pictures of what comes out of these.",
         size=_FIFTY,
-        decides=f"of each at least five recovered, the {_OF_ALL}",
+        decides="nothing: these are pictures, of which Figure 4, bottom, counts",
         measure=figures_8_11,
         needs="the runs of Figure 4, bottom",
     ),
@@ -281,8 +283,7 @@ ROWS = (
         title="Appendix B.3",
         claim="Candidates are merged by votes.",
         size=_FIFTY,
-        decides="voting recovers at least as many as the nearest candidate alone, over"
-        " all five",
+        decides="nothing: the paper makes no claim of what voting gains",
         measure=voting,
         needs="the runs of Figure 4, bottom",
     ),
@@ -290,9 +291,9 @@ ROWS = (
         paper="haim",
         name="c-3-1",
         title="Appendix C.3.1",
-        claim="With the standard initialisation fewer come out, in lower quality.",
+        claim="With the standard initialisation quality is lower, a signal stays.",
         size=_FIFTY,
-        decides="fewer are recovered, and the mean SSIM is lower",
+        decides="the mean SSIM is lower, and more are recovered than of the control",
         measure=c_3_1,
         needs="the run of Figure 1, and five minutes",
     ),

@@ -1,29 +1,28 @@
 """Tables 1 and 2: losses and accuracies of the victims; and where training leads."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from benchmarks import weights_alone
-from benchmarks.papers.haim.common import Trained, trained
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.weights import Trained, trained
 from benchmarks.weights_alone import ARCHITECTURES, flow
-from uninformed.homogeneous import DenseLayers
-from uninformed.kkt import evaluation
+from uninformed import homogeneous
+from uninformed.kkt import evaluation, experiment
 
 # Percentage points by which test accuracies of two samples of 2,000 and 8,000 images
 # and two drawings of the training images may differ: at n = 50 the choice of images
 # alone moves accuracy by about two.
 _WITHIN = 5.0
-
-
-# Of a layer's largest singular value: a gap within which two trainings have the same
-# spectrum. The first layers hold two or three large values, of which the second is
-# three quarters of the first.
-_SAME_SPECTRUM = 0.05
+# Of the way that training has gone, and of the largest singular value that it has added
+# to a layer: a gap within which two trainings are called the same.
+_SAME = 0.1
+# Of the paper's training loss, at most: steps end just below it, or are used up.
+_REACHED = 1.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class _Victim:
     Attributes:
       title: how the paper calls it.
       name: of its folder.
-      row: what is trained.
+      setting: what is trained.
       loss: the paper's training loss.
       accuracy: the paper's test accuracy, in percent.
       test_loss: the paper's test loss.
@@ -41,18 +40,18 @@ class _Victim:
 
     title: str
     name: str
-    row: weights_alone.Row
+    setting: weights_alone.Setting
     loss: float
     accuracy: float
     test_loss: float
 
 
-def _row(
+def _setting(
     points: int, training: Mapping[str, Any], units: str = "1000-1000"
-) -> weights_alone.Row:
+) -> weights_alone.Setting:
     """A victim of the public code, CIFAR-10."""
     fields = ARCHITECTURES[units] | dict(training) | {"attack.span": True}
-    return weights_alone.Row(config="cifar10_code", points=points, fields=fields)
+    return weights_alone.Setting(config="cifar10_code", points=points, fields=fields)
 
 
 def _by_flow(
@@ -62,11 +61,11 @@ def _by_flow(
     attacked = (points, units) == (500, "1000-1000")
     name = "cifar-500-flow" if attacked else f"cifar-{points}-{units}-flow"
     # The victims that are attacked, too, as their rows have them.
-    row = weights_alone.ROWS.get(name) or _row(points, flow(loss), units)
+    setting = weights_alone.ROWS.get(name) or _setting(points, flow(loss), units)
     return _Victim(
         title=f"{units}, n = {points}",
         name=name,
-        row=row,
+        setting=setting,
         loss=loss,
         accuracy=accuracy,
         test_loss=test_loss,
@@ -94,7 +93,7 @@ _SHORT = (
     _Victim(
         title="10,000 epochs, CIFAR-10",
         name="cifar-500-short",
-        row=_row(500, _PLAIN),
+        setting=_setting(500, _PLAIN),
         loss=0.0039,
         accuracy=77,
         test_loss=1.22,
@@ -102,7 +101,7 @@ _SHORT = (
     _Victim(
         title="10,000 epochs, MNIST",
         name="mnist-500-short",
-        row=weights_alone.Row(
+        setting=weights_alone.Setting(
             config="mnist_code",
             points=500,
             fields=ARCHITECTURES["1000-1000"] | _PLAIN | {"attack.span": True},
@@ -115,7 +114,7 @@ _SHORT = (
 _BATCHES = _Victim(
     title="mini-batches of 50 (10,000 epochs)",
     name="cifar-500-batches",
-    row=_row(
+    setting=_setting(
         500,
         {"training.fitting_steps": 10 * _EPOCHS, "training.batch_size": 50},
     ),
@@ -127,26 +126,23 @@ _BATCHES = _Victim(
 
 def table_1(lab: Lab) -> Found:
     """Victims of Figure 4."""
-    return _table(lab, _TABLE_1, "Table 1")
-
-
-def _table(lab: Lab, victims: tuple[_Victim, ...], name: str) -> Found:
-    """Train and compare."""
-    made = [trained(lab, each.name, each.row) for each in victims]
-    off = [_off(a, b) for a, b in zip(victims, made, strict=True)]
-    right = all(each.fit["train_error"] == 0 for each in made)
+    made = [trained(lab, each.name, each.setting) for each in _TABLE_1]
+    off = [_off(a, b) for a, b in zip(_TABLE_1, made, strict=True)]
+    wrong = sum(each.fit["train_error"] > 0 for each in made)
+    both = list(zip(_TABLE_1, made, strict=True))
+    beyond = max(b.fit["train_loss"] / a.loss for a, b in both)
     low, high = (
         100 * limit(each.fit["test_accuracy"] for each in made) for limit in (min, max)
     )
     return Found(
-        holds=right and max(off) <= _WITHIN,
+        holds=not wrong and beyond <= _REACHED and max(off) <= _WITHIN,
         verdict=f"Test accuracies are within {max(off):.1f} percentage points of the"
-        f" paper's, {np.mean(off):.1f} on average; all training images are"
-        f" {'right' if right else 'not right'}.",
-        theirs=f"{min(v.accuracy for v in victims):.0f} to"
-        f" {max(v.accuracy for v in victims):.0f} % test accuracy",
+        f" paper's, {np.mean(off):.1f} on average; {wrong} of {len(made)} victims have"
+        f" a training error; losses are at most {beyond:.2f} of the paper's.",
+        theirs=f"{min(v.accuracy for v in _TABLE_1):.0f} to"
+        f" {max(v.accuracy for v in _TABLE_1):.0f} % test accuracy",
         ours=f"{low:.1f} to {high:.1f} %",
-        lines=[_line(a, b) for a, b in zip(victims, made, strict=True)],
+        lines=[_line(a, b) for a, b in zip(_TABLE_1, made, strict=True)],
     )
 
 
@@ -185,13 +181,15 @@ def _told(made: Trained) -> dict[str, int]:
 def table_2(lab: Lab) -> Found:
     """Beyond the theorem's assumptions; and whether the flow is plain descent's."""
     victims = (*_STANDARD, _BATCHES, *_SHORT)
-    made = [trained(lab, each.name, each.row) for each in victims]
-    plain = made[-2]
-    fast = trained(lab, "cifar-500-as-short", _row(500, flow(plain.fit["train_loss"])))
-    apart = _apart(plain.network, fast.network)
-    spectra = max(_spectra(plain.network, fast.network))
+    made = [trained(lab, each.name, each.setting) for each in victims]
+    *_, batches, plain, _ = made
+    fast = trained(
+        lab, "cifar-500-as-short", _setting(500, flow(plain.fit["train_loss"]))
+    )
+    apart = _apart(plain, fast)
+    spectra = max(_spectra(plain, fast))
     aside = 100 * abs(plain.fit["test_accuracy"] - fast.fit["test_accuracy"])
-    same = spectra <= _SAME_SPECTRUM and aside <= 1
+    same = max(apart, spectra) <= _SAME and aside <= 1
     off = [_off(a, b) for a, b in zip(victims, made, strict=True)]
     lines = [_line(a, b) for a, b in zip(victims, made, strict=True)]
     ours = {
@@ -204,12 +202,12 @@ def table_2(lab: Lab) -> Found:
     return Found(
         holds=max(off) <= _WITHIN and same,
         verdict=f"Test accuracies are within {max(off):.1f} percentage points of the"
-        f" paper's. Mini-batches were stopped after {_EPOCHS:,} epochs at a loss of"
-        f" {made[2].fit['train_loss']:.1e}, which the paper took a hundredfold further."
-        f" Descent of log L to the loss of 10,000 plain epochs ends {apart:.1%} of"
-        f" |theta| away from these, with singular values of the layers within"
-        f" {spectra:.1%} of the largest and test accuracies {aside:.1f} points apart:"
-        f" it is {'' if same else 'not '}the same flow in fewer steps.",
+        f" paper's. Mini-batches were stopped after {_EPOCHS:,} epochs, at a loss of"
+        f" {batches.fit['train_loss']:.1e} (theirs 4.0e-6). Descent of log L to the"
+        f" loss of {_EPOCHS:,} plain epochs ends {apart:.1%} of the way that these have"
+        " gone away from them; singular values of what training added to layers are"
+        f" within {spectra:.1%} of the largest, and test accuracies {aside:.1f} points"
+        f" apart: it is {'' if same else 'not '}the same flow in fewer steps.",
         theirs="71 to 77 % (CIFAR-10), 87 % (MNIST)",
         ours=", ".join(f"{100 * each.fit['test_accuracy']:.1f}" for each in made)
         + " %",
@@ -217,26 +215,31 @@ def table_2(lab: Lab) -> Found:
     )
 
 
-def _apart(one: DenseLayers, other: DenseLayers) -> float:
-    """|theta - other| / |theta|."""
-    gaps = [np.linalg.norm(np.asarray(a.w - b.w)) for a, b in _pairs(one, other)]
-    norms = [np.linalg.norm(np.asarray(layer.w)) for layer in one]
-    return float(np.linalg.norm(gaps) / np.linalg.norm(norms))
+def _added(made: Trained) -> list[np.ndarray]:
+    """What training has added to the weights of each layer."""
+    config, inputs = made.config, made.images.points.shape[1]
+    key = experiment.key_of(config, experiment.INITIALISES)
+    begun = homogeneous.init(config.victim, inputs, key)
+    return [
+        np.asarray(after.w - before.w)
+        for after, before in zip(made.network, begun, strict=True)
+    ]
 
 
-def _spectra(one: DenseLayers, other: DenseLayers) -> list[float]:
-    """Largest gap between singular values of each layer, relative to the largest."""
+def _apart(one: Trained, other: Trained) -> float:
+    """The distance of two victims of one start, over the way that one has gone."""
+    ways = list(zip(_added(one), _added(other), strict=True))
+    gap = np.linalg.norm([np.linalg.norm(a - b) for a, b in ways])
+    return float(gap / np.linalg.norm([np.linalg.norm(a) for a, _ in ways]))
+
+
+def _spectra(one: Trained, other: Trained) -> list[float]:
+    """Largest gap of singular values of what was added to a layer, over the largest."""
     gaps = []
-    for a, b in _pairs(one, other):
-        mine, others = (
-            np.linalg.svd(np.asarray(layer.w), compute_uv=False) for layer in (a, b)
-        )
+    for ways in zip(_added(one), _added(other), strict=True):
+        mine, others = (np.linalg.svd(way, compute_uv=False) for way in ways)
         gaps.append(float(np.abs(mine - others).max() / mine[0]))
     return gaps
-
-
-def _pairs(one: DenseLayers, other: DenseLayers) -> Iterator[tuple]:
-    return zip(one, other, strict=True)
 
 
 # Training steps of log L, and of ascent on the unit sphere thereafter.
@@ -247,7 +250,7 @@ def theorem_3_1(lab: Lab) -> Found:
     """What true points with their best multipliers leave of theta, as training goes."""
     lines, left = [], []
     for fitting, route in _LENGTHS:
-        row = weights_alone.Row(
+        setting = weights_alone.Setting(
             config="mnist",
             points=20,
             fields={
@@ -256,7 +259,7 @@ def theorem_3_1(lab: Lab) -> Found:
                 "training.route_steps": route,
             },
         )
-        made = trained(lab, f"mnist-20-{fitting}-{route}", row)
+        made = trained(lab, f"mnist-20-{fitting}-{route}", setting)
         seen = evaluation.as_seen(made.config.attack, made.network)
         residual, layers = evaluation.at_truth(made.config, made.images, seen)
         left.append(residual)
@@ -271,14 +274,14 @@ def theorem_3_1(lab: Lab) -> Found:
                 },
             )
         )
-    falls = bool(np.all(np.diff(left) < 0))
+    *flow_alone, sphere = left
     return Found(
-        holds=falls and left[-1] < 0.2,
+        holds=bool(np.all(np.diff(flow_alone) < 0)) and flow_alone[-1] < 0.3,
         verdict="The share of theta that no multipliers at the training points explain"
-        f" goes {', '.join(f'{each:.3f}' for each in left)} as training goes on. What"
-        " stays are kinks of ReLU that training parks on the points.",
+        f" goes {', '.join(f'{each:.3f}' for each in flow_alone)} as descent of log L"
+        f" goes on; ascent on the sphere from there leaves {sphere:.3f}.",
         theirs="the direction of theta converges to a KKT point",
-        ours=f"{left[-1]:.2f} of theta unexplained at the end",
+        ours=f"{flow_alone[-1]:.2f} of theta unexplained",
         lines=lines,
     )
 
@@ -292,7 +295,7 @@ ROWS = (
         claim="Gradient flow on a homogeneous network converges to a KKT point.",
         size="20 images of MNIST, 784-256-256-1, four lengths of training",
         decides="what is left of theta at the true points falls with each length of"
-        " training, and ends below 0.2",
+        " descent, and ends below 0.3",
         measure=theorem_3_1,
         needs="two minutes",
     ),
@@ -302,8 +305,8 @@ ROWS = (
         title="Table 1",
         claim="Victims have no training error and test accuracies of 72 to 79 %.",
         size=_SIZE,
-        decides="no training error anywhere, and each test accuracy within five"
-        " percentage points of the paper's",
+        decides="no training error anywhere, the paper's losses reached, and each test"
+        " accuracy within five percentage points of the paper's",
         measure=table_1,
         needs="half an hour",
     ),
@@ -311,11 +314,11 @@ ROWS = (
         paper="haim",
         name="table-2",
         title="Table 2",
-        claim="So have victims beyond the theorem's assumptions.",
+        claim="Victims beyond the theorem's assumptions are as accurate: 71 to 87 %.",
         size=f"{_SIZE}; mini-batches for 10,000 epochs",
         decides="each test accuracy within five percentage points of the paper's; the"
-        " flow at another speed has the singular values of plain descent within a"
-        " twentieth of the largest, and its test accuracy within one point",
+        " flow at another speed ends within a tenth of the way of plain descent, its"
+        " singular values within a tenth and its test accuracy within one point",
         measure=table_2,
         needs="a quarter of an hour",
     ),

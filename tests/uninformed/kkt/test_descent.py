@@ -163,14 +163,16 @@ def test_span_ends_where_singular_values_drop(rng):
     assert kkt.span(rng.standard_normal((5, 30))) is None
 
 
-def test_span_is_what_stands_out_of_initial_noise(rng):
-    """Planted directions from far above the noise to its edge, with no drop between."""
+@pytest.mark.parametrize("largest", [200, 5000])
+def test_span_is_what_stands_out_of_initial_noise(largest, rng):
+    """Planted directions from far above the noise to its edge, with a drop or not."""
     noise = 1e-4 * rng.standard_normal((400, 150))
     left, right = (
         np.linalg.qr(rng.standard_normal((side, 12)))[0] for side in noise.shape
     )
     edge = 1e-4 * (np.sqrt(400) + np.sqrt(150))
-    sizes = edge * np.geomspace(200, 1.5, 12)
+    # A drop within what stands out, by a factor of ten at least, ends nothing.
+    sizes = edge * np.append(largest, np.geomspace(20, 1.5, 11))
     found = kkt.span((left * sizes) @ right.T + noise)
     assert found is not None
     assert found.shape == (12, 400)

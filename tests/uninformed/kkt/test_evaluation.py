@@ -2,14 +2,13 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.uninformed.kkt.experiments import small
 from uninformed import homogeneous
-from uninformed.kkt import KktConfig, command, evaluation, experiment
+from uninformed.kkt import KktConfig, command, evaluation, experiment, search
 from uninformed.kkt import images as kkt_images
 
 
@@ -26,19 +25,46 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
     without = evaluation.matched(images, images.points, None)
     assert without.ssim.mean() < exact.ssim.mean()
     results = command.run(untold, tmp_path)
+    # A search of an adversary who knows the mean would be refused in this folder.
+    search.search(
+        untold.attack,
+        made.network,
+        trials=untold.search.trials,
+        key=experiment.key_of(untold, experiment.ATTACKS),
+        ranges=search.Ranges.none(),
+        mean=None,
+        folder=tmp_path / "search",
+    )
     counted = evaluation.matched(images, made.chosen.found.points, None)
     assert results["mean_ssim"] == round(counted.summary()["mean_ssim"], 3)
 
 
-def test_a_victim_that_learnt_nothing_is_said_to_be_one():
-    """Random weights: half of all right, a loss of ln 2."""
-    config = small()
-    images = kkt_images.load(config.data)
-    network = homogeneous.init(config.victim, images.points.shape[1], jax.random.key(0))
-    found = evaluation.fit(config, images, network)
-    assert found["train_loss"] == pytest.approx(np.log(2), abs=0.01)
-    assert found["test_loss"] == pytest.approx(np.log(2), abs=0.01)
-    assert 0.2 < found["test_accuracy"] < 0.8
+def test_losses_and_accuracies_of_a_network_made_by_hand():
+    """It says by how much the first pixel exceeds the training images' mean."""
+    config, layers = small(), 4.0 * np.eye(4, 1) * np.array([[1.0, -1.0]])
+    network = (
+        homogeneous.Layer(jnp.asarray(layers, jnp.float32), None),
+        homogeneous.Layer(jnp.array([[1.0], [-1.0]]), None),
+    )
+
+    def images(*first: float) -> np.ndarray:
+        pixels = np.zeros((len(first), 2, 2, 1), np.float32)
+        pixels[:, 0, 0, 0] = first
+        return pixels
+
+    known = kkt_images.VictimImages(
+        images(0.25, 0.75),
+        np.array([0, 1]),
+        images(0.25, 0.75, 1.0, 1.0),
+        np.array([0, 0, 0, 1]),
+    )
+    found = evaluation.fit(config, known, network)
+    assert found["train_error"] == 0
+    assert found["train_loss"] == pytest.approx(np.log1p(np.exp(-1)), rel=1e-2)
+    # Outputs -1, 1, 2 and 2: a third of one class is right, and all of the other.
+    assert found["test_accuracy"] == pytest.approx(2 / 3, abs=1e-4)
+    expected = np.mean(np.log1p(np.exp([-1.0, 1.0, 2.0, -2.0])))
+    assert found["test_loss"] == pytest.approx(expected, rel=1e-2)
 
 
 def test_what_is_initial_noise_is_not_seen(rng):

@@ -1,7 +1,7 @@
-"""Victims and attacks that rows of Haim et al. share, each made once in the lab."""
+"""Victims and attacks on weights alone that rows share, each made once in the lab."""
 
 import dataclasses
-import json
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers.lab import Lab
-from benchmarks.weights_alone import Row
+from benchmarks.weights_alone import Setting
 from shadow import records
-from uninformed import candidates, homogeneous
+from uninformed import candidates, homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
-from uninformed.kkt import command, evaluation, experiment
+from uninformed.kkt import evaluation, experiment
 from uninformed.kkt import images as kkt_images
 from uninformed.kkt.experiment import Attacked, Uninformed
 from uninformed.kkt.images import VictimImages
@@ -72,14 +72,14 @@ class Played:
         return np.asarray(margin.margins(outputs, jnp.asarray(images.labels)))[:, 0]
 
 
-def trained(lab: Lab, name: str, row: Row) -> Trained:
-    """A row's victim alone.
+def trained(lab: Lab, name: str, setting: Setting) -> Trained:
+    """The victim of a setting alone.
 
     Args:
       name: of the folder that `played` has too.
-      row: what is trained.
+      setting: what is trained.
     """
-    config, folder = row.experiment(), _folder(lab, name)
+    config, folder = setting.experiment(), _folder(lab, name)
     images = kkt_images.load(config.data, lab.data_dir)
     clock = records.Clock(folder / "seconds.json")
     with clock.running("train_s"):
@@ -93,22 +93,30 @@ def trained(lab: Lab, name: str, row: Row) -> Trained:
     )
 
 
-def played(lab: Lab, name: str, row: Row) -> Played:
-    """A row's victim, attacked. An evaluation that is there is read."""
-    config, folder = row.experiment(), _folder(lab, name)
-    # Refuses a folder of another configuration.
-    attacked = experiment.attacked(config, folder, lab.data_dir)
-    file = folder / "results.json"
-    if not file.exists():
-        command.run(config, folder, lab.data_dir)
-    seconds = attacked.seconds["train_s"] + attacked.seconds["attack_s"]
+def played(lab: Lab, name: str, setting: Setting) -> Played:
+    """The victim of a setting, attacked and evaluated; evaluated once in a lab."""
+    config, folder = setting.experiment(), _folder(lab, name)
+    if folder not in lab.made:
+        # Refuses a folder of another configuration.
+        attacked = experiment.attacked(config, folder, lab.data_dir)
+        results = evaluation.evaluate(config, attacked, folder)
+        lab.made[folder] = Played(
+            config=config, attacked=attacked, results=results, folder=folder
+        )
+    made = lab.made[folder]
+    seconds = made.attacked.seconds["train_s"] + made.attacked.seconds["attack_s"]
     lab.note(f"victim and attack {name}", seconds)
-    return Played(
-        config=config,
-        attacked=attacked,
-        results=json.loads(file.read_text()),
-        folder=folder,
-    )
+    return made
+
+
+def identity(made: Trained) -> dict[str, Any]:
+    """What tells a victim from others, for keys of what is kept."""
+    theta = [np.asarray(layer.w).tobytes() for layer in made.network]
+    return {
+        "images": made.images.fingerprint(),
+        "theta": [hashlib.sha256(each).hexdigest() for each in theta],
+        "attack": kkt.REVISION,
+    }
 
 
 def _folder(lab: Lab, name: str) -> Path:
