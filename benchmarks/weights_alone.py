@@ -131,6 +131,15 @@ ROWS |= {
     for name, fields in ARCHITECTURES.items()
 }
 ROWS |= {
+    f"{name}-100-1000-1000-flow": Setting(
+        config=config,
+        points=100,
+        fields=_published(2.0e-6, _WIDE) | {"search.trials": 2},
+        paper="shown, uncounted",
+    )
+    for name, config in (("cifar", "cifar10"), ("mnist", "mnist"))
+}
+ROWS |= {
     f"{name}-500-flow": Setting(
         config=config, points=500, fields=_published(4e-6, _WIDE) | _ONCE, paper=_SHOWN
     )
