@@ -95,7 +95,8 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     inside = loss.KktProblem(config, net, None)
     assert inside.basis is not None
     assert inside.basis.shape == (3, 8)
-    outside = loss.KktProblem(dataclasses.replace(config, span=False), net, None)
+    free = dataclasses.replace(config, span=False, spectrum=0.0)
+    outside = loss.KktProblem(free, net, None)
     knobs = Knobs.of(config)
     begin = inside.begin(key, knobs)
     unknowns = begin.unknowns
@@ -104,6 +105,11 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     np.testing.assert_allclose(
         ours, outside.loss(pixels, begin, knobs, knobs.alpha)[0], rtol=1e-4
     )
+
+
+def test_coordinates_without_a_span_have_no_spectrum():
+    with pytest.raises(ValueError, match=r"^spectrum is 0\.5, but candidates are free"):
+        KktConfig(span=False, spectrum=0.5)
 
 
 @pytest.mark.parametrize(("span", "spectrum"), [(False, 0.0), (True, 0.0), (True, 0.5)])
