@@ -28,7 +28,8 @@ from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.threat import Architecture, Candidates
 
-# Standard deviation of pixels in [0, 1] around the mean image, of CIFAR-10 and MNIST.
+# Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
+# images 0.21 of CIFAR-10, 0.25 of MNIST.
 _PIXELS = 0.22
 
 

@@ -1,19 +1,18 @@
 """Victims and attacks on weights alone that rows share, each made once in the lab."""
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.papers.lab import Lab
 from benchmarks.weights_alone import Setting
 from shadow import records
-from uninformed import candidates, homogeneous, kkt
-from uninformed import max_margin as margin
+from uninformed import candidates, kkt
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import evaluation, experiment
 from uninformed.kkt import images as kkt_images
@@ -58,6 +57,7 @@ class Played:
         """Training images and the candidates nearest to them, a PNG file."""
         return (self.folder / evaluation.RECONSTRUCTIONS).read_bytes()
 
+    @functools.cached_property
     def matches(self) -> candidates.Matches:
         """The candidates of the chosen run beside the training images."""
         images = self.attacked.images
@@ -67,9 +67,7 @@ class Played:
 
     def leads(self) -> np.ndarray:
         """(points,), the victim's output at each training image, for its class."""
-        images = self.attacked.images
-        outputs = homogeneous.apply(self.attacked.network, jnp.asarray(images.points))
-        return np.asarray(margin.margins(outputs, jnp.asarray(images.labels)))[:, 0]
+        return evaluation.leads(self.attacked.images, self.attacked.network)
 
 
 def trained(lab: Lab, name: str, setting: Setting) -> Trained:

@@ -14,6 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
+from jaxtyping import Float
 
 from informed import report
 from shadow import files
@@ -186,6 +187,13 @@ def fit(
     }
 
 
+def leads(images: VictimImages, network: DenseLayers) -> Float[np.ndarray, " points"]:
+    """By how much the right class leads at each training image."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    right = margin.margins(outputs, jnp.asarray(images.labels))
+    return np.asarray(right.min(axis=1))
+
+
 def at_truth(
     experiment: Uninformed, images: VictimImages, network: DenseLayers
 ) -> tuple[float, np.ndarray]:
@@ -231,11 +239,9 @@ def _draw_outputs(
     network: DenseLayers, images: VictimImages, found: candidates.Matches, path: Path
 ) -> None:
     """Figure 4 of Haim et al. 2022: only points on the margin can be found."""
-    outputs = homogeneous.apply(network, jnp.asarray(images.points))
-    leads = margin.margins(outputs, jnp.asarray(images.labels)).min(axis=1)
     figure = matplotlib.figure.Figure(figsize=(4, 3), layout="constrained")
     axes = figure.subplots()
-    axes.scatter(np.asarray(leads), found.ssim, s=12)
+    axes.scatter(leads(images, network), found.ssim, s=12)
     axes.axhline(candidates.SIMILAR, color="grey", linewidth=0.8)
     axes.set(xlabel="lead of the right class", ylabel="SSIM of the reconstruction")
     files.write_bytes(path, report.png(figure))

@@ -122,7 +122,7 @@ def figure_4_top(lab: Lab) -> Found:
 
 def _on_the_margin(made: Played) -> float | None:
     """AUC of small outputs as a sign of being recovered; None: none or all are."""
-    leads, recovered = made.leads(), made.matches().recovered
+    leads, recovered = made.leads(), made.matches.recovered
     if not recovered.any() or recovered.all():
         return None
     return float(sklearn.metrics.roc_auc_score(recovered, -leads))
@@ -135,7 +135,7 @@ def _scatter(runs: dict[str, Played]) -> bytes:
     )
     panels = np.atleast_1d(figure.subplots(1, len(runs), sharey=True))
     for axes, (name, made) in zip(panels, runs.items(), strict=True):
-        axes.scatter(made.leads(), made.matches().ssim, s=8)
+        axes.scatter(made.leads(), made.matches.ssim, s=8)
         axes.axhline(candidates.SIMILAR, color="0.5", lw=0.8)
         axes.set(title=name, xlabel="output for the right class", xlim=(0, None))
     panels[0].set_ylabel("SSIM of the reconstruction")
@@ -180,7 +180,7 @@ def figures_8_11(lab: Lab) -> Found:
 
 
 def c_3_1(lab: Lab) -> Found:
-    """A first layer that starts as large as the others."""
+    """All layers begin at the standard scale, the first one too."""
     small, standard = _fifty(lab, _WIDE), _fifty(lab, _STANDARD)
     counts = [each.results["recovered"] for each in (small, standard)]
     quality = [each.results["mean_ssim"] for each in (small, standard)]
@@ -291,7 +291,7 @@ ROWS = (
         paper="haim",
         name="c-3-1",
         title="Appendix C.3.1",
-        claim="With the standard initialisation quality is lower, a signal stays.",
+        claim="The standard initialisation lowers quality, but a signal stays.",
         size=_FIFTY,
         decides="the mean SSIM is lower, and more are recovered than of the control",
         measure=c_3_1,

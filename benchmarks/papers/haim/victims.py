@@ -57,15 +57,17 @@ def _setting(
 def _by_flow(
     points: int, loss: float, accuracy: float, test_loss: float, units: str
 ) -> _Victim:
-    """A victim that is trained to the paper's loss."""
+    """A victim that is trained to the paper's loss.
+
+    Some are attacked by other rows, in folders of these names, which refuse a victim of
+    another training.
+    """
     attacked = (points, units) == (500, "1000-1000")
     name = "cifar-500-flow" if attacked else f"cifar-{points}-{units}-flow"
-    # The victims that are attacked, too, as their rows have them.
-    setting = weights_alone.ROWS.get(name) or _setting(points, flow(loss), units)
     return _Victim(
         title=f"{units}, n = {points}",
         name=name,
-        setting=setting,
+        setting=_setting(points, flow(loss), units),
         loss=loss,
         accuracy=accuracy,
         test_loss=test_loss,

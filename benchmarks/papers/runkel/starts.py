@@ -27,8 +27,6 @@ _POINTS, _SHOWN = 50, 10
 _CAPTION = (
     "Candidates of the largest multipliers, above the training images nearest to them."
 )
-
-
 # Training images that the usual start recovers, at least, for a row to say anything.
 _ENOUGH = 5
 
@@ -60,14 +58,14 @@ def _victim(lab: Lab) -> Trained:
     return trained(lab, "cifar-ten-classes", weights_alone.ROWS["cifar-ten-classes"])
 
 
-def _ends(lab: Lab, start: float | None) -> _Ends:
+def _ends(lab: Lab, made: Trained, start: float | None) -> _Ends:
     """One run of the attack.
 
     Args:
+      made: the victim.
       start: standard deviation of the candidates' pixels at the start; None: they begin
         at other images of the training images' classes.
     """
-    made = _victim(lab)
     images, config = made.images, made.config.attack
     taken = np.zeros(0, np.int64)
     if start is None:
@@ -143,7 +141,8 @@ def _says(holds: bool, usual: _Ends) -> bool | None:
 
 def figure_5(lab: Lab) -> Found:
     """Candidates that begin at N(0, 1)."""
-    wide, usual = _ends(lab, 1.0), _ends(lab, _usual(lab))
+    made = _victim(lab)
+    wide, usual = (_ends(lab, made, start) for start in (1.0, made.config.attack.start))
     return Found(
         holds=_says(wide.recovered <= 3, usual),
         verdict=f"From N(0, 1) {wide.recovered} of {_POINTS} training images are"
@@ -151,17 +150,14 @@ def figure_5(lab: Lab) -> Found:
         theirs="at most three resemble natural images",
         ours=f"{wide.recovered} of {_POINTS}; usual start {usual.recovered}",
         lines=[_line("from N(0, 1)", wide), _line("from the usual start", usual)],
-        pictures=[Picture(_picture(lab, wide), f"From N(0, 1). {_CAPTION}")],
+        pictures=[Picture(_picture(made, wide), f"From N(0, 1). {_CAPTION}")],
     )
-
-
-def _usual(lab: Lab) -> float:
-    return _victim(lab).config.attack.start
 
 
 def figures_6_7(lab: Lab) -> Found:
     """Whether an adversary can tell which candidates are training images."""
-    ends = _ends(lab, _usual(lab))
+    made = _victim(lab)
+    ends = _ends(lab, made, made.config.attack.start)
     order = np.argsort(-ends.multipliers)
     ranks = np.empty(len(order), int)
     ranks[np.argsort(-ends.ssim)] = 1 + np.arange(len(order))
@@ -179,7 +175,7 @@ def figures_6_7(lab: Lab) -> Found:
         theirs="nobody can guess which is ranked 51st",
         ours=f"AUC of multipliers {auc}",
         lines=[_line("from the usual start", ends)],
-        pictures=[Picture(_picture(lab, ends), _CAPTION)],
+        pictures=[Picture(_picture(made, ends), _CAPTION)],
     )
 
 
@@ -191,7 +187,10 @@ def _auc(ends: _Ends) -> float | None:
 
 def figures_8_9(lab: Lab) -> Found:
     """Candidates that begin at other images of the same classes."""
-    ends, usual = _ends(lab, None), _ends(lab, _usual(lab))
+    made = _victim(lab)
+    ends, usual = (
+        _ends(lab, made, start) for start in (None, made.config.attack.start)
+    )
     assert ends.begun is not None
     stayed = float(np.mean(ends.begun > ends.ssim))
     return Found(
@@ -203,7 +202,7 @@ def figures_8_9(lab: Lab) -> Found:
         theirs="most reflect the start, one training image comes out",
         ours=f"{stayed:.0%} reflect the start, {ends.recovered} come out",
         lines=[_line("from other images", ends)],
-        pictures=[Picture(_picture(lab, ends), f"From other images. {_CAPTION}")],
+        pictures=[Picture(_picture(made, ends), f"From other images. {_CAPTION}")],
     )
 
 
@@ -220,9 +219,9 @@ def _line(name: str, ends: _Ends) -> Line:
     )
 
 
-def _picture(lab: Lab, ends: _Ends) -> bytes:
+def _picture(made: Trained, ends: _Ends) -> bytes:
     """The candidates of the largest multipliers, and the images nearest to them."""
-    images = _victim(lab).images.images
+    images = made.images.images
     order = np.argsort(-ends.multipliers)[: 2 * _SHOWN]
     figure = matplotlib.figure.Figure(figsize=(8.0, 1.3), dpi=120)
     for column, i in enumerate(order):
