@@ -197,8 +197,9 @@ class Matches:
         (targets, height, width, channels).
       chosen: index of the candidate nearest to each training image, (targets,).
       ssim: SSIM of each training image with its reconstruction, (targets,).
-      control: the largest SSIM of that same reconstruction with held-out images of the
-        target's class, (targets,); what exceeds it is not just typical of the class.
+      recovered: whether that exceeds `SIMILAR`, and the SSIM of that same
+        reconstruction with every held-out image of the target's class, (targets,): what
+        exceeds these is not just typical of the class.
       held_out_ssim: SSIM of as many held-out images, each with its own nearest
         candidate.
       precision: share of candidates whose SSIM with some training image exceeds
@@ -208,14 +209,9 @@ class Matches:
     images: np.ndarray
     chosen: np.ndarray
     ssim: np.ndarray
-    control: np.ndarray
+    recovered: Bool[np.ndarray, " targets"]
     held_out_ssim: np.ndarray
     precision: float
-
-    @property
-    def recovered(self) -> Bool[np.ndarray, " targets"]:
-        """SSIM above `SIMILAR` and above the control."""
-        return (self.ssim > SIMILAR) & (self.ssim > self.control)
 
     def summary(self) -> dict[str, int | float]:
         """Counts, for results."""
@@ -261,12 +257,11 @@ def match(
     every = stretched(images + shift)
     similarity = ssim(targets, found)
     # The control: how much the same reconstruction resembles images of its class.
-    control = np.zeros(len(found))
-    for label in np.unique(labels):
-        like_it = ssim_of_all(
-            found[labels == label], held_out[held_out_labels == label]
-        )
-        control[labels == label] = like_it.max(axis=1, initial=-1.0)
+    recovered = similarity > SIMILAR
+    for label in np.unique(labels[recovered]):
+        these = np.flatnonzero(recovered & (labels == label))
+        like_it = ssim_of_all(found[these], held_out[held_out_labels == label])
+        recovered[these] = similarity[these] > like_it.max(axis=1, initial=-1.0)
     # The other control: the same search for as many held-out images of each class.
     rng = np.random.default_rng(0)
     drawn = np.concatenate(
@@ -280,7 +275,7 @@ def match(
         images=found,
         chosen=chosen,
         ssim=similarity,
-        control=control,
+        recovered=recovered,
         held_out_ssim=ssim(others, of_others),
         precision=float(np.mean(ssim(targets[nearest], every) > SIMILAR)),
     )

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from uninformed import candidates
-from uninformed.candidates import Matches
 
 
 @pytest.fixture
@@ -81,15 +80,13 @@ def test_class_averages_resemble_but_don_t_recover(digits):
     assert found.recovered.sum() <= 2
 
 
-def test_recovered_needs_both():
-    found = Matches(
-        images=np.zeros((3, 1, 1, 1)),
-        chosen=np.arange(3),
-        ssim=np.array([0.9, 0.9, 0.3]),
-        control=np.array([0.5, 0.95, 0.1]),
-        held_out_ssim=np.zeros(3),
-        precision=0.0,
-    )
+def test_recovered_needs_both(digits, rng):
+    """An image itself; a held-out image that resembles one; noise."""
+    targets, labels = digits.images[:3], np.array([0, 1, 2])
+    near = np.clip(targets[1] + 0.03 * rng.standard_normal(targets[1].shape), 0, 1)
+    images = np.stack([targets[0], near, rng.random(targets[2].shape)])
+    found = candidates.match(targets, labels, images, near[None], np.array([1]))
+    np.testing.assert_array_equal(found.ssim > candidates.SIMILAR, [True, True, False])
     np.testing.assert_array_equal(found.recovered, [True, False, False])
 
 
