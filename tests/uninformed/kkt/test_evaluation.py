@@ -8,7 +8,14 @@ import pytest
 
 from tests.uninformed.kkt.experiments import small
 from uninformed import homogeneous
-from uninformed.kkt import KktConfig, command, evaluation, experiment, search
+from uninformed.kkt import (
+    KktConfig,
+    KktRun,
+    command,
+    evaluation,
+    experiment,
+    search,
+)
 from uninformed.kkt import images as kkt_images
 
 
@@ -80,3 +87,37 @@ def test_what_is_initial_noise_is_not_seen(rng):
     np.testing.assert_allclose(seen[0].w, planted, atol=1e-3)
     free = evaluation.as_seen(KktConfig(span=False), layers)
     np.testing.assert_array_equal(free[0].w, layers[0].w)
+
+
+def _trial(points: np.ndarray, multipliers: np.ndarray) -> search.KktTrial:
+    found = KktRun(
+        points=points,
+        multipliers=multipliers,
+        coefficients=multipliers[:, None],
+        labels=None,
+        loss=0.0,
+        residual=0.0,
+        layers=np.zeros(2),
+    )
+    return search.KktTrial(knobs={}, found=found)
+
+
+def test_runs_that_err_in_different_ways_are_nearer_together(rng):
+    """Four noisy copies of each of five images, beside candidates that are noise."""
+    images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
+    truth = images.points[:5]
+    trials = []
+    for scale in (1.0, 1e-3, 1e3, 1.0):
+        copies = truth + 0.1 * rng.standard_normal(truth.shape)
+        others = rng.standard_normal((5, truth.shape[1]))
+        # The last has no multiplier: it would drag a mean away.
+        dead = truth[:1] + 0.3 * rng.standard_normal((1, truth.shape[1]))
+        points = np.concatenate([copies, others, dead]).astype(np.float32)
+        trials.append(_trial(points, scale * np.array([1.0] * 10 + [0.0])))
+    every = evaluation.together(images, trials)
+    np.testing.assert_array_equal(every[:11], trials[0].found.points)
+    means = every[44:]
+    assert len(means) == 5 + 4 * 5
+    gaps = np.linalg.norm(means[:, None] - truth[None], axis=2).min(axis=0)
+    single = 0.1 * np.sqrt(truth.shape[1])
+    np.testing.assert_allclose(gaps, single / 2, rtol=0.3)
