@@ -30,6 +30,9 @@ class KktConfig:
       spectrum: power of the first layer's singular values that coordinates in that span
         are multiples of, at the start and in each step; 0: all alike. Images have most
         of their variance in few directions, and the layer has it from them.
+      whitening: power of the first layer's singular values that the residual in each of
+        its directions is divided by; 0: all alike. Patterns change while a victim is
+        trained, so what the conditions leave is larger where the layer is.
       start: sigma_x, standard deviation of the candidates' pixels at the start.
       rate: learning rate of the candidates, in pixels.
       multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
@@ -70,6 +73,7 @@ class KktConfig:
     schedule: str = "cosine"
     span: bool = True
     spectrum: float = 0.0
+    whitening: float = 0.0
     start: float = 0.5
     rate: float = 5e-3
     multiplier_rate: float | None = 1e-2
@@ -114,13 +118,15 @@ class KktConfig:
             checks.positive("multiplier_rate", self.multiplier_rate)
         for field in ("margin_weight", "dual_weight", "prior_weight"):
             checks.at_least(field, getattr(self, field), 0)
-        checks.at_least("spectrum", self.spectrum, 0)
-        if self.spectrum and not self.span:
-            raise checks.FieldError(
-                "spectrum",
-                f"{{}} is {self.spectrum!r}, but candidates are free in all inputs;"
-                " set span to True, or {} to 0.",
-            )
+        for field in ("spectrum", "whitening"):
+            power = getattr(self, field)
+            checks.at_least(field, power, 0)
+            if power and not self.span:
+                raise checks.FieldError(
+                    field,
+                    f"{{}} is {power!r}, but candidates are free in all inputs; set"
+                    " span to True, or {} to 0.",
+                )
         if not self.low < self.high:
             raise checks.FieldError(
                 "low", f"Expected {{}} < high, got {self.low!r} and {self.high!r}."

@@ -87,6 +87,7 @@ class KktProblem:
         where candidates are free in all inputs.
       spread: (1, rank), what coordinates in that span are multiples of; (1, 1), one,
         where candidates are free.
+      units: (rank,), of the residual in each of these directions; None: all are 1.
       network: theta, its first layer restricted to that span.
       labels: (candidates,), classes assumed for the candidates, in equal shares.
       layer_norms: (layers,), the squared norm of each layer.
@@ -101,12 +102,20 @@ class KktProblem:
         self._shift = np.zeros((1, 1), np.float32) if mean is None else mean[None]
         self.basis = span(np.asarray(network[0].w)) if config.span else None
         self.spread: Any = np.ones((1, 1), np.float32)
+        self.units: np.ndarray | None = None
         if self.basis is not None:
             inside = self.basis @ np.asarray(network[0].w)
             network = (homogeneous.Layer(inside, network[0].b), *network[1:])
+            sizes = np.linalg.norm(inside, axis=1)
             if config.spectrum:
-                sizes = np.linalg.norm(inside, axis=1) ** config.spectrum
-                self.spread = (sizes / np.sqrt(np.mean(sizes**2)))[None]
+                spread = sizes**config.spectrum
+                self.spread = (spread / np.sqrt(np.mean(spread**2)))[None]
+            if config.whitening:
+                # The layer as a whole keeps its norm.
+                units = sizes**-config.whitening
+                self.units = units * np.sqrt(
+                    np.sum(sizes**2) / np.sum((units * sizes) ** 2)
+                )
         self.network = jax.tree.map(jnp.asarray, network)
         self.outputs = network[-1].w.shape[1]
         self.labels = margin.equal_shares(config.candidates, max(self.outputs, 2))
@@ -185,8 +194,8 @@ class KktProblem:
     ) -> tuple[Array, tuple[Array, Array]]:
         """The sum of all terms, at one slope of the sigmoid.
 
-        Returns: the loss; squared residuals (layers,) and coefficients (candidates,
-          outputs).
+        Returns: the loss; squared residuals (layers,), without `units`, and
+          coefficients (candidates, outputs).
         """
         config, points = self.config, unknowns.points * self.spread
         signed = config.coefficients == "signed"
@@ -204,8 +213,12 @@ class KktProblem:
         at = stationarity.passes(
             self.network, points, coefficients, alpha / begin.scales
         )
-        layers = self._residual(self.network, at)
-        total = jnp.sum(jnp.asarray(self.weights, layers.dtype) * layers)
+        layers = counted = self._residual(self.network, at)
+        if self.units is not None:
+            counted = self._residual(
+                *stationarity.in_units(self.network, at, jnp.asarray(self.units))
+            )
+        total = jnp.sum(jnp.asarray(self.weights, layers.dtype) * counted)
         if not signed:
             # Dual feasibility, equation (7).
             total += self._dual(multipliers - knobs.least_multiplier)

@@ -107,6 +107,23 @@ def gram(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
     return jnp.stack(residuals)
 
 
+def in_units(
+    network: DenseLayers, at: Pass, units: Float[Array, " inputs"]
+) -> tuple[DenseLayers, Pass]:
+    """What residuals are taken of where the first layer's inputs have other units.
+
+    The squared residual of a row of its weights then counts by the square of that
+    input's unit; biases, and all other layers, count as before.
+    """
+    first, *rest = network
+    scaled = first._replace(w=units[:, None] * first.w)
+    inputs = at.inputs[0] * units[None]
+    sums = homogeneous.affine(scaled, inputs)
+    return (scaled, *rest), Pass(
+        [inputs, *at.inputs[1:]], [sums, *at.sums[1:]], at.back
+    )
+
+
 def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
     """Inner products of a layer's inputs, the constant one of biases included."""
     return inputs @ inputs.T + (0 if layer.b is None else 1)

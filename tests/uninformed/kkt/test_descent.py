@@ -10,7 +10,7 @@ import pytest
 from uninformed import candidates, homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig, Knobs, loss
+from uninformed.kkt import KktConfig, Knobs, loss, stationarity
 
 
 def network(key, outputs=1, inputs=5, widths=(12, 9)):
@@ -107,9 +107,45 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     )
 
 
-def test_coordinates_without_a_span_have_no_spectrum():
-    with pytest.raises(ValueError, match=r"^spectrum is 0\.5, but candidates are free"):
-        KktConfig(span=False, spectrum=0.5)
+@pytest.mark.parametrize("field", ["spectrum", "whitening"])
+def test_coordinates_without_a_span_have_no_spectrum(field):
+    with pytest.raises(ValueError, match=rf"^{field} is 0\.5, but candidates are free"):
+        KktConfig(span=False, **{field: 0.5})
+
+
+@pytest.mark.parametrize("gram", [False, True])
+@pytest.mark.parametrize("whitening", [0.5, 1.0])
+def test_whitened_residuals_are_those_of_each_direction(gram, whitening, key, rng):
+    """The sum written plainly, direction after direction; the layer keeps its norm."""
+    net = network(key, 1, inputs=8, widths=(12,))
+    low_rank = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 12))
+    net = (Layer(jnp.asarray(low_rank, jnp.float32), net[0].b), *net[1:])
+    plain = KktConfig(
+        candidates=6, prior_weight=0.0, relative=False, margin_weight=0.0, gram=gram
+    )
+    config = dataclasses.replace(plain, whitening=whitening)
+    problem = loss.KktProblem(config, net, None)
+    knobs = Knobs.of(config)
+    begin = problem.begin(key, knobs)
+    total, (layers, coefficients) = problem.loss(
+        begin.unknowns, begin, knobs, knobs.alpha
+    )
+    at = stationarity.passes(
+        problem.network,
+        begin.unknowns.points * problem.spread,
+        coefficients,
+        knobs.alpha / begin.scales,
+    )
+    first = problem.network[0]
+    sizes = np.linalg.norm(first.w, axis=1)
+    residuals = np.sum((first.w - at.inputs[0].T @ at.back[0]) ** 2, axis=1)
+    powers = sizes ** (-2 * whitening)
+    powers *= np.sum(sizes**2) / np.sum(powers * sizes**2)
+    biases = np.sum((first.b - at.back[0].sum(axis=0)) ** 2)
+    np.testing.assert_allclose(
+        total, powers @ residuals + biases + layers[1], rtol=1e-4
+    )
+    np.testing.assert_allclose(layers[0], residuals.sum() + biases, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("span", "spectrum"), [(False, 0.0), (True, 0.0), (True, 0.5)])
