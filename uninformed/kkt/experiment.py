@@ -21,9 +21,8 @@ from uninformed import homogeneous, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
 from uninformed.kkt import KktConfig
-from uninformed.kkt import images as kkt_images
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.images import PointsConfig, VictimImages
+from uninformed.kkt.images import PointsConfig, VictimImages, load
 from uninformed.kkt.search import KktTrial
 from uninformed.max_margin import MarginConfig
 
@@ -46,19 +45,14 @@ class SearchConfig:
       ranges: what each run draws its settings from: "none", all runs have the attack's
         own and differ in their random start alone; "ours", `search.Ranges()`; or
         "published", `search.Ranges.published()`.
-      public: number of other images of the data set that the adversary has, at some of
-        which the candidates of each run begin; 0: candidates begin at noise. More than
-        weights alone: such an adversary knows what images look like.
     """
 
     trials: int = 4
     at_once: int = 2
     ranges: str = "none"
-    public: int = 0
 
     def __post_init__(self) -> None:
         checks.choice("ranges", self.ranges, tuple(_RANGES))
-        checks.at_least("public", self.public, 0)
         checks.at_least("trials", self.trials, 1)
         checks.at_least("at_once", self.at_once, 1)
 
@@ -82,15 +76,6 @@ class Uninformed:
     training: MarginConfig = dataclasses.field(default_factory=MarginConfig)
     attack: KktConfig = dataclasses.field(default_factory=KktConfig)
     search: SearchConfig = dataclasses.field(default_factory=SearchConfig)
-
-    def __post_init__(self) -> None:
-        # The attack would refuse it, too, but only after the victim's training.
-        if self.search.public and self.attack.restarts:
-            raise checks.FieldError(
-                "attack.restarts",
-                f"{{}} is {self.attack.restarts}, but candidates begin at public"
-                " images, which restarts would leave. Set it to 0.",
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,17 +108,11 @@ def attacked(
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):
-        images = kkt_images.load(experiment.data, data_dir)
+        images = load(experiment.data, data_dir)
     clock = records.Clock(workdir / "seconds.json")
     with clock.running("train_s"):
         network = victim(experiment, images, workdir / "network.npz")
     mean = images.mean.ravel() if experiment.data.mean_known else None
-    public = None
-    if experiment.search.public:
-        with checks.under("config.search"):
-            public = kkt_images.public(
-                experiment.data, experiment.search.public, data_dir
-            )
     with clock.running("attack_s"):
         trials = kkt_search.search(
             experiment.attack,
@@ -143,7 +122,6 @@ def attacked(
             key=key_of(experiment, ATTACKS),
             ranges=_RANGES[experiment.search.ranges],
             mean=mean,
-            public=public,
             folder=workdir / "search",
         )
     return Attacked(

@@ -75,54 +75,11 @@ class VictimImages:
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class PublicImages:
-    """Images of the same data set that the adversary has; none are training images.
-
-    Attributes:
-      points: as the network sees images, (public, inputs): less the mean training
-        image if the adversary knows it, else less their own.
-      labels: their classes, (public,).
-    """
-
-    points: np.ndarray
-    labels: np.ndarray
-
-
 def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     """The first images that fill equal shares; held-out ones are drawn.
 
     Raises: ValueError: too few images of a class.
     """
-    images, labels, chosen, others = _shares(config, data_dir)
-    others = others[: config.held_out]
-    return VictimImages(images[chosen], labels[chosen], images[others], labels[others])
-
-
-def public(
-    config: PointsConfig, count: int, data_dir: str | None = None
-) -> PublicImages:
-    """Further images, neither of the training set nor of the control.
-
-    Raises: ValueError: the data set has fewer.
-    """
-    images, labels, chosen, others = _shares(config, data_dir)
-    taken = others[config.held_out :][:count]
-    if len(taken) < count:
-        raise checks.FieldError(
-            "public",
-            f"{{}} is {count}, but {len(taken)} images of {config.name} are neither"
-            " trained on nor of the control.",
-        )
-    seen = images[taken]
-    mean = (images[chosen] if config.mean_known else seen).mean(axis=0)
-    return PublicImages(points=(seen - mean).reshape(count, -1), labels=labels[taken])
-
-
-def _shares(
-    config: PointsConfig, data_dir: str | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """All images, their labels, and indices: training images; the rest, shuffled."""
     pool = data.load(config.name, data_dir=data_dir)
     labels = pool.labels
     if config.classes == "binary":
@@ -142,5 +99,7 @@ def _shares(
             f" {len(classes)}; expected at least one and at most all of a class.",
         )
     rest = np.setdiff1d(np.arange(len(labels)), chosen)
-    others = np.random.default_rng(0).permutation(rest)
-    return pool.images, labels, chosen, others
+    others = np.random.default_rng(0).permutation(rest)[: config.held_out]
+    return VictimImages(
+        pool.images[chosen], labels[chosen], pool.images[others], labels[others]
+    )

@@ -27,10 +27,8 @@ from jaxtyping import Array, Float
 from shadow import checks, files, records
 from shadow.records import Record
 from uninformed import kkt, pieces
-from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import KktConfig, KktRun, Knobs
-from uninformed.kkt.images import PublicImages
 
 # Runs of low loss that a run is compared with: more add runs of another minimum, fewer
 # leave the share of common candidates to chance.
@@ -110,7 +108,6 @@ def search(
     ranges: Ranges | None = None,
     at_once: int = 4,
     mean: Float[np.ndarray, " inputs"] | None = None,
-    public: PublicImages | None = None,
     folder: Path | None = None,
 ) -> list[KktTrial]:
     """`trials` runs of the attack, in the order of their numbers.
@@ -119,17 +116,14 @@ def search(
       ranges: what settings are drawn from; None: `Ranges()`.
       at_once: runs in one batch; decides on memory and speed, not on results.
       mean: what was subtracted from training points, where that is known.
-      public: images that candidates begin at, drawn for each run; None: noise.
       folder: where finished batches are kept; None: nowhere.
-    Raises:
-      ConfigurationMismatchError: the folder holds a search of something else.
-      ValueError: fewer public images of a class than candidates.
+    Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
     checks.at_least("trials", trials, 1)
     checks.at_least("at_once", at_once, 1)
     ranges = Ranges() if ranges is None else ranges
     if folder is not None:
-        record = _record(config, ranges, network, key, mean, public)
+        record = _record(config, ranges, network, key, mean)
         records.claim(folder / "search.json", record, f"The search in {folder}")
     done: list[KktTrial] = []
     while len(done) < trials:
@@ -143,7 +137,7 @@ def search(
                 about = Record.of({"first": first, "count": count})
                 place = pieces.Place(file=file, record=about, what=f"The run in {file}")
             numbers = range(first, first + count)
-            batch = _run(config, network, ranges, key, numbers, mean, public, place)
+            batch = _run(config, network, ranges, key, numbers, mean, place)
             if folder is not None and place is not None:
                 _keep(folder, first, batch)
                 place.clear()
@@ -208,7 +202,6 @@ def _run(
     key: Array,
     numbers: range,
     mean: np.ndarray | None,
-    public: PublicImages | None,
     place: pieces.Place | None,
 ) -> list[KktTrial]:
     """The trials of these numbers, as one batch."""
@@ -217,47 +210,15 @@ def _run(
     knobs = Knobs(
         **{name: jnp.array([each[name] for each in drawn]) for name in Knobs._fields}
     )
-    starts = None
-    if public is not None:
-        outputs = network[-1].w.shape[1]
-        begun = [_begun(config, outputs, public, pair[1]) for pair in pairs]
-        starts = jnp.asarray(np.stack(begun), network[0].w.dtype)
     found = kkt.attack_many(
         config,
         network,
         keys=jnp.stack([pair[1] for pair in pairs]),
         knobs=knobs,
         mean=mean,
-        starts=starts,
         place=place,
     )
     return [KktTrial(knobs=k, found=f) for k, f in zip(drawn, found, strict=True)]
-
-
-def _begun(
-    config: KktConfig, outputs: int, public: PublicImages, key: Array
-) -> Float[np.ndarray, "candidates inputs"]:
-    """Public images of the candidates' classes, each at most once; any if signed."""
-    # Not the draw of a start at noise, which the key itself makes.
-    order = np.asarray(
-        jax.random.permutation(jax.random.fold_in(key, 1), public.labels.size)
-    )
-    classes = np.asarray(margin.equal_shares(config.candidates, max(outputs, 2)))
-    of_order = public.labels[order]
-    if config.coefficients == "signed":
-        classes, of_order = np.zeros_like(classes), np.zeros_like(of_order)
-    chosen = np.empty(config.candidates, np.int64)
-    for label in np.unique(classes):
-        wanted = np.flatnonzero(classes == label)
-        there = order[of_order == label][: len(wanted)]
-        if len(there) < len(wanted):
-            raise checks.FieldError(
-                "public",
-                f"{{}} has {len(there)} images of class {label}, but"
-                f" {len(wanted)} candidates of it begin at one each.",
-            )
-        chosen[wanted] = there
-    return public.points[chosen]
 
 
 # The folder
@@ -272,7 +233,6 @@ def _record(
     network: DenseLayers,
     key: Array,
     mean: np.ndarray | None,
-    public: PublicImages | None,
 ) -> Record:
     """What decides a search."""
     theta = np.asarray(ravel_pytree(network)[0])
@@ -283,11 +243,6 @@ def _record(
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
     }
-    if public is not None:
-        # Searches from noise that were made before have no such field.
-        about["public"] = hashlib.sha256(
-            public.points.tobytes() + public.labels.tobytes()
-        ).hexdigest()
     return Record.of(about, kkt=kkt.REVISION)
 
 

@@ -66,29 +66,6 @@ def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
         command.run(config, tmp_path / "run")
 
 
-def test_public_images_and_restarts_are_refused_before_the_victim_is_trained():
-    values = config_file.get_config("digits").to_dict()
-    values["search"]["public"] = 100
-    with pytest.raises(ValueError, match=r"attack.restarts is 10, .* Set it to 0"):
-        checks.build(Uninformed, values)
-
-
-@pytest.mark.slow
-def test_a_run_begins_at_public_images(tmp_path):
-    config = small()
-    attack = dataclasses.replace(config.attack, restarts=0)
-    search = dataclasses.replace(config.search, public=200)
-    public = dataclasses.replace(config, attack=attack, search=search)
-    noise = dataclasses.replace(config, attack=attack)
-    found = [
-        experiment.attacked(each, tmp_path / name).chosen.found.points
-        for name, each in {"public": public, "noise": noise}.items()
-    ]
-    # Digits are dark around the middle, noise is not.
-    corners = [points.reshape(-1, 8, 8)[:, :, 0].std() for points in found]
-    assert corners[0] < 0.5 * corners[1]
-
-
 @pytest.mark.slow
 def test_command_line(tmp_path, capsys):
     cli.main(

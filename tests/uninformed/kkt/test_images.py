@@ -41,29 +41,3 @@ def test_too_many_points_are_refused():
         field, value = next(iter(change.items()))
         with pytest.raises(ValueError, match=rf"{field} (is )?{value}"):
             kkt_images.load(PointsConfig(name="digits", classes="all", **change))
-
-
-def test_public_images_are_neither_trained_on_nor_of_the_control():
-    config = PointsConfig(name="digits", points=20, held_out=500)
-    images, public = kkt_images.load(config), kkt_images.public(config, 300)
-    seen = {image.tobytes() for image in (*images.images, *images.held_out)}
-    pixels = public.points.reshape(-1, *images.images.shape[1:]) + images.mean
-    there = kkt_images.data.load("digits")
-    for image, label in zip(pixels, public.labels, strict=True):
-        gaps = np.abs(there.images - image).max(axis=(1, 2, 3))
-        nearest = int(gaps.argmin())
-        assert gaps[nearest] < 1e-6
-        assert there.images[nearest].tobytes() not in seen
-        assert there.labels[nearest] % 2 == label
-
-
-def test_public_images_lose_their_own_mean_where_the_victims_is_unknown():
-    config = PointsConfig(name="digits", points=20, held_out=500, mean_known=False)
-    public = kkt_images.public(config, 100)
-    np.testing.assert_allclose(public.points.mean(axis=0), 0, atol=1e-6)
-
-
-def test_more_public_images_than_there_are_are_refused():
-    config = PointsConfig(name="digits", points=20, held_out=1700)
-    with pytest.raises(ValueError, match="public is 100, but 77 images of digits"):
-        kkt_images.public(config, 100)

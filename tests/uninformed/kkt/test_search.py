@@ -9,7 +9,6 @@ from uninformed import homogeneous, pieces
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.images import PublicImages
 from uninformed.kkt.search import KktTrial, Ranges
 
 CONFIG = KktConfig(candidates=4, steps=10)
@@ -58,37 +57,6 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.glob("*.npz")] == ["trials_000000.npz"]
     for one, other in zip(whole, again, strict=True):
         np.testing.assert_array_equal(one.found.points, other.found.points)
-
-
-def test_runs_begin_at_public_images_of_their_classes(network, key, tmp_path):
-    """Next to no step is made, so candidates are still where they began."""
-    rng = np.random.default_rng(0)
-    points = rng.normal(size=(12, 3)).astype(np.float32)
-    public = PublicImages(points=points, labels=np.arange(12) % 2)
-    config = KktConfig(candidates=4, steps=1, rate=1e-9, restarts=0, span=False)
-    same = {"trials": 3, "key": key, "ranges": Ranges.none(), "folder": tmp_path}
-    found = kkt_search.search(config, network, public=public, **same)
-    begun = []
-    for trial in found:
-        gaps = np.abs(trial.found.points[:, None] - points[None]).max(axis=2)
-        nearest = gaps.argmin(axis=1)
-        assert gaps.min(axis=1).max() < 1e-6
-        assert len(set(nearest)) == 4
-        np.testing.assert_array_equal(nearest % 2, [0, 0, 1, 1])
-        begun.append(tuple(nearest))
-    assert len(set(begun)) > 1
-    # The same folder, from noise, is another search.
-    with pytest.raises(ConfigurationMismatchError, match="public"):
-        kkt_search.search(config, network, **same)
-
-
-def test_too_few_public_images_of_a_class_are_refused(network, key):
-    public = PublicImages(
-        points=np.zeros((5, 3), np.float32), labels=np.array([0, 1, 1, 1, 1])
-    )
-    config = KktConfig(candidates=4, steps=1, restarts=0)
-    with pytest.raises(ValueError, match="public has 1 images of class 0, but 2"):
-        kkt_search.search(config, network, trials=1, key=key, public=public)
 
 
 def test_published_settings_have_one_rate_and_an_evenly_drawn_slope():
