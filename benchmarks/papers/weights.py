@@ -57,12 +57,21 @@ class Played:
         """Training images and the candidates nearest to them, a PNG file."""
         return (self.folder / evaluation.RECONSTRUCTIONS).read_bytes()
 
+    def picture_of_all(self) -> bytes:
+        """The same of the candidates of all runs together."""
+        made, file = self.attacked, self.folder / "all_runs.png"
+        points = evaluation.together(made.images, made.trials)
+        evaluation.draw_images(made.images, self._matched(points), file)
+        return file.read_bytes()
+
     @functools.cached_property
     def matches(self) -> candidates.Matches:
         """The candidates of the chosen run beside the training images."""
+        return self._matched(self.attacked.chosen.found.points)
+
+    def _matched(self, points: np.ndarray) -> candidates.Matches:
         images = self.attacked.images
         mean = images.mean if self.config.data.mean_known else None
-        points = self.attacked.chosen.found.points
         return evaluation.matched(images, points, mean)
 
     def leads(self) -> np.ndarray:

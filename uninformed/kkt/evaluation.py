@@ -103,7 +103,7 @@ def evaluate(
         results["stability"] = round(
             kkt_search.stability(chosen, trials, apart=_SAME), 3
         )
-    _draw_images(images, found, workdir / RECONSTRUCTIONS)
+    draw_images(images, found, workdir / RECONSTRUCTIONS)
     _draw_outputs(network, images, found, workdir / OUTPUTS)
     return results
 
@@ -249,7 +249,7 @@ def at_truth(
 # Pictures
 
 
-def _draw_images(images: VictimImages, found: candidates.Matches, path: Path) -> None:
+def draw_images(images: VictimImages, found: candidates.Matches, path: Path) -> None:
     """Training images by falling SSIM, and the candidate nearest to each."""
     order = np.argsort(-found.ssim)[:_SHOWN]
     rows = [

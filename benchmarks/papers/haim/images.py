@@ -92,7 +92,7 @@ def figure_3_cifar(lab: Lab) -> Found:
         ours=f"{found['pooled_recovered']} of 500, control"
         f" {found['pooled_held_out_similar']}",
         lines=[_line("1000-1000, n = 500", made)],
-        pictures=[Picture(made.picture(), _CAPTION)],
+        pictures=[Picture(made.picture_of_all(), f"All runs together. {_CAPTION}")],
     )
 
 
