@@ -161,7 +161,7 @@ ROWS["cifar-ten-classes"] = Setting(
     points=50,
     fields=_published(1.5e-6, ARCHITECTURES["hidden-biases"]) | _ONCE,
 )
-QUICK = ("mnist-100",)
+QUICK = ("mnist-100-1000-1000-flow",)
 
 
 def main() -> None:
