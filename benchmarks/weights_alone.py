@@ -45,7 +45,7 @@ class Setting:
     paper: str = "no number"
 
     def experiment(self) -> Uninformed:
-        """The configuration, with two candidates for each point."""
+        """The configuration, with two candidates for each point unless told."""
         values = config_file.get_config(self.config).to_dict()
         values["data"] |= {"points": self.points, "offset": _OFFSET}
         values["attack"]["candidates"] = 2 * self.points
@@ -58,8 +58,10 @@ class Setting:
 def flow(loss: float) -> dict[str, Any]:
     """Training to a loss by the flow of plain descent at another speed.
 
-    Descent of log L has the path of descent of L; steps are at most a ten-thousandth of
-    theta long. 20,000 of them end at 4e-6 with 500 images.
+    Descent of log L has the path of descent of L where steps are small; here they are
+    at most a ten-thousandth of theta long. At a loss of 0.002 it has the spectrum and
+    accuracy of 10,000 plain epochs, and weights that are 16 % of the way from theirs
+    (Table 2). 20,000 steps end at 4e-6 with 500 images.
     """
     return {
         "training.learning_rate": 0.1,

@@ -18,8 +18,8 @@ class KktConfig:
     The defaults are ours; `published` and `public_code` are the paper's and its code's.
 
     Attributes:
-      candidates: m, how many points are looked for; at least twice the number of
-        training points is advised.
+      candidates: m, how many points are looked for. Haim et al. advise twice the number
+        of training points; of 500 more come out with half as many.
       coefficients: "multipliers", lambda_i >= 0 times the label's direction, or
         "signed", any number for each output (Buzaglo et al. 2023).
       steps: how many steps of gradient descent a run makes.

@@ -70,7 +70,8 @@ def evaluate(
     }
     seen = as_seen(experiment.attack, network)
     left, layers = at_truth(experiment, images, seen)
-    pooled = matched(images, together(images, trials), mean).summary()
+    everything = together(images, trials)
+    pooled = matched(images, everything, mean).summary()
     of_runs = [
         int(matched(images, t.found.points, mean).recovered.sum()) for t in trials
     ]
@@ -92,6 +93,8 @@ def evaluate(
             f"pooled_{name}": pooled[name]
             for name in ("similar", "recovered", "held_out_similar")
         },
+        "pooled_candidates": len(everything),
+        "pooled_precision": round(pooled["precision"], 3),
         "distinct": _distinct(images, chosen.found),
         "residual": round(chosen.found.residual, 3),
         "residual_at_truth": round(left, 3),

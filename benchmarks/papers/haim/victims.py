@@ -176,7 +176,7 @@ def _told(made: Trained) -> dict[str, int]:
     found = evaluation.ceilings(made.images, seen, made.images.mean)
     return {
         "true patterns tell (> 0.9)": found["ceiling"],
-        "(> 0.7)": found["ceiling_70"],
+        "true patterns tell (> 0.7)": found["ceiling_70"],
     }
 
 

@@ -107,13 +107,13 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
     images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
     truth = images.points[:5]
     trials = []
-    for scale in (1.0, 1e-3, 1e3, 1.0):
+    for _ in range(4):
         copies = truth + 0.1 * rng.standard_normal(truth.shape)
         others = rng.standard_normal((5, truth.shape[1]))
         # The last has no multiplier: it would drag a mean away.
         dead = truth[:1] + 0.3 * rng.standard_normal((1, truth.shape[1]))
         points = np.concatenate([copies, others, dead]).astype(np.float32)
-        trials.append(_trial(points, scale * np.array([1.0] * 10 + [0.0])))
+        trials.append(_trial(points, np.array([1.0] * 10 + [0.0])))
     every = evaluation.together(images, trials)
     np.testing.assert_array_equal(every[:11], trials[0].found.points)
     means = every[44:]
