@@ -14,13 +14,15 @@ class OutOfTimeError(RuntimeError):
 
 @contextlib.contextmanager
 def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
-    """Raise OutOfTimeError inside, some time after `limit` seconds.
+    """Raise OutOfTimeError inside, some time after `limit` seconds; without any at once.
 
     And every `again` seconds from then on: what reads a cache may take the error for
     one of its own and go on. A computation of XLA's isn't interrupted, but ended
     after. Outside of a process's main thread, and where there are no signals, nothing
     is interrupted. Limits may be nested: the outer one goes on where the inner ends.
     """
+    if limit <= 0:
+        raise OutOfTimeError("No time is left.")
     usable = hasattr(signal, "setitimer") and (
         threading.current_thread() is threading.main_thread()
     )

@@ -130,7 +130,7 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
         return Decoded(values=found | {"why_not": why}, pictures={})
     clock = limits.Clock(limit)
     try:
-        with limits.seconds(max(limit, 1e-3)):
+        with limits.seconds(limit):
             decoder = Decoder(table, known, models.key)
             shown = _shown(decoder, models, trials)
             truth = _small(table.behind, split.test_indices[: models.count])

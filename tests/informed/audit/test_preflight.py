@@ -280,3 +280,8 @@ def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
 
 def test_shadow_still_loads_by_name():
     assert len(shadow.load("digits")) == 1797
+
+
+def test_where_no_time_is_left_nothing_begins():
+    with pytest.raises(limits.OutOfTimeError, match="No time"), limits.seconds(0.0):
+        pytest.fail("it was begun")
