@@ -14,7 +14,7 @@ class OutOfTimeError(RuntimeError):
 
 @contextlib.contextmanager
 def seconds(limit: float, again: float = 5.0) -> Iterator[None]:
-    """Raise OutOfTimeError inside, some time after `limit` seconds; without any at once.
+    """Raise OutOfTimeError inside, some time after `limit` seconds; after none at once.
 
     And every `again` seconds from then on: what reads a cache may take the error for
     one of its own and go on. A computation of XLA's isn't interrupted, but ended
