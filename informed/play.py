@@ -156,8 +156,8 @@ def play(
         why_not=getattr(attack, "note", ""),
     )
     # An attack that time cut off while it was made, as by training a network, has
-    # begun all its targets.
-    one_by_one = hasattr(attack, "each")
+    # begun all its targets; one that goes on went target by target before.
+    one_by_one = hasattr(attack, "each") or before is not None
     attempted = first + len(found) + cut if one_by_one else count
     if cut:
         trial = _cut_off(trial, attempted, count, one_by_one=one_by_one)

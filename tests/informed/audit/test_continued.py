@@ -87,6 +87,16 @@ def test_what_was_found_stays_where_time_is_over_again(whole, models, checked):
     assert found.needs
 
 
+def test_time_that_is_over_before_the_attack_is_made_costs_one_target(
+    whole, models, checked
+):
+    row = registry.find("inversion")
+    begun = cut_off(whole, 2)
+    found = playing.attempt(row, models, checked, limit=0.0, begun=begun)
+    assert found.finished.tolist() == [True, True, False]
+    np.testing.assert_array_equal(found.images[:2], whole.images[:2])
+
+
 def test_too_little_time_for_a_target_begins_none(whole, models, checked):
     begun = dataclasses.replace(cut_off(whole, 2), needs=100.0)
     found, said = continued(begun, models, checked, 100.0)
