@@ -43,13 +43,16 @@ def _line(name: str, made: Played) -> Line:
     )
 
 
-def _stands_out(made: Played, least: int) -> bool:
-    """Whether enough come out, and hardly any of the control do."""
-    found = made.results
-    return (
-        found["recovered"] >= least
-        and 10 * found["held_out_similar"] <= found["recovered"]
+def _stands_out(made: Played, least: int, of: str = "") -> bool:
+    """Whether enough come out, and hardly any of the control do.
+
+    Args:
+      of: "" for the run that an adversary would choose, "pooled_" for all together.
+    """
+    found, control = (
+        made.results[f"{of}{name}"] for name in ("recovered", "held_out_similar")
     )
+    return found >= least and 10 * control <= found
 
 
 def _counts(made: Played) -> str:
@@ -85,7 +88,7 @@ def figure_3_cifar(lab: Lab) -> Found:
     made = played(lab, name, weights_alone.ROWS[name])
     found, config = made.results, made.config
     return Found(
-        holds=_all_stand_out(made, 20),
+        holds=_stands_out(made, 20, "pooled_"),
         verdict=f"{_counts(made)}. Whoever knew the true patterns would recover"
         f" {found['ceiling_recovered']} by least squares in the first layer."
         f" {config.search.trials} runs of {config.attack.steps:,} steps with"
@@ -97,14 +100,6 @@ def figure_3_cifar(lab: Lab) -> Found:
         lines=[_line("1000-1000, n = 500", made)],
         pictures=[Picture(made.picture_of_all(), f"All runs together. {_CAPTION}")],
     )
-
-
-def _all_stand_out(made: Played, least: int) -> bool:
-    """`_stands_out` of all runs together, which an adversary has."""
-    found, control = (
-        made.results[f"pooled_{name}"] for name in ("recovered", "held_out_similar")
-    )
-    return found >= least and 10 * control <= found
 
 
 def figure_4_top(lab: Lab) -> Found:

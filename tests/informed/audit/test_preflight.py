@@ -248,6 +248,11 @@ def test_a_limit_interrupts_and_is_taken_back():
     time.sleep(0.08)
 
 
+def test_where_no_time_is_left_nothing_begins():
+    with pytest.raises(limits.OutOfTimeError, match="No time"), limits.seconds(0.0):
+        pytest.fail("it was begun")
+
+
 def test_a_limit_that_is_taken_for_another_error_comes_again():
     def reads_a_cache():
         with contextlib.suppress(Exception):
@@ -280,8 +285,3 @@ def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
 
 def test_shadow_still_loads_by_name():
     assert len(shadow.load("digits")) == 1797
-
-
-def test_where_no_time_is_left_nothing_begins():
-    with pytest.raises(limits.OutOfTimeError, match="No time"), limits.seconds(0.0):
-        pytest.fail("it was begun")
