@@ -7,7 +7,8 @@
 squares in the first layer tell to whoever knows all patterns (correlation above 0.9);
 `similar`, `recovered` and `control` are counted as docs/kkt.md says, of the run that an
 adversary would choose; `pooled_...` of all runs together, averages of near copies
-among them. `paper` is what the paper has. A row is kept in --workdir and goes on where it was cut off.
+among them. `paper` is what the paper has. A row is kept in --workdir and goes on where
+it was cut off.
 
 Images are those after the first 1,000 of each class: on the first hundreds settings
 were chosen.
