@@ -25,6 +25,7 @@ from configs import kkt as config_file
 from shadow import checks, devices
 from uninformed.kkt import command
 from uninformed.kkt.experiment import Uninformed
+from uninformed.max_margin import MarginConfig
 
 _OFFSET = 1000
 
@@ -73,6 +74,13 @@ def flow(loss: float) -> dict[str, Any]:
         "training.route": "none",
         "training.route_steps": 0,
     }
+
+
+def plain(steps: int, batch_size: int | None = None) -> dict[str, Any]:
+    """Training as published: descent of L at one rate, by default with all images."""
+    fields = dataclasses.asdict(MarginConfig.published())
+    fields |= {"fitting_steps": steps, "batch_size": batch_size}
+    return {f"training.{name}": value for name, value in fields.items()}
 
 
 def _units(*widths: int, **victim: Any) -> dict[str, Any]:
@@ -157,6 +165,18 @@ ROWS |= {
         config=config, points=500, fields=_published(4e-6, _WIDE) | _MANY, paper=_SHOWN
     )
     for name, config in (("cifar", "cifar10"), ("mnist", "mnist"))
+}
+# Victims of Appendix C: 10,000 epochs, and ten steps an epoch in batches of 50.
+EPOCHS = 10_000
+ROWS |= {
+    name: Setting(
+        config=config, points=500, fields=_published(4e-6, _WIDE) | _MANY | training
+    )
+    for name, config, training in (
+        ("cifar-500-short", "cifar10", plain(EPOCHS)),
+        ("mnist-500-short", "mnist", plain(EPOCHS)),
+        ("cifar-500-batches", "cifar10", plain(10 * EPOCHS, batch_size=50)),
+    )
 }
 # The setting of Buzaglo et al. 2023, which Runkel et al. 2024 begin from.
 ROWS["cifar-ten-classes"] = Setting(

@@ -4,10 +4,7 @@ from benchmarks.papers.row import needing
 
 _row = needing("haim")
 
-_ATTACK = "half an hour: six runs of 10,000 steps with 250 candidates"
-
 ROWS = (
-    _row("figure-3-mnist", "Figure 3, MNIST", "Tens of images, n = 500.", _ATTACK),
     _row(
         "figures-6-7",
         "Figures 6 and 7",
@@ -22,6 +19,4 @@ ROWS = (
         " `informed kkt --config=configs/kkt.py:cifar10_published`, 50 hours of a V100"
         " by the paper's account",
     ),
-    _row("c-3-2", "Appendix C.3.2", "10,000 epochs suffice for some.", _ATTACK),
-    _row("c-3-3", "Appendix C.3.3", "Mini-batches of 50 change little.", _ATTACK),
 )

@@ -10,7 +10,7 @@ from benchmarks import weights_alone
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
 from benchmarks.papers.weights import Trained, trained
-from benchmarks.weights_alone import ARCHITECTURES, flow
+from benchmarks.weights_alone import ARCHITECTURES, EPOCHS, flow
 from uninformed import homogeneous
 from uninformed.kkt import evaluation, experiment
 
@@ -88,14 +88,12 @@ _STANDARD = (
     _by_flow(10, 8.3e-7, 71, 1.68, "standard"),
     _by_flow(50, 1.5e-6, 74, 1.72, "standard"),
 )
-# Plain descent at the paper's rate, a step an epoch, and ten an epoch in batches of 50.
-_EPOCHS = 10_000
-_PLAIN = {"training.fitting_steps": _EPOCHS}
+# Attacked by rows of Appendix C, in folders of these names.
 _SHORT = (
     _Victim(
         title="10,000 epochs, CIFAR-10",
         name="cifar-500-short",
-        setting=_setting(500, _PLAIN),
+        setting=weights_alone.ROWS["cifar-500-short"],
         loss=0.0039,
         accuracy=77,
         test_loss=1.22,
@@ -103,11 +101,7 @@ _SHORT = (
     _Victim(
         title="10,000 epochs, MNIST",
         name="mnist-500-short",
-        setting=weights_alone.Setting(
-            config="mnist_code",
-            points=500,
-            fields=ARCHITECTURES["1000-1000"] | _PLAIN | {"attack.span": True},
-        ),
+        setting=weights_alone.ROWS["mnist-500-short"],
         loss=0.014,
         accuracy=87,
         test_loss=0.55,
@@ -116,10 +110,7 @@ _SHORT = (
 _BATCHES = _Victim(
     title="mini-batches of 50 (10,000 epochs)",
     name="cifar-500-batches",
-    setting=_setting(
-        500,
-        {"training.fitting_steps": 10 * _EPOCHS, "training.batch_size": 50},
-    ),
+    setting=weights_alone.ROWS["cifar-500-batches"],
     loss=4.0e-6,
     accuracy=77,
     test_loss=2.21,
@@ -204,9 +195,9 @@ def table_2(lab: Lab) -> Found:
     return Found(
         holds=max(off) <= _WITHIN and same,
         verdict=f"Test accuracies are within {max(off):.1f} percentage points of the"
-        f" paper's. Mini-batches were stopped after {_EPOCHS:,} epochs, at a loss of"
+        f" paper's. Mini-batches were stopped after {EPOCHS:,} epochs, at a loss of"
         f" {batches.fit['train_loss']:.1e} (theirs 4.0e-6). Descent of log L to the"
-        f" loss of {_EPOCHS:,} plain epochs ends {apart:.1%} of the way that these have"
+        f" loss of {EPOCHS:,} plain epochs ends {apart:.1%} of the way that these have"
         " gone away from them; singular values of what training added to layers are"
         f" within {spectra:.1%} of the largest, and test accuracies {aside:.1f} points"
         f" apart: it is {'' if same else 'not '}the same flow in fewer steps.",
