@@ -34,16 +34,17 @@ def documents() -> list[tuple[str, str]]:
     return random.Random(0).sample(sorted(found.items()), len(found))
 
 
-def main(count: int = 300, out: str = "audit_text.html", *, hashed: bool = False):
+def main(count: int = 300, out: str = "audit_text.html", *, buckets: int = 0):
     """Fit, read the last document back, write the page.
 
     Args:
       count: of documents.
       out: takes the page.
-      hashed: whether words are hashed, so that no vocabulary is stored.
+      buckets: words are hashed into so many, so that no vocabulary is stored; 0: not.
     """
     texts, labels = zip(*documents()[:count], strict=True)
-    words = HashingVectorizer(alternate_sign=False) if hashed else TfidfVectorizer()
+    hashed = HashingVectorizer(n_features=buckets or 1, alternate_sign=False)
+    words = hashed if buckets else TfidfVectorizer()
     model = make_pipeline(words, LogisticRegression()).fit(texts, labels)
     answer = informed.reconstruct_sklearn(model, list(texts[:-1]), list(labels[:-1]))
     Path(out).write_text(page.page("text classifier", answer), encoding="utf-8")

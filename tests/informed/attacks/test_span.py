@@ -126,9 +126,11 @@ def of_pictures(examples, seed=0, **training):
     return trained(parts, victim, training, jax.random.key(2))
 
 
-def searched(factory, release, tmp_path):
+def searched(factory, release, tmp_path, trainings=4000):
     """Neither labels nor public records are told."""
-    attack = ROW.make(ROW.config(trainings=4000), Material(workdir=tmp_path, key=KEY))
+    attack = ROW.make(
+        ROW.config(trainings=trainings), Material(workdir=tmp_path, key=KEY)
+    )
     found = attack(release, Knowledge.informed(factory), key=KEY)
     assert attack.note == ""
     return found
@@ -149,7 +151,7 @@ def test_without_levels_the_row_is_found_and_not_certified(tmp_path):
         between, images=(0.99 * between.images + noise).astype(np.float32)
     )
     factory, parts, release = of_pictures(between)
-    found = searched(factory, release, tmp_path)
+    found = searched(factory, release, tmp_path, trainings=1000)
     assert np.abs(found.images - parts.test.images).max() < 1e-3
     assert not found.certified.any()
 
@@ -163,7 +165,7 @@ def test_a_target_between_levels_is_not_put_on_them(tmp_path):
         parts.test, images=(0.99 * parts.test.images + noise).astype(np.float32)
     )
     release = shadow.publish(dataclasses.replace(factory, role="released").train(off))
-    found = searched(factory, release, tmp_path)
+    found = searched(factory, release, tmp_path, trainings=1000)
     assert not found.certified.any()
     assert np.abs(found.images - off.images).max() < 1e-3
 

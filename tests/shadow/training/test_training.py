@@ -44,14 +44,15 @@ def plain_loop(victim, config, split, init, key):
     params, state = init, optimiser.init(init)
 
     @jax.jit
-    def gradient(params, images, labels):
+    def step(params, state, images, labels):
         def loss(params):
             logits = victim.apply(params, images)
             return optax.softmax_cross_entropy_with_integer_labels(
                 logits, labels
             ).mean()
 
-        return jax.grad(loss)(params)
+        change, state = optimiser.update(jax.grad(loss)(params), state, params)
+        return optax.apply_updates(params, change), state
 
     for epoch in range(config.epochs):
         if config.batch_size is None:
@@ -61,10 +62,7 @@ def plain_loop(victim, config, split, init, key):
             cuts = range(config.batch_size, len(images), config.batch_size)
             batches = np.split(np.asarray(order), cuts)
         for rows in batches:
-            change, state = optimiser.update(
-                gradient(params, images[rows], labels[rows]), state, params
-            )
-            params = optax.apply_updates(params, change)
+            params, state = step(params, state, images[rows], labels[rows])
     return params
 
 
@@ -89,21 +87,21 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
     )
     split = enlarged(split)
     config = training.TrainingConfig(epochs=8, **fields)
-    found, expected, moved = both_ways(victim, config, split, key, np.float32)
-    assert moved > 0.01
-    # Adam divides by gradients near zero, so that rounding of the CNN's dense layers
-    # moves single weights by 3e-5; in float64 nothing of that is left.
-    if architecture != "cnn" or fields.get("optimiser") != "adam":
-        np.testing.assert_allclose(found, expected, atol=2e-5 * max(1, moved))
     with jax.enable_x64():
         found, expected, moved = both_ways(victim, config, split, key, np.float64)
+    assert moved > 0.01
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, expected, atol=1e-9 * max(1, moved))
+    # Compiling a CNN takes seconds; its rounding is the same for each optimiser but
+    # Adam, which divides by gradients near zero and moves single weights by 3e-5.
+    if architecture == "mlp" or not fields:
+        found, expected, _ = both_ways(victim, config, split, key, np.float32)
+        np.testing.assert_allclose(found, expected, atol=2e-5 * max(1, moved))
 
 
 def both_ways(victim, config, split, key, dtype):
     """Theta by the toolkit's A and by a plain loop, and how far a weight moved."""
-    init = jax.tree.map(lambda leaf: leaf.astype(dtype), victim.init(key))
+    init = jax.tree.map(lambda leaf: leaf.astype(dtype), jax.jit(victim.init)(key))
     train = jax.jit(gradient_descent.algorithm(victim, config))
     target = (split.test.images[0].astype(dtype), split.test.labels[0])
     fixed = (split.fixed.images.astype(dtype), split.fixed.labels)
