@@ -29,9 +29,10 @@ _LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
     """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
 
-    Exact for full batches; else by the privacy loss distribution, which rounds up, or
-    that of full batches where it is less. 0 with infinite noise; infinite where mu
-    overflows.
+    Exact for full batches; else by the privacy loss distribution, rounded up by what
+    its composition may have lost, or by Renyi divergences where that is more than
+    delta; or that of full batches where it is less. 0 with infinite noise; infinite
+    where mu overflows.
 
     Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
     """
@@ -44,9 +45,24 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
         return run.replaced_epsilon(delta)
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         return _of_mu(mu(run), delta)
-    sampled = float(loss_distribution(run).get_epsilon_for_delta(delta))
-    full = _of_mu(_full(run).mu, delta)
-    return full if math.isnan(sampled) else min(sampled, full)
+    found, losses = [_of_mu(_full(run).mu, delta)], loss_distribution(run)
+    least = float(delta) - poisson.rounding(losses, run.steps)
+    if least > 0:
+        found.append(float(losses.get_epsilon_for_delta(least)))
+    else:  # below what rounding lets the distribution tell
+        found.append(_of_renyi(renyi(run), delta))
+    return float(np.nanmin(found))
+
+
+def _of_renyi(divergences: np.ndarray, delta: Number) -> float:
+    """epsilon of Renyi divergences at `ORDERS`.
+
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+    """
+    orders = np.array(ORDERS, float)
+    with np.errstate(over="ignore"):
+        tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
+    return float(max(0.0, np.min(divergences + tails)))
 
 
 def _of_mu(mu: float, delta: Number) -> float:
@@ -177,7 +193,8 @@ def noise_multiplier(
 
     def enough(sigma: float) -> bool:
         losses = poisson.losses(sigma, sampling_probability, steps)
-        return bool(losses.get_delta_for_epsilon(epsilon) <= delta)
+        found = losses.get_delta_for_epsilon(epsilon) + poisson.rounding(losses, steps)
+        return bool(found <= delta)
 
     return _smallest(enough, full)
 

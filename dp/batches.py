@@ -20,6 +20,8 @@ from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
 
 SAMPLINGS = ("poisson", "shuffled", "fixed")
 Run = Gaussian | PoissonGaussian | FixedSizeGaussian | RevealedGaussian
+# Of every bound here: who knows the noise takes it off.
+_NOISE_ALONE = "Only the noise has to be secret, with the seed that it is drawn from"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,9 +39,9 @@ class Batches:
         "poisson": every record with probability B / N, independently of all else, and
           nobody is told who.
         "shuffled": each epoch is a new order, or always the same one, cut into batches,
-          so a record takes part in exactly one step an epoch. No secret is needed: the
-          bound holds for who knows the order, and that shuffling may hide something
-          isn't counted. No batch may hold a record twice.
+          so a record takes part in exactly one step an epoch. Only the noise has to be
+          secret: the bound holds for who knows the order, and that shuffling may hide
+          something isn't counted. No batch may hold a record twice.
         "fixed": each step draws B records anew, without replacement, and nobody is told
           which.
     """
@@ -120,7 +122,7 @@ class Batches:
         return Assumption(
             text=(
                 "shuffled batches: each record is in exactly one batch an epoch,"
-                f" {_times(self.epochs)} in all. Nothing has to be secret, and"
+                f" {_times(self.epochs)} in all. {_NOISE_ALONE}, and"
                 " shuffling isn't counted as protection"
             ),
             otherwise=(
@@ -155,7 +157,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
         return Assumption(
             text=(
                 f"no record is in more than {run.steps} of the batches, as with full"
-                " batches. Nothing has to be secret"
+                f" batches. {_NOISE_ALONE}"
             ),
             otherwise=(),
         )
@@ -164,7 +166,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
             text=(
                 f"each record is in each of {run.steps} batches with probability"
                 f" {float(run.sampling_probability):.4g}; gamma is the mean over draws."
-                " Nothing has to be secret"
+                f" {_NOISE_ALONE}"
             ),
             otherwise=_instead(run, epochs)[:1],
         )
@@ -172,7 +174,7 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
         return Assumption(
             text=(
                 f"no record is in more than {run.steps} of the batches: under"
-                " replace_one Poisson sampling isn't counted. Nothing has to be secret"
+                f" replace_one Poisson sampling isn't counted. {_NOISE_ALONE}"
             ),
             otherwise=(),
         )
@@ -184,12 +186,12 @@ def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
         return (
             f"secret batches of fixed size: each of {run.steps} steps draws"
             f" {run.batch} of {run.records} records anew, and the adversary isn't told"
-            " which"
+            " which, nor the noise or its seed"
         )
     return (
         f"secret Poisson sampling: each record is in each of {run.steps} batches with"
         f" probability {float(run.sampling_probability):.4g}, independently of all"
-        " else, and the adversary isn't told in which"
+        " else, and the adversary isn't told in which, nor the noise or its seed"
     )
 
 

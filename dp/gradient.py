@@ -14,6 +14,7 @@ be public; so has the order of examples.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -76,6 +77,16 @@ class PrivacyConfig:
         """Whether gradients are clipped at all."""
         return self.clip_norm is not None
 
+    @property
+    def drawn_probability(self) -> float:
+        """With which an example takes part in fact, at least q.
+
+        Draws are compared with q in float32, of which there are 2^23 in [0, 1): a q of
+        1e-8 comes out twelve times as often.
+        """
+        drawn = math.ceil(float(np.float32(self.sampling_probability)) * 2**23) / 2**23
+        return max(self.sampling_probability, drawn)
+
     def mechanism(self, *, steps: int, relation: str) -> PoissonGaussian:
         """For `dp.rero_bound` and `dp.accounting`, where sampling is secret.
 
@@ -89,7 +100,7 @@ class PrivacyConfig:
             )
         return PoissonGaussian(
             noise_multiplier=self.noise_multiplier,
-            sampling_probability=self.sampling_probability,
+            sampling_probability=self.drawn_probability,
             steps=steps,
             relation=relation,
         )

@@ -196,7 +196,15 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
     checks.require("batch_size", batch, batch <= records, f"at most {records} records")
-    method = str(values.get("sampling_method", "POISSON")).rpartition(".")[2].upper()
+    # An enumeration, which JSON doesn't take, so it is easily left out; POISSON, its
+    # default, protects far more.
+    if "sampling_method" not in values:
+        raise checks.FieldError(
+            "sampling_method",
+            "Expected {}, by its name (POISSON or FIXED_BATCH_SIZE), got none: how"
+            " batches are drawn decides what noise protects.",
+        )
+    method = str(values["sampling_method"]).rpartition(".")[2].upper()
     if method not in ("POISSON", "FIXED_BATCH_SIZE"):
         raise checks.FieldError(
             "sampling_method",

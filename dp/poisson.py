@@ -63,16 +63,20 @@ def _setting(noise_multiplier: Number, probability: Number) -> tuple[float, floa
 
 
 def _log_moment(order: int, sigma: float, probability: float) -> float:
-    i = np.arange(order + 1)
+    # The sum over i of P(i) exp(e_i), P binomial and e_0 = e_1 = 0: so 1 plus the sum
+    # of P(i) (exp(e_i) - 1), which isn't lost where the moment is next to 1.
+    i = np.arange(2, order + 1)
     binomial = (
         special.gammaln(order + 1)
         - special.gammaln(i + 1)
         - special.gammaln(order - i + 1)
     )
     weights = special.xlogy(i, probability) + special.xlog1py(order - i, -probability)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):
         exponents = i * (i - 1.0) / 2 / sigma / sigma
-    return max(0.0, float(special.logsumexp(binomial + weights + exponents)))
+        gains = exponents + np.log(-np.expm1(-exponents))
+    terms = np.where(np.isneginf(weights), -np.inf, binomial + weights + gains)
+    return float(np.logaddexp(0.0, special.logsumexp(terms)))
 
 
 def orders_for(log_kappa: Numbers, rho: Number) -> np.ndarray:
@@ -173,9 +177,28 @@ def curve(
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
     # Where all mass overflows dp-accounting returns NaN; 1 is always valid.
     deltas = np.nan_to_num(deltas, nan=1.0)
+    return _EPSILONS, np.clip(deltas + _rounding(deltas, steps), 0, 1)
+
+
+def rounding(
+    distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int
+) -> float:
+    """By how much a delta of a privacy loss distribution may be too small.
+
+    The rounding of its composition, which "rounded up" doesn't cover.
+
+    Args:
+      steps: the number of steps that were composed.
+    """
+    steps = checks.whole("steps", steps, 1)
+    deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
+    return _rounding(np.nan_to_num(deltas, nan=1.0), steps)
+
+
+def _rounding(deltas: np.ndarray, steps: int) -> float:
+    """See `rounding`; a delta below 0 tells of it."""
     seen = -4 * float(deltas.min())
-    rounding = max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
-    return _EPSILONS, np.clip(deltas + rounding, 0, 1)
+    return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
 
 
 @functools.lru_cache(maxsize=32)

@@ -30,6 +30,8 @@ from dp.checks import Number, Numbers
 
 Logs = bounds.Logs
 _ROWS = 1024
+# Some units in the last place: of a sum or a difference of two numbers.
+_SLACK = 8 * float(np.finfo(float).eps)
 
 
 def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
@@ -200,8 +202,9 @@ def discrete(
     near, wide = 0.0, 0.0
     for members in _groups(given, len(mass)):
         apart = distances[:, members]
-        near += ((apart <= eta) @ mass[members]).max()
-        wide += ((apart <= 2 * eta) @ mass[members]).max()
+        at = eta * (1 + _SLACK)  # rounding of distances may only add neighbours
+        near += ((apart <= at) @ mass[members]).max()
+        wide += ((apart <= 2 * at) @ mass[members]).max()
     return Discrete(
         in_support=min(0.0, math.log(near)),
         anywhere=min(0.0, math.log(wide)) if metric else None,
@@ -229,7 +232,9 @@ def on_a_line(
     points, mass = points[order], mass[order]
     sums = np.concatenate([[0.0], np.cumsum(mass)])
     with np.errstate(over="ignore"):
-        ends = np.searchsorted(points, points + 2 * eta, side="right")
+        # Rounding may only add points.
+        last = points + 2 * eta + _SLACK * (np.abs(points) + 2 * eta)
+        ends = np.searchsorted(points, last, side="right")
     return min(0.0, math.log(np.max(sums[ends] - sums[:-1])))
 
 
@@ -300,10 +305,17 @@ def gaussian_given(
     checks.require("known", known, inside, f"in [0, {len(covariance)})")
     told = np.zeros(len(covariance), bool)
     told[known] = True
-    across = covariance[np.ix_(told, ~told)]
-    rest = covariance[np.ix_(~told, ~told)]
-    if told.any():
-        inverse = np.linalg.pinv(covariance[np.ix_(told, told)], hermitian=True)
+    free = ~told
+    rest = covariance[np.ix_(free, free)]
+    # In units of their standard deviations, or columns of small numbers would count as
+    # unknown beside columns of large ones. What doesn't vary tells nothing.
+    told &= np.diagonal(covariance) > 0
+    if len(rest) and told.any():
+        units = np.sqrt(np.diagonal(covariance)[told])
+        alike = covariance[np.ix_(told, told)] / np.outer(units, units)
+        rounding = len(units) * np.finfo(float).eps
+        inverse = np.linalg.pinv(alike, rcond=rounding, hermitian=True)
+        across = covariance[np.ix_(told, free)] / units[:, None]
         rest = rest - across.T @ inverse @ across
     if not len(rest):
         return 0.0

@@ -165,7 +165,7 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
         return "0"
     exponent = int(np.floor(log_value / np.log(10)))
     digits = 100 * np.exp(log_value - exponent * np.log(10))
-    digits = int(np.ceil(digits - 1e-6) if up else np.round(digits))
+    digits = int(np.ceil(digits * (1 - 1e-12)) if up else np.round(digits))
     if digits >= 1000:
         digits, exponent = digits // 10, exponent + 1
     if exponent >= -3:

@@ -9,6 +9,7 @@ Checked: tests/informed/cli/test_gate.py.
 
 import ast
 import dataclasses
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -150,7 +151,10 @@ def _number(node: ast.expr) -> float | None:
         return None if inner is None else -inner
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return None
-    return float(node.value) if isinstance(node.value, int | float) else None
+    try:
+        return float(node.value) if isinstance(node.value, int | float) else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
 
 
 def _evaluated(
@@ -178,6 +182,7 @@ def _compared(
         values.get(side.id) if isinstance(side, ast.Name) else _number(side)
         for side in (node.left, *node.comparators)
     ]
+    sides = [None if side is None or math.isnan(side) else side for side in sides]
     for side, value in zip((node.left, *node.comparators), sides, strict=True):
         if isinstance(side, ast.Name):
             said = "not known" if value is None else f"{value:g}"
@@ -203,14 +208,18 @@ def share(rate: Mapping[str, Any]) -> Value:
 
 def most(values: Any) -> Value:
     """The largest of what is known; None: nothing is."""
-    known = [float(value) for value in values if value is not None]
-    return max(known, default=None)
+    return max(_known(values), default=None)
 
 
 def least(values: Any) -> Value:
     """The least of what is known; None: nothing is."""
-    known = [float(value) for value in values if value is not None]
-    return min(known, default=None)
+    return min(_known(values), default=None)
+
+
+def _known(values: Any) -> list[float]:
+    """Numbers among values that may be None, or NaN, which compares with nothing."""
+    found = [float(value) for value in values if value is not None]
+    return [value for value in found if not math.isnan(value)]
 
 
 def add_argument(parser: Any, command: str) -> None:

@@ -1,7 +1,7 @@
 """`informed bound` and `informed calibrate`: reconstruction bounds on the command line.
 
-    informed bound --records 60000 --batch 256 --epochs 15 --noise-multiplier 1.1 \\
-        --kappa 0.01
+    informed bound --records 60000 --batch 256 --epochs 15 --sampling shuffled \\
+        --noise-multiplier 1.1 --kappa 0.01
     informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3
     informed bound --noise-multiplier 1 --steps 1000 --sampling-probability 0.01 \\
         --prior gaussian --dim 784 --sigma 0.3 --mse 0.0232
@@ -12,6 +12,7 @@ Every number is printed with what it assumes of the batches, and what holds othe
 
 import argparse
 import dataclasses
+import decimal
 import json
 import math
 import runpy
@@ -31,10 +32,10 @@ from shadow import files
 if TYPE_CHECKING:
     import matplotlib.figure
 
-_TRAINING = "--records 60000 --batch 256 --epochs 15 --kappa 0.01"
+_TRAINING = "--records 60000 --batch 256 --epochs 15 --sampling shuffled --kappa 0.01"
 _IN_WORDS = {
     "bound": f"\n  informed bound --noise-multiplier 1.1 {_TRAINING}",
-    "calibrate": f"\n  informed calibrate --gamma 0.02 {_TRAINING} --sampling shuffled",
+    "calibrate": f"\n  informed calibrate --gamma 0.02 {_TRAINING}",
 }
 _KAPPAS = (0.1, 1e-3, 1e-6)
 _POINTS = 25
@@ -92,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "training", "either --records, --batch and --epochs, or --steps"
+        "training", "either --records, --batch, --epochs and --sampling, or --steps"
     )
     group.add_argument("--records", type=int, help="number of training records")
     group.add_argument("--batch", type=int, help="records in a batch")
@@ -100,10 +101,10 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--sampling",
         choices=SAMPLINGS,
-        help="how batches are drawn. poisson (default): every record takes part in"
-        " every step with probability batch / records, and nobody is told who;"
-        " shuffled: every record in one batch an epoch, as data loaders do; fixed: a"
-        " batch of that size is drawn anew in each step, secretly",
+        help="how batches are drawn. shuffled: every record in one batch an epoch, as"
+        " data loaders do; poisson: every record takes part in every step with"
+        " probability batch / records, and nobody is told who; fixed: a batch of that"
+        " size is drawn anew in each step, secretly",
     )
     group.add_argument(
         "--steps",
@@ -164,6 +165,7 @@ def _of_arguments(
         **_result(arguments, sigma, log_kappa, bound, epsilon),
         **_training(arguments, batches),
         **_assumed(arguments, sigma, batches, log_kappa),
+        "notes": _notes(arguments, arguments.records),
     }
     return result, bound
 
@@ -203,6 +205,7 @@ def _of_history(
         **dataclasses.asdict(history),
         "assumption": made.text + (changed if history.changed else ""),
         "otherwise": _otherwise(arguments, made, log_kappa),
+        "notes": _notes(arguments, history.records),
     }
     return result, bound
 
@@ -240,11 +243,17 @@ def _batches(arguments: argparse.Namespace) -> dp.Batches | None:
                 "--sampling-probability goes with --steps; here it is --batch over"
                 " --records. Leave it out."
             )
+        if arguments.sampling is None:
+            raise ValueError(
+                "--records, --batch and --epochs need --sampling: how batches are drawn"
+                " decides what noise protects. Data loaders shuffle (shuffled); poisson"
+                " and fixed are of batches that nobody is told."
+            )
         return dp.Batches(
             records=arguments.records,
             batch=arguments.batch,
             epochs=arguments.epochs,
-            sampling=arguments.sampling or "poisson",
+            sampling=arguments.sampling,
         )
     if arguments.steps is None or given:
         missing = [f"--{name}" for name in _SCRIPT if name not in given]
@@ -399,6 +408,35 @@ def _epsilon(run: Run, delta: float) -> float:
     return accounting.epsilon(run, delta)
 
 
+def _up(value: float, digits: int) -> str:
+    """A number with so many digits, rounded up: neither noise nor epsilon is less."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
+    return f"{float(context.create_decimal(repr(value))):.{digits}g}"
+
+
+def _notes(arguments: argparse.Namespace, records: int | None) -> list[str]:
+    """What a number here doesn't say, a phrase each."""
+    notes = []
+    if arguments.relation == "zero_out":
+        notes.append(
+            "zero_out compares with a record whose gradient is zero: that is what"
+            " reconstruction needs; to tell members from others may be easier"
+        )
+    if records is not None and arguments.delta >= 1 / records:
+        notes.append(
+            f"delta {arguments.delta:g} is no less than one of {records} records: a"
+            " release of one record in the clear may satisfy it"
+        )
+    if arguments.prior is not None:
+        notes.append(
+            "kappa holds for the law of --prior alone. Pictures are far easier to guess"
+            " than independent pixels; hold it against a sample (dp.priors.empirical)"
+        )
+    return notes
+
+
 def _finite(value: Any) -> Any:
     """JSON knows no infinity: None."""
     if isinstance(value, dict):
@@ -412,7 +450,7 @@ def _finite(value: Any) -> Any:
 
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
     """For people. Bounds that bound nothing aren't listed."""
-    lines = [f"{'noise multiplier':<20}{result['noise_multiplier']:.6g}"]
+    lines = [f"{'noise multiplier':<20}{_up(result['noise_multiplier'], 6)}"]
     if "source" in result:
         lines.insert(0, f"{'history':<20}{result['source']}, {result['steps']} steps")
     lines.append(f"{'reconstruction':<20}{bound}")
@@ -420,15 +458,17 @@ def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
         if name != result["by"] and math.exp(value) < _NOTHING:
             lines.append(f"{'':<20}{rero.decimal(value, up=True)} by {name}")
     lines.append(
-        f"{'membership':<20}epsilon {result['epsilon']:.4g} at delta"
-        f" {result['delta']:g} ({result['relation']})"
+        f"{'epsilon':<20}{_up(result['epsilon'], 4)} at delta {result['delta']:g}"
+        f" ({result['relation']})"
     )
+    lines += [f"{'note':<20}{note}." for note in result["notes"]]
     lines.append(f"{'this assumes':<20}{result['assumption']}.")
     title = "otherwise"
     for row in result["otherwise"]:
         gamma = rero.decimal(row["log_gamma"], up=True)
         lines.append(
-            f"{title:<20}gamma <= {gamma}, epsilon {row['epsilon']:.4g}, if {row['if']}"
+            f"{title:<20}gamma <= {gamma}, epsilon {_up(row['epsilon'], 4)}, if"
+            f" {row['if']}"
         )
         title = ""
     return "\n".join(lines)

@@ -212,6 +212,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         lambda **given: losses_of(poisson.losses, **given),
         Q | COARSE | {"steps": 3},
     ),
+    "poisson.rounding": (None, {}),
     "poisson.never_sampled": (
         poisson.never_sampled,
         {"log_kappa": LOGS, "probability": 0.1, "steps": 3},

@@ -115,3 +115,12 @@ def test_a_configuration_is_accounted_for():
         PrivacyConfig(noise_multiplier=1.0)
     with pytest.raises(ValueError, match=r"sampling_probability > 0, got 0\.0"):
         PrivacyConfig(clip_norm=1.0, sampling_probability=0.0)
+
+
+@pytest.mark.parametrize(("q", "drawn"), [(1e-8, 2**-23), (0.25, 0.25), (1.0, 1.0)])
+def test_what_is_accounted_for_is_what_is_drawn(q, drawn):
+    """Draws in float32 are whole multiples of 2^-23, 0 among them."""
+    config = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0, sampling_probability=q)
+    run = config.mechanism(steps=3, relation="zero_out")
+    assert run.sampling_probability == drawn
+    assert float(jnp.float32(0) < jnp.float32(q)) == 1.0  # a draw of 0 takes part

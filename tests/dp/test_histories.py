@@ -17,6 +17,7 @@ JAX_PRIVACY = {
     "delta": 1e-5,
     "batch_size": 100,
     "num_updates": 50,
+    "sampling_method": "POISSON",
 }
 
 
@@ -129,6 +130,10 @@ def test_a_history_without_a_probability_needs_records_and_batch():
         (JAX_PRIVACY | {"noise_multipliers": [1, 2]}, "pairs"),
         (JAX_PRIVACY | {"batch_size": 2000}, "at most 1000 records"),
         (JAX_PRIVACY | {"sampling_method": "shuffled"}, "POISSON or FIXED_BATCH_SIZE"),
+        (
+            {k: v for k, v in JAX_PRIVACY.items() if k != "sampling_method"},
+            "Expected sampling_method",
+        ),
         (JAX_PRIVACY | {"batch_size_scale_schedule": {"1": 2}}, "batch_sizes"),
     ],
 )

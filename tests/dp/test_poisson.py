@@ -196,3 +196,38 @@ def test_rounding_of_many_steps_never_lowers_a_bound(steps):
     exact = stats.norm.cdf(mu / 2 - epsilons / mu)
     exact -= np.exp(epsilons + stats.norm.logcdf(-mu / 2 - epsilons / mu))
     assert (deltas - exact).min() >= 0
+
+
+def least_delta(epsilon, sigma, q, steps):
+    """delta of all steps is at least this: all were sampled, and the sum is large."""
+    length, at = sigma * math.sqrt(steps), epsilon * sigma**2 + steps / 2
+    found = q**steps * stats.norm.sf(at, steps, length)
+    return found - math.exp(epsilon) * stats.norm.sf(at, 0, length)
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-11, 1e-12, 1e-13, 1e-14, 2e-15])
+def test_epsilon_of_a_small_delta_is_not_below_the_truth(delta):
+    """Where the rounding of compositions is as large as delta."""
+    sigma, q, steps = 30.0, 1 - 1e-9, 1000
+    run = dp.PoissonGaussian(
+        noise_multiplier=sigma,
+        sampling_probability=q,
+        steps=steps,
+        relation="add_or_remove",
+    )
+    assert least_delta(accounting.epsilon(run, delta), sigma, q, steps) <= delta
+    noise = accounting.noise_multiplier(
+        8.0,
+        delta,
+        steps=steps,
+        sampling_probability=q,
+        relation="add_or_remove",
+    )
+    assert least_delta(8.0, noise, q, steps) <= delta
+
+
+def test_moments_next_to_1_are_not_lost():
+    """Order 2 in closed form: 1 + q^2 (exp(1 / sigma^2) - 1)."""
+    sigma, q = 1e6, 1e-3
+    expected = math.log1p(q**2 * math.expm1(sigma**-2))
+    assert poisson.log_moment(2, sigma, q) == pytest.approx(expected, rel=1e-12)

@@ -160,3 +160,25 @@ def test_known_coordinates_leave_the_conditional_prior(rng):
     assert unknown < bound
     everything = priors.gaussian_given(eta, covariance=covariance, known=np.arange(5))
     assert everything == 0
+
+
+@pytest.mark.parametrize("largest", [1.0, 1e10, 1e16])
+@pytest.mark.parametrize("copies", [1, 8])
+def test_what_is_told_does_not_depend_on_units(largest, copies):
+    """A known flag beside a balance gives away the column that is its multiple."""
+    weights = np.array([0.0, *[1e-3] * copies, 1.0])
+    covariance = np.outer(weights, weights)
+    covariance[0, 0] = largest
+    known = np.arange(copies + 1)
+    found = priors.gaussian_given(0.01, covariance=covariance, known=known)
+    assert found == pytest.approx(0.0, abs=1e-9)
+
+
+def test_points_at_twice_the_threshold_are_both_near():
+    """0.9 - 0.7 is more than 0.2 in floating point."""
+    mass = np.array([0.5, 0.5])
+    assert priors.on_a_line(np.array([0.7, 0.9]), mass, 0.1) == 0.0
+    apart = np.abs(np.subtract.outer([0.7, 0.9], [0.7, 0.9]))
+    assert priors.discrete(apart, mass, 0.1).anywhere == 0.0
+    assert priors.discrete(apart, mass, 0.2).in_support == 0.0
+    assert priors.on_a_line(np.array([0.7, 0.9]), mass, 0.0999) < -0.5

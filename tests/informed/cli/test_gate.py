@@ -190,3 +190,15 @@ def test_a_gate_for_a_check_is_refused_before_anything_is_done(training, capsys)
             main([*training, *extra])
         assert stopped.value.code == 2
         assert "--fail-if" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("order", [(float("nan"), 1e-8), (1e-8, float("nan"))])
+def test_what_is_no_number_lets_nothing_through(order):
+    """NaN compares with nothing, so that what stands first would decide."""
+    assert gate.least(order) == gate.most(order) == 1e-8
+    assert gate.most([float("nan")]) is None
+    for value in (float("nan"), gate.least([float("nan")])):
+        with pytest.raises(GateFailedError, match="can't be decided"):
+            Gate.parse("mse < 0.001", "run").require({"mse": value})
+    with pytest.raises(checks.FieldError, match="names of fields and numbers"):
+        Gate.parse(f"mse > {'9' * 400}", "run")

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 
 import matplotlib.image
 import pytest
@@ -50,11 +51,12 @@ def test_calibration_undoes_the_bound(capsys):
 
 
 MNIST = ("--records=60000", "--batch=256", "--epochs=15", "--kappa=0.01")
+POISSON = (*MNIST, "--sampling=poisson")
 
 
 def test_finding_31_both_numbers_stand_in_the_output(capsys):
     """0.0211 needs secret Poisson sampling; for shuffled batches it is 0.884."""
-    cli.main(["bound", "--noise-multiplier=1.1", *MNIST])
+    cli.main(["bound", "--noise-multiplier=1.1", *POISSON])
     shown = capsys.readouterr().out
     mu = math.sqrt(15) / 1.1  # a record is in fifteen steps
     gamma = stats.norm.cdf(stats.norm.ppf(0.01) + mu)
@@ -65,7 +67,7 @@ def test_finding_31_both_numbers_stand_in_the_output(capsys):
     assert "batches are shuffled" in shown
     # Rows that bound nothing aren't listed.
     assert " 1 by " not in shown
-    found = run(capsys, "bound", "--noise-multiplier=1.1", *MNIST)
+    found = run(capsys, "bound", "--noise-multiplier=1.1", *POISSON)
     assert found["sampling"] == "poisson"
     assert found["gamma"] == pytest.approx(0.0211, abs=5e-5)
     assert "secret Poisson sampling" in found["assumption"]
@@ -105,7 +107,7 @@ def test_steps_say_the_same_assumption(capsys):
     )
     full = run(capsys, "bound", "--noise-multiplier=9", "--steps=9", "--kappa=0.01")
     assert full["otherwise"] == []
-    assert "Nothing has to be secret" in full["assumption"]
+    assert "Only the noise has to be secret" in full["assumption"]
     found = run(capsys, "calibrate", "--gamma=0.02", *sampled)
     assert found["otherwise"][0]["gamma"] > 0.02
 
@@ -129,8 +131,12 @@ def test_every_option_has_a_help_text(capsys):
     [
         (("--records=60000", "--batch=256"), "got no --epochs"),
         ((), "got neither"),
+        (MNIST[:3], "need --sampling"),
         ((*MNIST[:3], "--sampling-probability=0.1"), "is --batch over --records"),
-        (("--records=6", "--batch=7", "--epochs=1"), "batch <= records = 6, got 7"),
+        (
+            ("--records=6", "--batch=7", "--epochs=1", "--sampling=fixed"),
+            "batch <= records = 6, got 7",
+        ),
         (
             (*MNIST[:3], "--sampling=shuffled", "--relation=add_or_remove"),
             "Use zero_out",
@@ -146,6 +152,28 @@ def test_a_training_said_badly_is_one_line(arguments, message, capsys):
     assert message in lines[0]
 
 
+def test_neither_noise_nor_epsilon_is_printed_smaller_than_it_is(capsys):
+    given = ("calibrate", "--gamma=0.05", "--steps=10", "--kappa=0.01")
+    found = run(capsys, *given)
+    cli.main([*given])
+    shown = capsys.readouterr().out
+    noise = float(re.search(r"noise multiplier +(\S+)", shown)[1])
+    epsilon = float(re.search(r"epsilon +(\S+)", shown)[1])
+    assert found["noise_multiplier"] <= noise < found["noise_multiplier"] * (1 + 1e-5)
+    assert found["epsilon"] <= epsilon < found["epsilon"] * (1 + 1e-3)
+    assert privacy._up(1.1, 6) == "1.1"
+
+
+def test_what_a_number_does_not_say_is_said(capsys):
+    given = ("--records=10_000_000", "--batch=256", "--epochs=1", "--sampling=poisson")
+    noise = ("--noise-multiplier=0.6", "--prior=cube", "--dim=3", "--mse=0.01")
+    notes = " ".join(run(capsys, "bound", *given, *noise)["notes"])
+    assert "no less than one of 10000000 records" in notes
+    assert "for the law of --prior alone" in notes
+    given = ("bound", "--noise-multiplier=1", "--steps=3", "--kappa=0.1")
+    assert not run(capsys, *given, "--relation=replace_one")["notes"]
+
+
 def test_people_get_a_table_and_a_picture(capsys, tmp_path):
     picture = tmp_path / "gamma.png"
     cli.main(
@@ -156,7 +184,7 @@ def test_people_get_a_table_and_a_picture(capsys, tmp_path):
     )
     shown = capsys.readouterr().out
     assert "kappa 1.93e-22" in shown
-    assert "epsilon 4.37" in shown
+    assert re.search(r"epsilon +4\.37\d at delta", shown)
     assert matplotlib.image.imread(picture).std() > 0
 
 
