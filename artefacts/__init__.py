@@ -9,7 +9,7 @@ readers/      what the fields of a leaf tell, one kind of field a file
 glm/, trees/  linear models in closed form; trees and forests replayed
 reading       the walk over all leaves, each read and carried back by `inverse`
 contents      every array that an artefact holds; `stored`: rows in any of them
-strip         what can be taken off which estimator; `folding`: two steps made one
+strip         what can be taken off which estimator
 files, page   skops files and tables; one HTML page;  passages: words in order
 
 Imports numpy, scipy and scikit-learn, and no JAX. Networks, whose rows are found by

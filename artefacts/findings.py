@@ -143,7 +143,7 @@ class Removed:
 
     Attributes:
       field: the stored field, with its path.
-      action: what was done: "removed", "zeroed", "folded", or "kept: " and the reason.
+      action: what was done: "removed", "zeroed", or "kept: " and the reason.
       helps: whether an adversary who knows all other rows loses anything by it; None:
         untested.
       why: why that is safe, or what the field tells, one sentence.

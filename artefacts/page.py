@@ -108,7 +108,7 @@ def _still_there(removed: Sequence[Removed]) -> str:
     """Fields that had to stay, by name."""
     kept = [each.field for each in removed if each.action.startswith("kept")]
     if not kept:
-        return "<p>Nothing that tells of training rows had to stay.</p>"
+        return "<p>No field that had to stay is known to tell of training rows.</p>"
     return f"<p>Still in it, and why, below: {_text(', '.join(kept))}.</p>"
 
 
@@ -131,6 +131,11 @@ def verdict(answer: Answer) -> str:
         first = _none_determined(answer)
     if bounded > 0 and not answer.exact:
         first += f" {bounded} more lie in an interval."
+    if guessed := estimated(answer):
+        first += (
+            f" Of {guessed} there is an estimate, which may be right: nothing here"
+            " tells how near it is."
+        )
     if answer.named is not None:
         first += _of_gallery(answer.named)
     if answer.y is not None:
@@ -146,6 +151,12 @@ def verdict(answer: Answer) -> str:
             f"{first} Nothing in the artefact confirms that the known rows are right."
         )
     return first
+
+
+def estimated(answer: Answer) -> int:
+    """Of how many features that aren't determined there is a value all the same."""
+    rest = zip(answer.value, answer.determined, strict=True)
+    return sum(_some(value) and not sure for value, sure in rest)
 
 
 def _of_gallery(named: tuple[int, ...]) -> str:
@@ -241,9 +252,13 @@ def _mood(answer: Answer) -> str:
     """The verdict's colour: green only where nothing at all was found or left out."""
     if answer.determined.any() or answer.words or answer.stored:
         return ""
+    if answer.named is not None and len(answer.named) == 1:
+        return ""
     bounded = np.isfinite(answer.lower) | np.isfinite(answer.upper)
     doubtful = answer.refuted or answer.unread or answer.contradictions
-    if doubtful or bounded.any() or answer.y is not None:
+    if doubtful or bounded.any() or answer.y is not None or answer.named:
+        return "unclear"
+    if estimated(answer):
         return "unclear"
     return "mild"
 

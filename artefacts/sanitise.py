@@ -1,16 +1,16 @@
 """A copy of an estimator without what predictions don't use, and what that is worth.
 
 Predictions stay equal bit for bit: they are compared on a probe, and what changes them
-is put back. Moments can be folded into the coefficients of a linear model behind a
-scaler; that changes predictions by rounding, so it has to be asked for (`fold=True`).
+is put back.
 
 What this does not do: hide the row from somebody who knows all others. A mean that
 predictions need gives the row with the count, and the count is theirs to know. The
 copy says so in every line that is "kept". After stripping, all that is left is looked
 through once more for arrays a training set long and for training values; what can go
-goes, and the rest is named. What does help: not shipping the rows or the
-means at all (another kind of model), folding (the scaler's mean and the coefficients
-become one set of numbers), or noise (differential privacy).
+goes, and the rest is named. What does help: not shipping the rows or the means at all
+(another kind of model), or noise (differential privacy). To fold a scaler into the
+linear model behind it doesn't: who knows that it was done has an equation for each
+feature of the row (tests/artefacts/test_sanitise.py solves them).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from artefacts import contents, folding, strip
+from artefacts import contents, strip
 from artefacts.findings import Removed
 from shadow import checks
 
@@ -46,7 +46,7 @@ class Sanitised:
 
     Attributes:
       estimator: the stripped copy; the original is as it was.
-      removed: what was removed, zeroed or folded, and what had to stay.
+      removed: what was removed or zeroed, and what had to stay.
       equal: whether predictions on the probe are equal bit for bit.
       largest_change: the largest absolute change of a prediction on the probe; 0 where
         all are equal.
@@ -71,7 +71,6 @@ def sanitise(
     probe: Any = None,
     *,
     known: Any = None,
-    fold: bool = False,
     seed: int = 0,
 ) -> Sanitised:
     """Copy an estimator without what its predictions don't need.
@@ -84,8 +83,6 @@ def sanitise(
       known: training rows as they were given to `fit`, all or all but one: what is left
         is then compared with them, as each step got them; None: it is looked through
         for arrays with as many entries as there were rows.
-      fold: make one linear model of a scaler and a linear model; predictions then
-        change by rounding.
       seed: of the random numbers that a drawn probe consists of.
     Returns: the copy, and what was done.
     Raises: FieldError: not a fitted estimator, or a probe is needed.
@@ -100,13 +97,14 @@ def sanitise(
     before = _predictions(estimator, rows)
     made = copy.deepcopy(estimator)
     removed: list[Removed] = []
-    if fold:
-        made, removed = folding.fold(made)
     # One by one: what is put back into a part is a copy, with other parts in it.
     for path, part in _parts(made, ""):
-        # Templates that ensembles clone their members from aren't fitted.
+        # Templates that ensembles clone their members from aren't fitted; their seed
+        # makes those of the members again.
         if _is_fitted(part):
             removed += _stripped(made, part, path, rows)
+        else:
+            removed += _seed_off(part, path)
     removed += leftovers(made, rows, removed, estimator, known)
     after = _predictions(made, rows)
     change = _largest_change(before, after)
@@ -245,10 +243,7 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
         if field in vars(part) and field not in done:
             delattr(part, field)
             removed.append(strip.done(field, "removed", why))
-    if isinstance(getattr(part, "random_state", None), (int, np.integer)):
-        part.random_state = None
-        why = "only training draws from it"
-        removed.append(strip.done("random_state", "removed", why))
+    removed += [each for each in _seed_off(part, "") if each.field not in done]
     if removed and not _unchanged(whole, rows, reference):
         vars(part).clear()
         vars(part).update(saved)
@@ -260,6 +255,22 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
     return [
         dataclasses.replace(each, field=f"{prefix}{each.field}") for each in removed
     ]
+
+
+def _seed_off(part: Any, path: str) -> list[Removed]:
+    """The seed of an estimator taken off, and those of what splits rows for it."""
+    removed = []
+    places = [(part, path)]
+    for name in ("cv", "_checked_cv_orig"):
+        if hasattr(getattr(part, name, None), "split"):
+            places.append((getattr(part, name), f"{path}.{name}" if path else name))
+    for each, where in places:
+        if getattr(each, "random_state", None) is not None:
+            each.random_state = None
+            field = f"{where}.random_state" if where else "random_state"
+            why = "only training draws from it"
+            removed.append(strip.done(field, "removed", why))
+    return removed
 
 
 def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:

@@ -33,6 +33,9 @@ ANYWHERE = {
     "variances_": "variances of the training rows",
     "n_iter_": "a count of the solver",
     "_seeds": "seeds of the bootstrap",
+    "coefs_paths_": "models of the folds of a search",
+    "_standard_coef": "coefficients before averaging",
+    "_standard_intercept": "coefficients before averaging",
 }
 NEEDED = "kept: predictions need it"
 _FOLLOWS = "the missing row follows from it alone"
@@ -160,7 +163,10 @@ def _network(network: Any) -> list[Removed]:
             "without the seed training cannot simply be run again; 32 bits can be tried"
         )
         removed.append(done("random_state", "removed", why))
-    return removed
+    return [
+        *removed,
+        kept("coefs_, intercepts_", "who knows the seed can run training again"),
+    ]
 
 
 def _trees(estimator: Any) -> list[Removed]:
@@ -269,6 +275,23 @@ _FIT_ONLY = Gone(
 )
 _CERTIFIES = Gone(("singular_",), "not used by predictions; it only certifies the row")
 _OPTIMUM = kept("coef_, intercept_", "at the optimum they determine the missing row")
+_MADE_OF_MEANS = (
+    "made of the class means, which may follow from it, and the row with them"
+)
+_LOGARITHMS = kept(
+    "feature_log_prob_", "logarithms of counts, which follow from it where one is zero"
+)
+_MEAN_OF_ROWS = Gone(
+    ("X_offset_", "X_scale_", "sigma_"),
+    "not used by predictions without `return_std`; the mean of the rows gives the"
+    " missing one",
+    True,
+)
+_PATHS = Gone(
+    ("mse_path_", "coef_path_", "cv_alphas_", "alphas_", "coefs_paths_"),
+    "only model selection",
+    None,
+)
 _EXTREMES = kept("scale_", "the extremes follow from it")
 
 # Scalers and decompositions.
@@ -349,6 +372,7 @@ row(
         ),
         _MEANS_SUFFICE,
     ),
+    kept("coef_, intercept_", _MADE_OF_MEANS),
 )
 row(
     "QuadraticDiscriminantAnalysis",
@@ -357,17 +381,18 @@ row(
 )
 row("NearestCentroid", Gone(("deviations_",), _MEANS_SUFFICE), kept("centroids_"))
 _DISCRETE = ("feature_count_", "category_count_", "feature_all_", "class_count_")
-row(("MultinomialNB", "BernoulliNB"), Gone(_DISCRETE, _SAME_COUNTS))
-row("ComplementNB", Gone(_DISCRETE, _SAME_COUNTS, None))
+row(("MultinomialNB", "BernoulliNB"), Gone(_DISCRETE, _SAME_COUNTS), _LOGARITHMS)
+row("ComplementNB", Gone(_DISCRETE, _SAME_COUNTS, None), _LOGARITHMS)
 # `predict` of CategoricalNB looks at `class_count_`.
-row("CategoricalNB", Gone(_DISCRETE[:-1], _SAME_COUNTS))
+row("CategoricalNB", Gone(_DISCRETE[:-1], _SAME_COUNTS), _LOGARITHMS)
 
 # Linear models.
-row(tuple(OBJECTIVES), _FIT_ONLY, _CERTIFIES, _OPTIMUM)
+row(tuple(OBJECTIVES), _MEAN_OF_ROWS, _PATHS, _FIT_ONLY, _CERTIFIES, _OPTIMUM)
+row("ARDRegression", _MEAN_OF_ROWS, _FIT_ONLY, _OPTIMUM)
 row(
-    ("Lasso", "ElasticNet", "LassoCV", "ElasticNetCV"),
+    ("Lasso", "ElasticNet", "LassoCV", "ElasticNetCV", "LassoLarsCV", "LarsCV"),
     _FIT_ONLY,
-    Gone(("mse_path_", "alphas_"), "only model selection", None),
+    _PATHS,
     _OPTIMUM,
 )
 
@@ -395,5 +420,9 @@ row(
 row(("KernelRidge", "KernelPCA"), kept("X_fit_", _ROWS_ARE_IT))
 
 # Networks and trees.
+row(
+    "IsolationForest",
+    kept("_average_path_length_per_tree", "the counts of nodes follow from it"),
+)
 register(("MLPClassifier", "MLPRegressor"), strip=_network)
 register((*SINGLE, *FORESTS, *BOOSTING, *HISTOGRAMS), strip=_trees)

@@ -3,8 +3,8 @@
     trial = play(row, material, release, knowledge, key=key, limit=60)
 
 The attack is made from its row, is shown the release and what its adversary is told,
-and keeps its time. What it found until then is kept, and a target that it began and
-didn't finish counts as not found. No target comes near it: `metrics.judging` compares.
+and keeps its time. What it found until then is kept; a target that it began and didn't
+finish is neither found nor missed. No target comes near it: `metrics.judging` compares.
 """
 
 import dataclasses
@@ -52,6 +52,8 @@ class Trial:
       needs: seconds that it needs for a record, about, where it didn't finish all.
       remedy: what a developer does about the attack, in a phrase.
       why_not: why it wasn't played, or wasn't finished; "" where it was.
+      applies: whether it could have been played on such models; what could and wasn't
+        is said first.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Trial:
     needs: float | None = None
     remedy: str = ""
     why_not: str = ""
+    applies: bool = True
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:

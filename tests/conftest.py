@@ -2,11 +2,12 @@
 
 Most of a test's time is XLA compiling programs that run for milliseconds. So they are
 compiled without the slower half of XLA's compiler for CPUs and without LLVM's last
-level of optimisation, unless XLA_FLAGS is set, as `make test-all` does; and compiled programs are kept in .pytest_cache/xla, for other
-tests, workers and runs. (No optimisation at all compiles faster still, but then the
-tests that compute take five to thirty times as long.) Where a jaxlib doesn't know the
-flags: XLA_FLAGS= make test. Tracing makes many objects that live long, so garbage is
-collected seldom: one twentieth of the time.
+level of optimisation, unless XLA_FLAGS is set, as `make test-all` does; and compiled
+programs are kept in .pytest_cache/xla, for other tests, workers and runs. (No
+optimisation at all compiles faster still, but then the tests that compute take five to
+thirty times as long.) Where a jaxlib doesn't know the flags: XLA_FLAGS= make test.
+Tracing makes many objects that live long, so garbage is collected seldom: one twentieth
+of the time.
 """
 
 import gc

@@ -33,6 +33,7 @@ from artefacts.findings import (
     spread,
 )
 from artefacts.glm.objectives import OBJECTIVES, Objective, Quotient, objectives, solve
+from artefacts.readers.moments import mean_reader
 from artefacts.registry import register
 
 # Labels that are tried, the likeliest first; each takes some dozen refits.
@@ -413,4 +414,24 @@ _REFITTED = OBJECTIVES.keys() - {
 }
 
 
+def read_offset(leaf: Leaf) -> list[Finding]:
+    """The mean of the rows, which Bayesian regressions keep beside their optimum."""
+    if not leaf.estimator.fit_intercept:  # nothing was centred, so it is zero
+        return []
+    return mean_reader("X_offset_", count=None, second=(), needed=False)(leaf)
+
+
+def _bayesian(leaf: Leaf) -> list[Finding]:
+    """The mean, and the optimum where it tells something."""
+    found = read_offset(leaf)
+    try:
+        return [*found, *read(leaf)]
+    except ReconstructionImpossibleError:
+        if not found:
+            raise
+        return found
+
+
 register(tuple(OBJECTIVES), read)
+register("BayesianRidge", _bayesian)
+register("ARDRegression", read_offset)

@@ -91,7 +91,7 @@ def check_count(leaf: Leaf, count: Any, *, field: str = "n_samples_seen_") -> No
         )
 
 
-def _mean_reader(
+def mean_reader(
     mean: str,
     *,
     count: str | None,
@@ -258,7 +258,7 @@ def covariance(leaf: Leaf) -> list[Finding]:
     estimator = leaf.estimator
     if getattr(estimator, "assume_centered", False):
         return _second_moment(leaf)
-    return _mean_reader("location_", count=None, second=("location_", "covariance_"))(
+    return mean_reader("location_", count=None, second=("location_", "covariance_"))(
         leaf
     )
 
@@ -404,7 +404,7 @@ register("StandardScaler", standard_scaler)
 register("PowerTransformer", power_transformer)
 register(
     "PCA",
-    _mean_reader(
+    mean_reader(
         "mean_",
         count="n_samples_",
         second=("mean_", "explained_variance_"),
@@ -413,16 +413,16 @@ register(
 )
 register(
     "IncrementalPCA",
-    _mean_reader("mean_", count="n_samples_seen_", second=("mean_", "var_")),
+    mean_reader("mean_", count="n_samples_seen_", second=("mean_", "var_")),
 )
 register(
     ("FactorAnalysis", "FastICA", "SparsePCA"),
-    _mean_reader("mean_", count=None, second=()),
+    mean_reader("mean_", count=None, second=()),
 )
 register("TruncatedSVD", truncated_svd)
 register("VarianceThreshold", variance_threshold)
 register(("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance)
 register(
     "GraphicalLasso",
-    _mean_reader("location_", count=None, second=_LOCATION, closed=lambda model: False),
+    mean_reader("location_", count=None, second=_LOCATION, closed=lambda model: False),
 )

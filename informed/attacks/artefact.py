@@ -31,7 +31,7 @@ class ArtefactConfig:
     """It has no settings."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(kw_only=True, eq=False)
 class ArtefactAttack:
     """Read the target out of each released estimator.
 
@@ -40,12 +40,14 @@ class ArtefactAttack:
         are.
       fields: stored fields that gave whole features away, one tuple a target that was
         read; grows while estimators are read, for the advice of `remedy`.
-      stumbles: why nothing was read of an estimator, one line each; grows likewise.
+      stumbles: why an estimator could not be read, one line each; grows likewise.
+      read: how many estimators it was shown.
     """
 
     table: Table | None = None
     fields: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     stumbles: list[str] = dataclasses.field(default_factory=list)
+    read: int = 0
 
     @classmethod
     def made(cls, config: ArtefactConfig, material: Material) -> "ArtefactAttack":
@@ -78,13 +80,20 @@ class ArtefactAttack:
     def _read(
         self, estimator: Any, known: np.ndarray, labels: np.ndarray, shape: tuple
     ) -> Reconstruction:
-        """What an estimator tells; the known rows' mean where it tells nothing."""
+        """What an estimator tells; the known rows' mean where it tells nothing.
+
+        NaN where it could not be read: that is no attack that failed.
+        """
         mean, label, certified = known.mean(axis=0), -1, False
         try:
             answer = reconstruct_sklearn(estimator, known, labels)
+            why = _unread(answer)
         except ValueError as error:
-            self.stumbles.append(str(error).splitlines()[0].rstrip("."))
-            image = as_image(self.table, np.nan_to_num(mean), shape)
+            why = (str(error) or type(error).__name__).splitlines()[0]
+        self.read += 1
+        if why:
+            self.stumbles.append(why.rstrip("."))
+            image = np.full(shape, np.nan)
         else:
             value = np.asarray(answer.value, np.float64)
             with np.errstate(invalid="ignore"):  # an interval without ends
@@ -107,8 +116,11 @@ class ArtefactAttack:
 
     @property
     def note(self) -> str:
-        """Why no estimator told anything, where none did."""
-        return self.stumbles[0] if self.stumbles and not self.fields else ""
+        """How many estimators could not be read, and why not the first of them."""
+        if not self.stumbles:
+            return ""
+        count, why = len(self.stumbles), self.stumbles[0]
+        return f"{count} of {self.read} estimators could not be read: {why}"
 
     @property
     def remedy(self) -> str:
@@ -119,15 +131,30 @@ class ArtefactAttack:
         named = [name for name, _ in count.most_common(_NAMED)]
         more = f" and {len(count) - _NAMED} more" if len(count) > _NAMED else ""
         return (
-            f"{', '.join(named)}{more} gave it away: ship informed.sanitise(model,"
-            " fold=True).estimator, which leaves out what predictions don't need, or a"
-            " table of coefficients"
+            f"{', '.join(named)}{more} gave it away: informed.sanitise(model) takes off"
+            " what predictions don't need, and names what stays and still tells"
         )
 
 
+def _unread(answer: artefacts.Answer) -> str:
+    """Why an answer says nothing of the row, although it is one; "": it says something.
+
+    In an audit the known rows are all others: what finds none is a reader that takes
+    the estimator for another one.
+    """
+    bounded = np.isfinite(answer.lower) | np.isfinite(answer.upper)
+    if answer.determined.any() or bounded.any():
+        return ""
+    if answer.refuted:
+        return f"no row explains {', '.join(answer.refuted)}"
+    if answer.unread:
+        return f"nothing is read of {', '.join(answer.unread)}"
+    return ""
+
+
 def stripped(estimator: Any, known: np.ndarray) -> Any:
-    """What is left if it is stripped, its scaler folded into a linear model."""
-    return artefacts.sanitise(estimator, known, known=known, fold=True).estimator
+    """What is left if it is stripped."""
+    return artefacts.sanitise(estimator, known, known=known).estimator
 
 
 def features(table: Table | None, images: np.ndarray) -> np.ndarray:

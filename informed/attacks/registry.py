@@ -164,8 +164,8 @@ for _row in (
         sees="artefact",
         knows=("fixed",),
         gives=("images", "labels", "certified", "trainings"),
-        remedy="ship what informed.sanitise(model, fold=True) leaves, or a table of"
-        " coefficients",
+        remedy="informed.sanitise(model) takes off what predictions don't need, and"
+        " names what stays and still tells",
         share=0.15,
     ),
     Row(

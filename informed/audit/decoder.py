@@ -16,7 +16,7 @@ import numpy as np
 from skimage import transform
 
 from informed.attacks.registry import KernelReconnConfig
-from informed.audit import playing, probe
+from informed.audit import probe
 from informed.audit.subject import Subject
 from informed.audit.trained import Models
 from informed.play import Trial
@@ -137,7 +137,7 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
     except limits.OutOfTimeError:
         why = f"not fitted in {limit:.0f} s"
         return Decoded(values=found | {"why_not": why}, pictures={})
-    except (*playing.STUMBLES, MemoryError) as error:
+    except Exception as error:
         why = f"it stopped with {type(error).__name__}: {probe.first_line(error)}"
         return Decoded(values=found | {"why_not": why.rstrip(".")}, pictures={})
     found |= {

@@ -13,7 +13,7 @@ import numpy as np
 from informed.attacks import artefact, registry
 from informed.audit import budget, trained
 from informed.audit.findings import Preflight
-from informed.audit.playing import STUMBLES, attempt
+from informed.audit.playing import attempt
 from informed.audit.probe import first_line
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
@@ -111,7 +111,8 @@ def _extend(rows: list[dict[str, Any]], name: str, step: Rows) -> None:
         rows.extend(step)
     except limits.OutOfTimeError:
         raise
-    except STUMBLES as error:
+    except Exception as error:
+        # As in `playing.attempt`; what was measured before is kept.
         why = f"an attack stopped with {type(error).__name__}: {first_line(error)}"
         rows.append(_not_tried(name, "", why.rstrip(".")))
 
@@ -121,7 +122,7 @@ def stripped(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     before = next((t for t in undefended if t.name == "artefact"), None)
     if before is None or before.images is None:
         return
-    about = "the estimator without what predictions don't need, scalers folded in"
+    about = "the estimator without what predictions don't need"
     trial = bench.attempt(
         "artefact", limit=bench.clock.left / 2, shipped=artefact.stripped
     )

@@ -26,8 +26,6 @@ from shadow import limits
 from shadow.release import Release, publish
 from shadow.views import EVERYTHING, Layers
 
-# What an attack may stumble over in models that hold no trace of a record.
-STUMBLES = (ValueError, ArithmeticError, RuntimeError)
 # Pairs of records that are missing together: more would take the time of other attacks.
 _PAIRS = 3
 
@@ -94,8 +92,10 @@ def not_begun(row: Row, models: Models, a_record: float) -> Trial:
 
 def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
     """The trial of an attack that whoever runs the audit skips, if it applies."""
-    why = row.why_not(checked.facts) or words.LEFT_OUT
-    return dataclasses.replace(_blank(row, models), why_not=why)
+    why = row.why_not(checked.facts)
+    return dataclasses.replace(
+        _blank(row, models), why_not=why or words.LEFT_OUT, applies=not why
+    )
 
 
 def attempt(
@@ -123,10 +123,10 @@ def attempt(
       shipped: (estimator, known rows) -> what is released of a fitted estimator.
     """
     trial, why = begun or _blank(row, models), row.why_not(checked.facts)
-    if not why and row.shadows and models.shadows is None:
-        why = models.why_no_shadows
     if why:
-        return dataclasses.replace(trial, why_not=why)
+        return dataclasses.replace(trial, why_not=why, applies=False)
+    if row.shadows and models.shadows is None:
+        return dataclasses.replace(trial, why_not=models.why_no_shadows)
     if view is None and (row.shadows or row.sees in ("view", "answers")):
         view = models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
     if row.shadows and not _traced(models, view):
@@ -157,7 +157,8 @@ def attempt(
     except limits.OutOfTimeError:
         what = f"not one release in {limit:.0f} s"
         return dataclasses.replace(trial, why_not=what)
-    except STUMBLES as error:
+    except Exception as error:
+        # Models and training are the user's; other attacks go on, whatever these raise.
         what = f"it stopped with {type(error).__name__}: {first_line(error)}"
         return dataclasses.replace(trial, why_not=what.rstrip("."))
     if row.shadows:

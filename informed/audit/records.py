@@ -83,22 +83,21 @@ def rank(
             best[: len(each)] = np.minimum(best[: len(each)], each)
     least = judging.thresholds(baselines)
     order = np.argsort(best, kind="stable")
-    certified = next((t.certified for t in trials if t.name == "inversion"), None)
     rows = []
-    for i in order:
+    for i in order.tolist():
         attacks = {
             name: _number(errors[i]) if i < len(errors) else None
             for name, errors in by_attack.items()
         }
+        certain = [t.name for t in _judged(trials, i) if _of(t.certified, i)]
         rows.append(
             {
                 "record": int(ids[i]),
                 "label": int(truth.labels[i]),
                 "best_mse": _number(best[i]),
                 "without_release_mse": float(least[i]),
-                "certified": bool(certified[i])
-                if certified is not None and i < len(certified)
-                else None,
+                "certified": bool(certain) if _judged(trials, i) else None,
+                "certified_by": certain,
                 "mse": attacks,
                 **{name: float(values[i]) for name, values in found.items()},
             }
@@ -110,6 +109,22 @@ def rank(
         indicators=_predictive(found, by_attack.get(name, np.empty(0))),
         by=name,
     )
+
+
+def _judged(trials: list[Trial], target: int) -> list[Trial]:
+    """Attacks that certify, and finished this target alone."""
+    return [
+        trial
+        for trial in trials
+        if trial.points == 1
+        and trial.certified is not None
+        and _of(trial.finished, target)
+    ]
+
+
+def _of(values: np.ndarray | None, target: int) -> bool:
+    """Of a target; False: the attack didn't come to it."""
+    return values is not None and target < len(values) and bool(values[target])
 
 
 def indicators(

@@ -110,13 +110,28 @@ def _print(
 
 
 def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
-    """The fields that `--fail-if` may name, from a summary."""
+    """The fields that `--fail-if` may name, from a summary.
+
+    Where the known rows are refuted, or a part wasn't read, that nothing is determined
+    is not known.
+    """
     determined = [row["determined"] for row in told["features"]]
+    doubtful = told["contradictions"] or told["unread"]
+    doubtful = doubtful or (told["refuted"] and not told["certified"])
+    count = None if doubtful and not any(determined) else sum(determined)
+    share = count / len(determined) if count is not None and determined else None
+    exact = None if doubtful and not told["exact"] else float(told["exact"])
+    guessed = [row["value"] is not None for row in told["features"]]
+    named = told["named"]
     return {
-        "exact": float(told["exact"]),
+        "exact": exact,
         "certified": float(told["certified"]),
-        "determined": sum(determined),
-        "determined_share": sum(determined) / len(determined) if determined else None,
+        "determined": count,
+        "determined_share": share,
+        "estimated": sum(guessed) - sum(determined),
+        "named": None if named is None else float(len(named) == 1),
+        "stored": len(told["stored"]),
+        "unread": len(told["unread"]),
     }
 
 

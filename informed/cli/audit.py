@@ -305,6 +305,7 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
         "named": values["gallery"]["first"],
         "tpr": gate.most(row["tpr"] for row in rated),
         "untried": sum(map(words.not_begun, rows)),
+        "broken": float(words.broken(values.get("bounds"))),
         "unfinished": sum(
             max(row.get("planned", row["targets"]) - row["finished"], 0)
             for row in rows

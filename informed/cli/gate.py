@@ -44,6 +44,7 @@ FIELDS: dict[str, Mapping[str, str]] = {
         "tpr": "largest true-positive rate of membership at 1 % false positives",
         "untried": "attacks that apply and were not begun",
         "unfinished": "records that attacks were to try and did not finish",
+        "broken": "1 where an attack did better than a declared bound allows, else 0",
     },
     "run": {**_ATTACKS, "mse": "least mean MSE per pixel of an attack"},
     "artefact": {
@@ -51,6 +52,10 @@ FIELDS: dict[str, Mapping[str, str]] = {
         "certified": "1 where that is certified, else 0",
         "determined": "fields of the row that are determined",
         "determined_share": "their share of all fields",
+        "estimated": "fields that are estimated and not determined",
+        "named": "1 where one row of the gallery alone fits, else 0",
+        "stored": "arrays that hold training rows as they are",
+        "unread": "parts of the model that no reader told anything of",
     },
 }
 

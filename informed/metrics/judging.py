@@ -260,6 +260,7 @@ def judge(
         "about": trial.about,
         "sees": trial.sees,
         "knows": trial.knows,
+        "applies": trial.applies,
         "tried": trial.images is not None,
         "why_not": trial.why_not,
         "trainings": trial.trainings,
@@ -284,7 +285,7 @@ def judge(
         "targets": count,
         "finished": int(done.sum()),
         "mse_mean": float(each[done].mean()) if done.any() else None,
-        "mse_median": _finite(np.median(each)) if count else None,
+        "mse_median": float(np.median(each[done])) if done.any() else None,
         "ssim": ssim(truth.images[:count][done], trial.images[done]),
         "lpips": lpips(truth.images[:count], trial.images, done),
         "labels_named": None if labels is None else int((labels >= 0).sum()),
@@ -395,8 +396,11 @@ def matched(trial: Trial, truth: Examples) -> Trial:
 
 
 def _rate(right: np.ndarray, done: np.ndarray) -> dict[str, Any] | None:
-    """A share of all that was attempted; None: nothing of it was finished."""
-    return dataclasses.asdict(metrics.success_rate(right)) if done.any() else None
+    """A share of what was finished; None: nothing was.
+
+    What time cut off is no failure: with more time it may be found.
+    """
+    return dataclasses.asdict(metrics.success_rate(right[done])) if done.any() else None
 
 
 _MEASURED = (
@@ -427,7 +431,7 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
     done = trial.finished
     if not done.any():
         return 0.0
-    count = len(trial.images)
+    count = len(done)
     guesses = trial.images[done].reshape(done.sum(), -1).astype(np.float64)
     own = truth.images[:count][done].reshape(done.sum(), -1)
     rows = np.random.default_rng(0).permutation(len(others))[:_OTHERS]
@@ -435,7 +439,7 @@ def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
     to_own = np.mean((guesses - own) ** 2, axis=1)
     to_others = np.concatenate([np.mean((pool - g) ** 2, axis=1) for g in guesses])
     distance = np.quantile(to_others, FALSE_POSITIVES, method="lower")
-    return float(np.sum(to_own < distance) / count)
+    return float(np.mean(to_own < distance))
 
 
 def ssim(truth: np.ndarray, guesses: np.ndarray) -> float | None:
@@ -469,7 +473,3 @@ def lpips(truth: np.ndarray, guesses: np.ndarray, done: np.ndarray) -> float | N
 def _pictured(images: np.ndarray) -> bool:
     """Whether these are pictures: larger than one pixel and its neighbours."""
     return min(images.shape[1:3]) >= _SMALLEST_WINDOW
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -116,10 +116,12 @@ def combined(audit: Values) -> list[Said]:
         )
     else:
         count, success = declared["candidates"], declared["success"]
+        sampled = audit["bounds"].get("privacy", {}).get("sampling_probability", 1.0)
+        drawn = words.POISSON if sampled < 1 else ""
         found.append(
             Said(
-                f"Declared: noise multiplier {noise}. If training adds it and its"
-                " random numbers stay secret, nobody names one of"
+                f"Declared: noise multiplier {noise}. If training adds it, its random"
+                f" numbers stay secret{drawn}, nobody names one of"
                 f" {count} candidates more often than"
                 f" {words.percent(declared['bound'])}.",
                 fields,

@@ -48,7 +48,9 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
                 "name": row["name"],
                 "why": why,
                 "takes": takes,
-                "applies": row["tried"] or applies.get(row["name"], True),
+                "applies": row.get(
+                    "applies", row["tried"] or applies.get(row["name"], True)
+                ),
             }
         )
     found += [

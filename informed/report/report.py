@@ -88,9 +88,16 @@ class Report:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
+        certifying = {
+            row["name"]
+            for row in self.values["attacks"]
+            if row["certified"] is not None
+        }
         for row in self.values["records"]:
             for attack, error in row["mse"].items():
-                certified = row["certified"] if attack == "inversion" else None
+                certified = None
+                if attack in certifying and error is not None:
+                    certified = attack in row.get("certified_by", ())
                 line = [*(row[name] for name in about), attack, error]
                 line += [row["without_release_mse"], certified]
                 writer.writerow(["" if v is None else v for v in line])

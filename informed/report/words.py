@@ -12,10 +12,16 @@ Values = Mapping[str, Any]
 _BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Attacks that apply to nearly all training, so that their absence has to be said.
+# Of documents that don't say which attacks apply: those that do to nearly all training.
 _EXPECTED = ("inversion", "kernel")
 # Attacks on more than one record, which no rate of single records is compared with.
 _OTHER_GAMES = ("two missing",)
+
+# What a bound by sampling assumes beyond noise, after "if ...".
+POISSON = (
+    " and every record takes part in each step independently, with the declared"
+    " probability, in secret"
+)
 
 # Why a part of an audit is missing that its user skipped.
 LEFT_OUT = "left out by whoever ran the audit (`--skip`)"
@@ -82,7 +88,11 @@ def answer(values: Values) -> list[str]:
         found += f" But {gallery}"
     left = unfinished(values)
     best = strongest(values)
-    whole = best is not None and best["exact"]["rate"] == 1
+    whole = (
+        best is not None
+        and best["exact"]["rate"] == 1
+        and best["finished"] >= best.get("planned", best["targets"])
+    )
     first = [found, *left] if whole else [*left, found]
     return [*first, _stopped(values)]
 
@@ -139,7 +149,7 @@ def strongest(values: Values) -> Values | None:
 def not_begun(row: Values) -> bool:
     """Whether an attack that applies was not tried."""
     expected = row["name"] in _EXPECTED or row.get("needs_seconds") is not None
-    return not row["tried"] and expected
+    return not row["tried"] and row.get("applies", expected)
 
 
 def rated(values: Values) -> list[Values]:
@@ -353,6 +363,7 @@ def _bounded(values: Values) -> list[str]:
             " guarantee"
         ]
     parts, privacy = [], bounds.get("privacy", {})
+    sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
     declared = privacy.get("noise_multiplier")
     own = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
     if own is not None and own["bound"] < 1:
@@ -361,12 +372,7 @@ def _bounded(values: Values) -> list[str]:
             f" one of {bounds['candidates']} candidates more often than"
             f" {percent(own['bound'])}, if training adds the noise that it declares"
         )
-        if privacy.get("sampling_probability", 1.0) < 1:
-            text += (
-                " and every record takes part in each step independently, with the"
-                " declared probability, in secret"
-            )
-        parts.append(text)
+        parts.append(text + sampled)
     elif own is not None:
         parts.append(
             f"the noise that it declares, multiplier {number(own['noise_multiplier'])},"
@@ -375,7 +381,8 @@ def _bounded(values: Values) -> list[str]:
     if calibrated and (own is None or own["bound"] >= 1):
         parts.append(
             f"noise multiplier {number(calibrated['noise_multiplier'])} would bound any"
-            f" attack by {percent(calibrated['bound'])}"
+            f" attack that names one of {bounds['candidates']} candidates by"
+            f" {percent(calibrated['bound'])}, if training adds it{sampled}"
         )
     return parts
 

@@ -175,7 +175,9 @@ def test_18_one_target_that_cannot_be_read_is_one_target(digits, tmp_path):
     errors = np.mean((trial.images - found.split.test.images) ** 2, axis=(1, 2, 3))
     assert len(errors) == 3
     assert (errors[1:] < 1e-9).all()
-    assert errors[0] > 1e-9
+    # Nothing follows from it: it is no attack that failed.
+    assert trial.finished.tolist() == [False, True, True]
+    assert trial.why_not.startswith("1 of 3 estimators could not be read: ")
 
 
 # 19. A view without trace ends the audit.
@@ -311,7 +313,8 @@ def test_25_a_scaler_is_named_and_its_remedy_is_tried():
     by_name = {row["name"]: row for row in found.values["defences"]}
     assert "artefact" in {a["name"] for a in by_name["as it is"]["attacks"]}
     (left,) = by_name["stripped"]["attacks"]
-    assert left["exact"]["successes"] < 3
+    # Predictions need the scaler's mean, which alone gives the row.
+    assert left["exact"]["successes"] == 3
     first = words.answer(found.values)[0]
     assert "mean_" in first
     assert "informed.sanitise" in first

@@ -385,3 +385,10 @@ def test_a_scaler_that_is_shipped_gives_its_row_away():
     assert words.answer(found.values)[0].startswith(
         "Someone who sees the fitted estimator"
     )
+    # A record is certified by whichever attack certifies it.
+    records = found.values["records"]
+    assert [row["certified"] for row in records] == [True] * 3
+    assert [row["certified_by"] for row in records] == [["artefact"]] * 3
+    lines = [line.split(",") for line in found.csv.splitlines()]
+    place = lines[0].index("attack")
+    assert [line[-1] for line in lines if line[place] == "artefact"] == ["True"] * 3

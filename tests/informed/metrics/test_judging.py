@@ -81,7 +81,7 @@ def test_distances_are_those_of_differences(truth, pool, monkeypatch):
     assert (np.diag(found[:, len(pool) :]) == 0).all()
 
 
-def test_what_is_not_finished_counts_as_not_found(truth, pool):
+def test_rates_are_of_what_was_finished(truth, pool):
     images = truth.images.copy()
     images[3] = np.nan
     finished = np.arange(10) != 3
@@ -89,9 +89,9 @@ def test_what_is_not_finished_counts_as_not_found(truth, pool):
     given = trial(images, finished=finished, certified=certified)
     row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
     assert row["success"]["successes"] == 9
-    assert row["success"]["trials"] == 10
-    assert row["finished"] == 9
-    assert row["tpr"] == pytest.approx(0.9)
+    assert row["success"]["trials"] == 9
+    assert (row["targets"], row["finished"]) == (10, 9)
+    assert row["tpr"] == pytest.approx(1.0)
 
 
 def test_a_wrong_certificate_is_counted(truth, pool):
