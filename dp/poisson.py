@@ -35,7 +35,8 @@ _ORDERS = 60
 # exponentials overflow (from 4e-4 on); above, the noise that is accounted for is less
 # than the real one, which loosens the bound.
 _LEAST, _MOST = 1e-3, 1e6
-_RAREST = 1e-100  # probability; below, dp-accounting's root finder has no bracket
+# Probabilities between which dp-accounting's root finder has a bracket.
+_RAREST, _NEARLY_ALWAYS = 1e-100, 1 - 1e-10
 _HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
 # Between them the bound is off by at most (3e-3)^2 / 8 of itself.
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
@@ -135,6 +136,8 @@ def losses(
             nothing, value_discretization_interval=grid
         )
     sigma = min(sigma, _MOST)
+    if probability > _NEARLY_ALWAYS:  # full batches protect less
+        probability = 1.0
     one = privacy_loss_distribution.from_gaussian_mechanism(
         standard_deviation=sigma,
         sensitivity=1.0,

@@ -226,6 +226,13 @@ def test_epsilon_of_a_small_delta_is_not_below_the_truth(delta):
     assert least_delta(8.0, noise, q, steps) <= delta
 
 
+def test_who_is_nearly_always_sampled_counts_as_always():
+    given = {"noise_multiplier": 0.2795, "steps": 5, "relation": "zero_out"}
+    full = accounting.epsilon(dp.Gaussian(**given), 1e-5)
+    run = dp.PoissonGaussian(sampling_probability=1 - 1e-12, **given)
+    assert accounting.epsilon(run, 1e-5) == pytest.approx(full, rel=1e-3)
+
+
 def test_moments_next_to_1_are_not_lost():
     """Order 2 in closed form: 1 + q^2 (exp(1 / sigma^2) - 1)."""
     sigma, q = 1e6, 1e-3
