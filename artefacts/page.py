@@ -133,8 +133,8 @@ def verdict(answer: Answer) -> str:
         first += f" {bounded} more lie in an interval."
     if guessed := estimated(answer):
         first += (
-            f" Of {guessed} there is an estimate, which may be right: nothing here"
-            " tells how near it is."
+            f" Of {guessed} features there is an estimate, which may be right: nothing"
+            " here tells how near it is."
         )
     if answer.named is not None:
         first += _of_gallery(answer.named)
