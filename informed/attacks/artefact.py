@@ -147,7 +147,8 @@ def _unread(answer: artefacts.Answer) -> str:
         return ""
     if answer.refuted:
         return f"no row explains {', '.join(answer.refuted)}"
-    if answer.unread:
+    guessed = np.isfinite(np.asarray(answer.value, np.float64)).any()
+    if answer.unread and not guessed:
         return f"nothing is read of {', '.join(answer.unread)}"
     return ""
 
