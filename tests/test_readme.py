@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dp
 from informed.cli import main
 from shadow import released
 
@@ -56,11 +57,16 @@ def test_a_bound_in_two_lines_prints_what_its_comment_says(page, capsys):
 
 def test_the_calibration_of_the_page_on_privacy(capsys):
     program = programs(ROOT / "docs" / "privacy.md")[1]
-    exec(compile(f"import dp\n{program}", "privacy.md", "exec"), {})
+    names: dict = {"dp": dp}
+    exec(compile(program, "privacy.md", "exec"), names)
     sigma, epsilon = map(float, capsys.readouterr().out.split())
-    # An epsilon that promises nothing about membership stops reconstruction.
-    assert 0 < sigma < 1
-    assert epsilon > 50
+    told = re.search(r"print\(.*# ([\d.]+), and an epsilon of ([\d.]+)", program)
+    assert told is not None
+    assert (f"{sigma:.1f}", f"{epsilon:.1f}") == told.groups()
+    bounded = dp.Gaussian(noise_multiplier=sigma, steps=100, relation="zero_out")
+    high = names["kappa"].high
+    assert 0.25 < float(dp.rero_bound(bounded, log_kappa=high).gamma) <= 0.3
+    assert f"{np.exp(high):.0%}" == "10%"
 
 
 @pytest.mark.slow
