@@ -1,13 +1,12 @@
 """Shared fixtures. Small real images (scikit-learn's digits) wherever they do.
 
 Most of a test's time is XLA compiling programs that run for milliseconds. So they are
-compiled without the slower half of XLA's compiler for CPUs and without LLVM's last
-level of optimisation, unless XLA_FLAGS is set, as `make test-all` does; and compiled
-programs are kept in .pytest_cache/xla, for other tests, workers and runs. (No
-optimisation at all compiles faster still, but then the tests that compute take five to
-thirty times as long.) Where a jaxlib doesn't know the flags: XLA_FLAGS= make test.
-Tracing makes many objects that live long, so garbage is collected seldom: one twentieth
-of the time.
+compiled without the slower half of XLA's compiler for CPUs, unless XLA_FLAGS is set, as
+`make test-all` does; and compiled programs are kept in .pytest_cache/xla, for other
+tests, workers and runs. (No optimisation at all compiles faster still, but then the
+tests that compute take five to thirty times as long.) Where a jaxlib doesn't know the
+flag: XLA_FLAGS= make test. Tracing makes many objects that live long, so garbage is
+collected seldom: one twentieth of the time.
 """
 
 import gc
@@ -19,10 +18,7 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers that share cores; OpenMP's spin
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=2",
-)
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
 _COMPILED = Path(__file__).parent.parent / ".pytest_cache" / "xla"
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
