@@ -256,9 +256,8 @@ def _mood(answer: Answer) -> str:
         return ""
     bounded = np.isfinite(answer.lower) | np.isfinite(answer.upper)
     doubtful = answer.refuted or answer.unread or answer.contradictions
-    if doubtful or bounded.any() or answer.y is not None or answer.named:
-        return "unclear"
-    if estimated(answer):
+    hinted = answer.y is not None or answer.named or estimated(answer)
+    if doubtful or bounded.any() or hinted:
         return "unclear"
     return "mild"
 

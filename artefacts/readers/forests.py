@@ -18,6 +18,9 @@ from artefacts.trees.fitted import BOOSTING, FORESTS, SINGLE
 from artefacts.trees.histogram_boosting import SUPPORTED as HISTOGRAMS
 from shadow.checks import FieldError
 
+_AGAIN = (
+    "The trees come out again with the row put back; other known rows may do it too."
+)
 # How many rows are put back and fitted again, where so few are left that all can be
 # tried.
 _TRIES = 16
@@ -39,11 +42,6 @@ def read(leaf: Leaf) -> list[Finding]:
         strip.strip(bare)
         findings.append(_finding(leaf, bare, "tree_ (thresholds, leaves)", needed=True))
     return findings
-
-
-_AGAIN = (
-    "The trees come out again with the row put back; other known rows may do it too."
-)
 
 
 def _field(name: str) -> str:

@@ -414,7 +414,7 @@ _REFITTED = OBJECTIVES.keys() - {
 }
 
 
-def read_offset(leaf: Leaf) -> list[Finding]:
+def _offset(leaf: Leaf) -> list[Finding]:
     """The mean of the rows, which Bayesian regressions keep beside their optimum."""
     if not leaf.estimator.fit_intercept:  # nothing was centred, so it is zero
         return []
@@ -423,7 +423,7 @@ def read_offset(leaf: Leaf) -> list[Finding]:
 
 def _bayesian(leaf: Leaf) -> list[Finding]:
     """The mean, and the optimum where it tells something."""
-    found = read_offset(leaf)
+    found = _offset(leaf)
     try:
         return [*found, *read(leaf)]
     except ReconstructionImpossibleError:
@@ -434,4 +434,4 @@ def _bayesian(leaf: Leaf) -> list[Finding]:
 
 register(tuple(OBJECTIVES), read)
 register("BayesianRidge", _bayesian)
-register("ARDRegression", read_offset)
+register("ARDRegression", _offset)

@@ -31,7 +31,7 @@ class ArtefactConfig:
     """It has no settings."""
 
 
-@dataclasses.dataclass(kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ArtefactAttack:
     """Read the target out of each released estimator.
 
@@ -41,13 +41,11 @@ class ArtefactAttack:
       fields: stored fields that gave whole features away, one tuple a target that was
         read; grows while estimators are read, for the advice of `remedy`.
       stumbles: why an estimator could not be read, one line each; grows likewise.
-      read: how many estimators it was shown.
     """
 
     table: Table | None = None
     fields: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     stumbles: list[str] = dataclasses.field(default_factory=list)
-    read: int = 0
 
     @classmethod
     def made(cls, config: ArtefactConfig, material: Material) -> "ArtefactAttack":
@@ -90,7 +88,6 @@ class ArtefactAttack:
             why = _unread(answer)
         except ValueError as error:
             why = (str(error) or type(error).__name__).splitlines()[0]
-        self.read += 1
         if why:
             self.stumbles.append(why.rstrip("."))
             image = np.full(shape, np.nan)
@@ -120,7 +117,8 @@ class ArtefactAttack:
         if not self.stumbles:
             return ""
         count, why = len(self.stumbles), self.stumbles[0]
-        return f"{count} of {self.read} estimators could not be read: {why}"
+        shown = count + len(self.fields)
+        return f"{count} of {shown} estimators could not be read: {why}"
 
     @property
     def remedy(self) -> str:

@@ -120,8 +120,8 @@ def combined(audit: Values) -> list[Said]:
         drawn = words.POISSON if sampled < 1 else ""
         found.append(
             Said(
-                f"Declared: noise multiplier {noise}. If training adds it, its random"
-                f" numbers stay secret{drawn}, nobody names one of"
+                f"Declared: noise multiplier {noise}. If training adds it and its"
+                f" random numbers stay secret{drawn}, nobody names one of"
                 f" {count} candidates more often than"
                 f" {words.percent(declared['bound'])}.",
                 fields,
