@@ -424,13 +424,14 @@ _MEASURED = (
 def recognised(trial: Trial, truth: Examples, others: Examples) -> float | None:
     """True-positive rate of "the guess is so near to a record that it is the target".
 
-    At the distance at which one public record in a hundred is taken for the target.
+    At the distance at which one public record in a hundred is taken for the target;
+    None where no target was finished.
     """
     assert trial.images is not None
     assert trial.finished is not None
     done = trial.finished
     if not done.any():
-        return 0.0
+        return None
     count = len(done)
     guesses = trial.images[done].reshape(done.sum(), -1).astype(np.float64)
     own = truth.images[:count][done].reshape(done.sum(), -1)

@@ -94,6 +94,14 @@ def test_rates_are_of_what_was_finished(truth, pool):
     assert row["tpr"] == pytest.approx(1.0)
 
 
+def test_nothing_finished_has_no_rate(truth, pool):
+    """An attack that ran out of time says nothing about the model, no rate of zero."""
+    given = trial(np.full_like(truth.images, np.nan), finished=np.zeros(10, bool))
+    row = judging.judge(given, truth, pool, judging.baselines(truth, pool))
+    rates = ("success", "exact", "tpr", "mse_mean", "mse_median", "lpips")
+    assert [row[name] for name in rates] == [None] * len(rates)
+
+
 def test_a_wrong_certificate_is_counted(truth, pool):
     images = truth.images.copy()
     images[0] = images[1]
