@@ -1,10 +1,14 @@
 """An epoch of the RecoNN against the matrix products in it, one JSON line.
 
     python -m benchmarks.reconn --models=59000 --features=7960
+    python -m benchmarks.reconn --decoder
 
 The network of Table V on random features. gemm_fraction: time of the matrix products of
 an epoch alone, forward and backward, in the same process, over the time of the epoch.
 data_wait_fraction: share of the epoch that was spent waiting for batches.
+
+--decoder: a step of Table VII's network on 2,000 features, with the transposed
+convolutions of the toolkit and of Haiku, each alone and as the only step of a scan.
 """
 
 import argparse
@@ -12,12 +16,15 @@ import itertools
 import json
 import time
 from typing import Any
+from unittest import mock
 
+import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import reconn
+from reconn import enlarging, networks
 from reconn.batches import Batches
 from reconn.placement import Placement
 from reconn.steps import Steps
@@ -33,8 +40,12 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=7960)
     parser.add_argument("--epochs", type=int, default=2, help="after one to warm up")
     parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--decoder", action="store_true")
     arguments = parser.parse_args()
     devices.one_a_core()
+    if arguments.decoder:
+        print(json.dumps(_decoder()))
+        return
     config = reconn.ReconnConfig(
         input_dropout=arguments.dropout, dropout=arguments.dropout
     )
@@ -109,6 +120,44 @@ def _products(features: int, config: reconn.ReconnConfig, repeats: int = 50) -> 
     start = time.perf_counter()
     run(jnp.zeros(()), weights, values).block_until_ready()
     return (time.perf_counter() - start) / repeats
+
+
+def _decoder(features: int = 2000, repeats: int = 5) -> dict[str, float]:
+    """Seconds of a step of Table VII's network, least of some turns, and the ratio."""
+    shape = (32, 32, 3)
+    config = reconn.ReconnConfig(architecture="transposed_cnn", widths=(2048,))
+    key = jax.random.key(0)
+    inputs = jax.random.normal(key, (1, config.batch_size, features))
+    images = jax.random.uniform(key, (1, config.batch_size, *shape))
+    keys = jax.random.key_data(key)[None]
+    programs = {}
+    for made_by, module in (("ours", enlarging.Enlarging), ("haiku", _haikus)):
+        with mock.patch.object(networks, "Enlarging", module):
+            network = config.network(features, shape)
+            run = Steps(
+                network, config, 1, key, image_shape=shape, placement=Placement.of(None)
+            )
+            state = run.start()
+            moving = {k: v for k, v in state.items() if not k.startswith("best")}
+            for name, program in (
+                ("alone", run._only_step),
+                ("in_a_scan", run._scan_steps),
+            ):
+                compiled = jax.jit(program).lower(moving, inputs, images, keys, None)
+                programs[f"{made_by}_{name}_s"] = compiled.compile()
+    seconds = dict.fromkeys(programs, float("inf"))
+    for _, (name, program) in itertools.product(range(repeats), programs.items()):
+        start = time.perf_counter()
+        jax.block_until_ready(program(moving, inputs, images, keys, None))
+        seconds[name] = min(seconds[name], time.perf_counter() - start)
+    ratio = seconds["haiku_in_a_scan_s"] / seconds["ours_alone_s"]
+    return {name: round(s, 3) for name, s in seconds.items()} | {
+        "times_as_fast": round(ratio, 1)
+    }
+
+
+def _haikus(channels: int) -> hk.Module:
+    return hk.Conv2DTranspose(channels, 5, stride=2)
 
 
 if __name__ == "__main__":

@@ -95,6 +95,12 @@ class ReconnConfig:
         checks.positive("validation_fraction", self.validation_fraction)
         checks.within("validation_fraction", self.validation_fraction, 0, 1)
 
+    @property
+    def convolutional(self) -> bool:
+        """Whether a step of training has convolutions, in the network or the loss."""
+        of_loss = self.loss.lpips > 0 or self.loss.adversarial > 0
+        return self.architecture == "transposed_cnn" or of_loss
+
     def network(
         self, num_features: int, image_shape: tuple[int, ...]
     ) -> networks.Network:

@@ -1,6 +1,6 @@
 """Reconstructor networks (RecoNN): from features of theta to an image.
 
-Haiku stays inside this file: a network is a pair of pure functions.
+Haiku stays in here and in `enlarging`: a network is a pair of pure functions.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from reconn.enlarging import Enlarging
 from shadow import checks
 from shadow.victims import Params
 from shadow.victims.activations import ACTIVATIONS
@@ -125,8 +126,8 @@ def transposed_cnn(
 
     def decode(hidden: Array) -> Array:
         grid = hidden.reshape(len(hidden), rows, columns, -1)
-        grid = ACTIVATIONS[activation](hk.Conv2DTranspose(32, 5, stride=2)(grid))
-        return hk.Conv2DTranspose(channels, 5, stride=2)(grid)
+        grid = ACTIVATIONS[activation](Enlarging(32)(grid))
+        return Enlarging(channels)(grid)
 
     return _network(
         num_features, image_shape, widths, activation, input_dropout, dropout, decode

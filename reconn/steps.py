@@ -59,6 +59,10 @@ class Steps:
         self._judging = optax.adam(loss.discriminator_learning_rate)
         self._steps = jax.jit(self._scan_steps, donate_argnums=0)
         self._gathering = jax.jit(self._scan_rows, donate_argnums=0)
+        # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
+        # even of one step, Table VII's take 25 times as long (`benchmarks.reconn`).
+        self._one = jax.jit(self._only_step, donate_argnums=0)
+        self._one_by_one = devices.cache_bound() and config.convolutional
         self._resident = resident
         self._there: tuple[Array, ...] | None = None
 
@@ -137,9 +141,15 @@ class Steps:
     ) -> tuple[dict[str, Any], list[Array]]:
         """All steps of an epoch with batches from the host: what moves, the losses."""
         done, losses = 0, list[Array]()
-        for inputs, images in batches.epoch(order):
+        run, most = (self._one, 1) if self._one_by_one else (self._steps, batches.steps)
+        some = (
+            (inputs[i : i + most], images[i : i + most])
+            for inputs, images in batches.epoch(order)
+            for i in range(0, len(inputs), most)
+        )
+        for inputs, images in some:
             rows = slice(done, done + len(inputs))
-            moving, values = self._steps(
+            moving, values = run(
                 moving, *self.placement.batches(inputs, images), keys[rows], self._lpips
             )
             # One call computes, one waits with its batches on the device, no more.
@@ -194,6 +204,18 @@ class Steps:
             return self._step(moving, *batch, lpips)
 
         return jax.lax.scan(step, moving, (inputs, images, keys))
+
+    def _only_step(
+        self,
+        moving: dict[str, Any],
+        inputs: Array,
+        images: Array,
+        keys: Array,
+        lpips: perceptual.Lpips | None,
+    ) -> tuple[dict[str, Any], Array]:
+        """`_scan_steps` of one step, outside of any loop."""
+        moving, loss = self._step(moving, inputs[0], images[0], keys[0], lpips)
+        return moving, loss[None]
 
     def _step(
         self,

@@ -41,7 +41,8 @@ from shadow.store import ShadowStore
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
 
-REVISION = 2  # of the network and its training; see `shadow.records`
+# Of the network and its training, with and without convolutions; see `shadow.records`.
+REVISION, REVISION_CONVOLUTIONAL = 2, 3
 _PREDICT_BATCH = 1024
 _CHECKPOINT_SECONDS = 30.0
 _JUDGED = 1000  # validation models that choose the shrinkage, at most
@@ -475,7 +476,9 @@ def _claim(
 
 def revisions(config: ReconnConfig) -> dict[str, int]:
     """Of the components that decide a reconstructor; see `shadow.records`."""
-    own = kernel.REVISION if config.kind == "kernel" else REVISION
+    own = REVISION_CONVOLUTIONAL if config.convolutional else REVISION
+    if config.kind == "kernel":
+        own = kernel.REVISION
     return {config.kind: own, "view": views.REVISION}
 
 

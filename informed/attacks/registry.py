@@ -243,7 +243,6 @@ for _row in (
         remedy=_NOISE,
         shadows=True,
         share=0.15,
-        revision=trainer.revisions(KernelReconnConfig())["kernel"],
     ),
     Row(
         name="black_box",
@@ -258,7 +257,6 @@ for _row in (
         remedy="only noise in training bounds it; labels without scores tell less",
         shadows=True,
         share=0.08,
-        revision=trainer.revisions(KernelReconnConfig())["kernel"],
     ),
     Row(
         name="reconn",
@@ -274,7 +272,6 @@ for _row in (
         shadows=True,
         asked=True,
         share=0.15,
-        revision=trainer.REVISION,
     ),
     Row(
         name="two_missing",

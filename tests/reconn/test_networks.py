@@ -2,6 +2,7 @@
 
 import math
 
+import haiku as hk
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import reconn
 from reconn import networks
+from reconn.enlarging import Enlarging
 from shadow import ShadowModels, publish
 
 
@@ -45,6 +47,35 @@ def test_images_with_pixels_between_0_and_1(shape, key, rng):
     assert ((images > 0) & (images < 1)).all()
     dropped = network.apply_dropout(params, key, features)
     assert not np.allclose(dropped, images)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "own", "channels"), [(8, 8, 6, 3), (1, 5, 2, 1)]
+)
+def test_enlarging_is_haikus_transposed_convolution(
+    rows, columns, own, channels, key, rng
+):
+    images = jnp.asarray(rng.normal(size=(3, rows, columns, own)), jnp.float32)
+    weights = rng.normal(size=(3, 2 * rows, 2 * columns, channels))
+
+    def of(module):
+        network = hk.without_apply_rng(hk.transform(lambda x: module(x)))
+        params = network.init(key, images)
+
+        def loss(params, images):
+            return jnp.sum(weights * jnp.tanh(network.apply(params, images)))
+
+        slopes = jax.grad(loss, (0, 1))(params, images)
+        return params, network.apply(params, images), slopes
+
+    ours = of(lambda x: Enlarging(channels)(x))
+    theirs = of(lambda x: hk.Conv2DTranspose(channels, 5, stride=2)(x))
+    # The same parameters from the same key, bit for bit.
+    assert jax.tree.structure(ours[0]) == jax.tree.structure(theirs[0])
+    for mine, other in zip(*map(jax.tree.leaves, (ours[0], theirs[0])), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    for mine, other in zip(*map(jax.tree.leaves, (ours[1:], theirs[1:])), strict=True):
+        np.testing.assert_allclose(mine, other, atol=2e-5)
 
 
 @pytest.mark.parametrize(

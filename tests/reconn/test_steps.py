@@ -1,5 +1,7 @@
 """Batches from the host and batches gathered on the device are the same training."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -24,13 +26,13 @@ def feed(rng):
     )
 
 
-def run_of(feed, **settings):
+def run_of(feed, config=CONFIG, shape=SHAPE, **settings):
     return Steps(
-        CONFIG.network(20, SHAPE),
-        CONFIG,
+        config.network(20, shape),
+        config,
         feed.steps,
         jax.random.key(0),
-        image_shape=SHAPE,
+        image_shape=shape,
         placement=Placement.of(None),
         **settings,
     )
@@ -54,6 +56,27 @@ def test_who_gathers_makes_no_difference(feed, monkeypatch):
         lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), on_device, from_host
     )
     assert len(set(losses)) == CONFIG.epochs
+
+
+def test_a_step_at_a_time_is_the_same_training(rng):
+    """As convolutions are trained on a CPU, and in a loop, as on an accelerator."""
+    config = dataclasses.replace(CONFIG, architecture="transposed_cnn")
+    feed = Batches(
+        rng.standard_normal((60, 20), np.float32),
+        rng.random((60, 4, 4, 1), np.float32),
+        batch_size=CONFIG.batch_size,
+    )
+    alone = run_of(feed, config, (4, 4, 1))
+    assert alone._one_by_one
+    one_by_one, losses = trained(alone, feed)
+    with devices.as_on_an_accelerator(64 << 30):
+        together = run_of(feed, config, (4, 4, 1), resident=False)
+    assert not together._one_by_one
+    in_a_loop, others = trained(together, feed)
+    np.testing.assert_allclose(losses, others, rtol=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), one_by_one, in_a_loop
+    )
 
 
 def test_the_host_gathers_nothing_where_the_device_does(feed, monkeypatch):

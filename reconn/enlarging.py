@@ -1,0 +1,84 @@
+"""A transposed convolution of stride 2 as four convolutions of stride 1.
+
+A transposed convolution puts zeros between the pixels of its input, and XLA's CPU
+convolutions then multiply by those zeros in a loop of their own: at Table VII's sizes
+the loss and its gradient take ten times as long as here (`benchmarks/reconn.py`). Each
+pixel of the output meets only those rows and columns of the kernel that fall on pixels
+of the input: the odd ones at even places, the even ones at odd places. So four kernels
+of 3 x 3, one for each pair of parities, give the four outputs of each pixel of the
+input (Shi et al. 2016, "Is the deconvolution layer the same as a convolutional layer?",
+arXiv:1609.07009).
+"""
+
+import haiku as hk
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+_SIDE = 5  # of the kernels of Table VII
+
+
+class Enlarging(hk.Module):
+    """Twice the height and width: what `hk.Conv2DTranspose(channels, 5, stride=2)` is.
+
+    The parameters have its names, shapes and initial values.
+    """
+
+    def __init__(self, channels: int, name: str = "conv2_d_transpose") -> None:
+        """Of how many channels the output is."""
+        super().__init__(name=name)
+        self.channels = channels
+
+    def __call__(
+        self, images: Float[Array, "images rows columns own"]
+    ) -> Float[Array, "images rows2 columns2 channels"]:
+        """The enlarged images."""
+        own = images.shape[-1]
+        initial = hk.initializers.TruncatedNormal(1 / np.sqrt(_SIDE * _SIDE * own))
+        shape = (_SIDE, _SIDE, self.channels, own)
+        kernel = hk.get_parameter("w", shape, images.dtype, init=initial)
+        bias = hk.get_parameter("b", (self.channels,), images.dtype, init=jnp.zeros)
+        enlarged = transposed(images, kernel)
+        return enlarged + jnp.broadcast_to(bias, enlarged.shape)
+
+
+def transposed(
+    images: Float[Array, "images rows columns own"],
+    kernel: Float[Array, "side side channels own"],
+) -> Float[Array, "images rows2 columns2 channels"]:
+    """`lax.conv_transpose` of stride 2 with padding "SAME" and a kernel of 5 x 5."""
+    count, rows, columns, own = images.shape
+    channels = kernel.shape[2]
+    kernels = jnp.stack(
+        [
+            part
+            for half in _by_parity(kernel, axis=0)
+            for part in _by_parity(half, axis=1)
+        ],
+        axis=2,
+    )
+    # (images, rows, columns, parity of the row * parity of the column * channels)
+    parts = lax.conv_general_dilated(
+        images,
+        kernels.reshape(3, 3, 4 * channels, own),
+        window_strides=(1, 1),
+        padding=((1, 1), (1, 1)),
+        dimension_numbers=("NHWC", "HWOI", "NHWC"),
+    )
+    parts = parts.reshape(count, rows, columns, 2, 2, channels)
+    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(
+        count, 2 * rows, 2 * columns, channels
+    )
+
+
+def _by_parity(kernel: Array, *, axis: int) -> tuple[Array, Array]:
+    """Three entries of the kernel each, for pixels at even places and at odd ones.
+
+    At an even place it meets the pixel before and the pixel itself, so a zero stands
+    for the pixel after.
+    """
+    odd = lax.slice_in_dim(kernel, 1, _SIDE, stride=2, axis=axis)
+    nothing = jnp.zeros_like(lax.slice_in_dim(kernel, 0, 1, axis=axis))
+    at_even = jnp.concatenate([odd, nothing], axis=axis)
+    return at_even, lax.slice_in_dim(kernel, 0, _SIDE, stride=2, axis=axis)
