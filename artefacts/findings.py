@@ -19,6 +19,10 @@ class ReconstructionImpossibleError(ValueError):
     """The release doesn't determine the target; the message says why."""
 
 
+class NoTraceError(ReconstructionImpossibleError):
+    """This release holds nothing of the target where others may hold it."""
+
+
 class OtherRowsError(ReconstructionImpossibleError):
     """A stored count says that the known rows are not all others."""
 

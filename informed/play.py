@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.row import Material, Row
+from informed.attacks.row import Material, NotApplicableError, Row
 from informed.known import require_unused
 from informed.threat import Knowledge, Reconstruction
 from shadow import limits
@@ -24,6 +24,7 @@ from shadow.data import Examples
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
 TWO = "all records but two, their labels, the training code and the seed"
+_LATE = "out of time"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +110,7 @@ def play(
     limit: float = float("inf"),
     trial: Trial | None = None,
     candidates: tuple[Examples, Examples] | None = None,
+    stumbling: bool = False,
 ) -> Trial:
     """Make the attack and play it on a release, within a time.
 
@@ -124,8 +126,11 @@ def play(
         it was when its time was over: an inversion goes on at the first target that it
         didn't finish.
       candidates: of each release, for membership alone.
+      stumbling: whether an attack that raises at one target keeps what it found of the
+        others, and the trial says so.
     Raises: FieldError: pixels are told of which the attack makes no use. Whatever the
-      attack raises, time limits apart; see its row and `threat`.
+      attack raises, time limits apart, and with `stumbling` only before it has found
+      anything; see its row and `threat`.
     """
     if "known" not in row.uses:
         require_unused(knowledge.known, row.name)
@@ -136,7 +141,7 @@ def play(
     settings = row.config() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
     found: list[Any] = []
-    attack, cut, clock = None, False, limits.Clock(limit)
+    attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
     before = trial.found
     first = 0 if before is None else len(before.images) // row.points
     try:
@@ -146,9 +151,17 @@ def play(
                 found.append(attack(release, knowledge, candidates, key=key))
             else:
                 found.extend(_parts(attack, first)(release, knowledge, key=key))
+    except NotApplicableError as error:
+        return dataclasses.replace(
+            trial, seconds=clock.passed, why_not=str(error), applies=False
+        )
     except limits.OutOfTimeError:
         # The last target may have been there when its time was over.
         cut = not found or (hasattr(attack, "each") and first + len(found) < count)
+    except Exception as error:
+        if not stumbling or not found:
+            raise
+        cut, why = True, stopped_with(error)
     if candidates is not None:
         return _of_choice(trial, found, clock.passed)
     trial = dataclasses.replace(
@@ -163,7 +176,7 @@ def play(
     one_by_one = hasattr(attack, "each") or before is not None
     attempted = first + len(found) + cut if one_by_one else count
     if cut:
-        trial = _cut_off(trial, attempted, count, one_by_one=one_by_one)
+        trial = _cut_off(trial, attempted, count, why, one_by_one=one_by_one)
     found = found if before is None else [before, *found]
     return _with_found(trial, found, material, attempted, knowledge, row)
 
@@ -193,8 +206,16 @@ def _of_choice(trial: Trial, found: list[Any], seconds: float) -> Trial:
     return dataclasses.replace(trial, choice=np.asarray(found[0]), seconds=seconds)
 
 
-def _cut_off(trial: Trial, attempted: int, count: int, *, one_by_one: bool) -> Trial:
-    """What time cut off: the target that was begun, or all of them."""
+def stopped_with(error: Exception) -> str:
+    """What an attack raised, in a line."""
+    message = str(error).strip().splitlines() or [""]
+    return f"it stopped with {type(error).__name__}: {message[0]}".rstrip(".: ")
+
+
+def _cut_off(
+    trial: Trial, attempted: int, count: int, why: str, *, one_by_one: bool
+) -> Trial:
+    """What time or an error cut off: the target that was begun, or all of them."""
     if not one_by_one:
         why = f"not finished in {trial.seconds:.0f} s"
         return dataclasses.replace(trial, why_not=why)
@@ -202,8 +223,10 @@ def _cut_off(trial: Trial, attempted: int, count: int, *, one_by_one: bool) -> T
     each = trial.seconds / attempted / trial.points
     what = "target" if trial.points == 1 else "release"
     rest = "; the others weren't tried" if attempted < count else ""
-    why = f"out of time at {what} {attempted} of {count}{rest}"
-    return dataclasses.replace(trial, needs=each, why_not=why)
+    where = f"{why} at {what} {attempted} of {count}{rest}"
+    # More time doesn't help where it stumbled.
+    needs = each if why == _LATE else None
+    return dataclasses.replace(trial, needs=needs, why_not=where)
 
 
 def _with_found(

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg, sparse
 
-from artefacts.findings import EPS, EPS32, ReconstructionImpossibleError
+from artefacts.findings import EPS, EPS32, NoTraceError, ReconstructionImpossibleError
 from artefacts.span import precision
 from artefacts.span.basis import Basis
 
@@ -185,8 +185,8 @@ def read(
       deviation: of noise on the weights, of all or of each column; None: their
         rounding, which is measured.
     Raises:
-      ReconstructionImpossibleError: no dimension is left off the span; nothing above
-        rounding is off it; more than 20,000 known rows.
+      ReconstructionImpossibleError: no dimension is left off the span; more than
+        20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
@@ -228,7 +228,7 @@ def read(
     )
     rank = int((singular > _ABOVE_NOISE * noise).sum())
     if not rank:
-        raise ReconstructionImpossibleError(
+        raise NoTraceError(
             "Off the span of the known rows the weights hold nothing above rounding"
             f" ({written.name}): no direction can be read there. Either training was"
             " never moved by the missing row, or that lies in the known rows' span, as"

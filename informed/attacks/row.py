@@ -93,6 +93,13 @@ class Material:
         return int(share * self.limit / max(self.seconds_a_model, 1e-9))
 
 
+class NotApplicableError(ValueError):
+    """An attack finds, from what it is told, that it isn't for such models.
+
+    That is no attack that failed: nothing follows from it.
+    """
+
+
 def _always(facts: Facts) -> str:
     return ""
 

@@ -17,10 +17,9 @@ from informed.attacks import registry
 from informed.attacks.row import Material, Row
 from informed.audit import budget
 from informed.audit.findings import Preflight
-from informed.audit.probe import first_line
 from informed.audit.subject import ANSWERS, WEIGHTS
 from informed.audit.trained import Models
-from informed.play import Trial, blank, play
+from informed.play import Trial, blank, play, stopped_with
 from informed.report import words
 from shadow import limits
 from shadow.release import Release, publish
@@ -153,14 +152,14 @@ def attempt(
                 key=models.key,
                 limit=clock.left,
                 trial=trial,
+                stumbling=True,
             )
     except limits.OutOfTimeError:
         what = f"not one release in {limit:.0f} s"
         return dataclasses.replace(trial, why_not=what)
     except Exception as error:
         # Models and training are the user's; other attacks go on, whatever these raise.
-        what = f"it stopped with {type(error).__name__}: {first_line(error)}"
-        return dataclasses.replace(trial, why_not=what.rstrip("."))
+        return dataclasses.replace(trial, why_not=stopped_with(error))
     if row.shadows:
         found = dataclasses.replace(found, seconds=found.seconds + models.seconds)
     return found

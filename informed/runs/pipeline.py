@@ -254,7 +254,8 @@ def _attack(
             key=key,
         )
         found = trial.found
-        assert found is not None
+        if found is None:
+            raise checks.FieldError(f"attacks.{name}", f"{{}}: {trial.why_not}.")
         values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
         files.write_arrays(paths.workdir / output, **known)

@@ -23,10 +23,14 @@ import numpy as np
 from jaxtyping import Array
 
 from artefacts import span
-from artefacts.findings import PRECISION, ReconstructionImpossibleError
+from artefacts.findings import (
+    PRECISION,
+    NoTraceError,
+    ReconstructionImpossibleError,
+)
 from artefacts.span import columns, probe
 from informed.attacks.artefact import as_image, features
-from informed.attacks.row import Facts, Material
+from informed.attacks.row import Facts, Material, NotApplicableError
 from informed.attacks.span import layers
 from informed.attacks.span.search import Trained, search
 from informed.threat import Knowledge, Reconstruction, own_runs, require_told
@@ -116,6 +120,7 @@ class SpanAttack:
           release: weights, all of them.
           knowledge: D_- (`fixed`) is needed; for layers that don't begin at zero the
             algorithm and what it begins at. Uses labels where they are told.
+        Raises: NotApplicableError: no first layer of such models can be read.
         """
         require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
@@ -123,25 +128,29 @@ class SpanAttack:
         known = features(self.table, knowledge.fixed.images).astype(np.float64)
         found: list[layers.Layer] = []
         # One fit gives the template, which all releases share.
-        why, trainings = "", 1
+        trainings = 1
         if self.template is None:
             found, why = layers.find(knowledge, known, key)
-            trainings = 2 if found else 0
+            if not found:
+                raise NotApplicableError(why)
+            trainings = 2
         trained = self._trainer(knowledge, key) if found else None
         for i, theta in enumerate(release.weights):
             row = None
             try:
                 if self.template is not None:
                     row = self._of_estimator(theta, known)
-                elif not found:
-                    raise ReconstructionImpossibleError(why)
                 else:
                     row, more = self._of_layers(
                         found, theta, known, knowledge, trained, i
                     )
                     trainings += more
-            except ReconstructionImpossibleError as error:
+            except NoTraceError as error:
+                # It was looked for, and the release doesn't hold it.
                 self.stumbles.append(str(error).rstrip("."))
+            except ReconstructionImpossibleError as error:
+                # What known rows and training leave is the same for every release.
+                raise NotApplicableError(str(error).rstrip(".")) from error
             # A bag of words may hold a known one whole: no equation shows that.
             certified = (
                 row is not None
