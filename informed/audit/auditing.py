@@ -266,20 +266,21 @@ def _run(
     models = trained.train(
         about, targets=plan.targets, secret=secret, progress=progress
     )
+    _require_trace(models)
     about = models.subject
     checked = dataclasses.replace(checked, subject=about)
     schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
     models, found = _attacks(checked, models, settings, plan, schedule, progress)
     members = _members(checked, models, schedule, progress)
-    bounds: dict[str, Any] = {"rows": [], "why_not": ""}
-    if "noise" in schedule.parts:
-        bounds = noise.measured(
-            about,
-            threshold=settings.threshold,
-            limit=schedule.limit("noise"),
-            seconds_a_model=checked.seconds_a_model,
-            progress=progress,
-        )
+    skipped = "noise" not in schedule.parts
+    bounds = noise.measured(
+        about,
+        threshold=settings.threshold,
+        limit=0.0 if skipped else schedule.limit("noise"),
+        seconds_a_model=checked.seconds_a_model,
+        skipped=skipped,
+        progress=progress,
+    )
     # What comes after has its time set aside before the inversion goes on.
     left, decodes = clock.left, decoder.applies(about)
     for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left
@@ -352,6 +353,24 @@ def _run(
         pictures=_pictures(models, found, baselines, ranking)
         | {"decoded": pictured.pictures if pictured else {}},
     )
+
+
+def _require_trace(models: trained.Models) -> None:
+    """Raise AuditStoppedError where no target left a trace in its released model.
+
+    Attacks on such models would fail, and that would say nothing of a record that
+    training takes.
+    """
+    if models.secret or models.count < 2 or not models.released.size:
+        return
+    if not np.ptp(models.released, axis=0).any():
+        raise AuditStoppedError(
+            f"There is nothing to audit: {models.count} released models, each with"
+            " another record, are the same number by number. Training leaves these"
+            " records out, by its seed or a validation split, or doesn't use its"
+            " arguments: let it use them, or take another --seed. Records that are left"
+            " out aren't protected: another seed takes them."
+        )
 
 
 def _parts(

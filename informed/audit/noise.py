@@ -92,6 +92,7 @@ def measured(
     threshold: float,
     limit: float,
     seconds_a_model: float,
+    skipped: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Attack and bound over noise multipliers.
@@ -99,6 +100,7 @@ def measured(
     Args:
       threshold: how often a reconstruction may succeed, for the least noise.
       limit: seconds that all noise multipliers may take.
+      skipped: whether nothing is played; what training declares is there all the same.
     Returns: rows of noise_multiplier, epsilon, success (a share with its interval),
       bound, violation, accuracy; kappa; calibrated, the least noise at which the bound
       is the threshold; why_not.
@@ -124,6 +126,8 @@ def measured(
         "calibrated": calibrated(privacy, threshold, kappa),
         "why_not": "",
     }
+    if skipped:
+        return found | {"why_not": words.LEFT_OUT}
     each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
     affordable = int(limit / max(each, 1e-9))
     sigmas = [own * f for f in _FACTORS] if contract.noisy else [own]

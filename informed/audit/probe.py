@@ -23,17 +23,22 @@ BUSY = 0.5
 class Probe:
     """A training function run by hand, in this process, with one thread.
 
-    As it is, until `compiled`: an impure function would draw once and for all.
+    As it is, until `compiled`: an impure function would draw once and for all. Its key
+    is that of the released models: by another one it may leave out other records, and
+    what is found here is about the models that are attacked.
     """
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.seconds = subject, 0.0
+        self.key = subject.factory("released").public_key
         self._call = subject.call()
         self._train = self._call.train
 
     def compiled(self) -> None:
-        """From now on by way of `jax.jit`."""
+        """From now on by way of `jax.jit`, as models are trained together."""
         call = self._call
+        together = dataclasses.replace(self.subject, engine="jax")
+        self.key = together.factory("released").public_key
 
         def arrays(*arguments: Any) -> list[Any]:
             # Strings among what is returned can't leave a compiled function.
@@ -41,21 +46,29 @@ class Probe:
 
         train = jax.jit(arrays)
         self._train = lambda images, labels, key: train(
-            jnp.asarray(images), jnp.asarray(labels), jax.random.key(key)
+            jnp.asarray(images),
+            jnp.asarray(labels),
+            jax.random.key(key) if isinstance(key, int) else key,
         )
 
     def at(self, position: int | None, **changed: Any) -> "Probe":
         """The same with the target at another place, or other noise; not compiled."""
         subject = dataclasses.replace(self.subject, position=position)
         other = Probe(subject)
+        other.key = self.key
         other._call = dataclasses.replace(other._call, **changed)
         other._train = other._call.train
         return other
 
     def __call__(
-        self, data: tuple[np.ndarray, np.ndarray], key: int = 0
+        self, data: tuple[np.ndarray, np.ndarray], key: Any = None
     ) -> tuple[Any, np.ndarray]:
-        """What the function returns, and theta, float64."""
+        """What the function returns, and theta, float64.
+
+        Args:
+          key: a key of JAX's, or an int; None: that of the released models.
+        """
+        key = self.key if key is None else key
         started = time.monotonic()
         # Each run has arrays of its own: a function may shuffle them in place.
         images, labels = (each.copy() for each in data)

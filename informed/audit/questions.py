@@ -186,7 +186,8 @@ class Look:
         """
         if not self.subject.comparable:
             return
-        drawing = self.key_matters or not self.apart
+        # Where there was no time to ask whether the key matters, it may.
+        drawing = self.key_matters is not False or not self.apart
         if self.deterministic and drawing:
             self._other_places()
         if self.apart == 0:
@@ -204,6 +205,12 @@ class Look:
         while len(places) > 1 and not self.affords(2 * len(places)):
             places = places[::2]
         if not self.affords(2 * len(places)):
+            self.say(
+                "note",
+                "no time to ask whether a record counts at every place in the training"
+                " set: some may be left out by the seed",
+                "more --minutes",
+            )
             return
         self.progress("moving the target to other places")
         moved, second = {last: self.apart}, self._second()
@@ -331,6 +338,8 @@ class Look:
                 "the same arguments give other weights in other processes",
                 "look for hash(), and for sums that depend on threads",
             )
+            # Models are trained in processes, so nothing can be trained again exactly.
+            self.subject = dataclasses.replace(self.subject, deterministic=False)
         public = self.subject.split.shadow
         time_of = self.seconds * instability.trainings(public)
         fits = time_of < min(_PATIENCE, self.clock.left)

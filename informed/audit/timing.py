@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 
 from informed.audit.subject import Subject
@@ -24,7 +23,7 @@ _SLOWER = 1.2
 def runs_of(subject: Subject) -> Runs:
     """A as the factory runs it, by one key."""
     algorithm, fixed = subject.algorithm(), subject.fixed
-    key = algorithm.own_key(jax.random.key(0))
+    key = subject.factory("released").public_key
     return Runs(
         algorithm,
         (fixed.images, fixed.labels),
@@ -69,7 +68,7 @@ def in_processes(subject: Subject, count: int, expected: float) -> tuple[float, 
       expected: seconds of a model in this process.
     """
     algorithm, fixed = subject.algorithm(), subject.fixed
-    key = algorithm.own_key(jax.random.key(0))
+    key = subject.factory("released").public_key
     assert isinstance(algorithm, PythonFunction)
     runs = Runs(
         dataclasses.replace(

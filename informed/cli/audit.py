@@ -281,15 +281,18 @@ def _shipped(arguments: argparse.Namespace) -> None:
 def _again(arguments: argparse.Namespace) -> str:
     """The command line, for the page."""
     line = ["informed", "audit", arguments.train, "--data", arguments.data]
-    for name in ("encoder", "label", "fixed"):
+    for name in ("encoder", "label", "fixed", "data_dir"):
         if getattr(arguments, name) is not None:
             line += [f"--{name}", str(getattr(arguments, name))]
     for name in ("targets", "minutes", "threshold", "seed"):
         line += [f"--{name}", f"{getattr(arguments, name):g}"]
-    line += ["--reconn"] if arguments.reconn else []
-    for name, values in (("skip", arguments.skip), ("out", arguments.out)):
-        for value in values:
+    for name in ("reconn", "redact"):
+        line += [f"--{name}"] if getattr(arguments, name) else []
+    for name in ("skip", "out", "dossier"):
+        for value in getattr(arguments, name):
             line += [f"--{name}", value]
+    line += ["--about", arguments.about] if arguments.about else []
+    line += ["--fail-if", arguments.fail_if] if arguments.fail_if else []
     return shlex.join(line)
 
 
@@ -298,20 +301,27 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
     rows, rated = values["attacks"], words.rated(values)
     return {
         "exact": gate.most(row["exact"]["successes"] for row in rated if row["exact"]),
-        "certified": gate.most(row["certified"] or 0 for row in rated),
+        "certified": gate.most(row["certified"] for row in rated),
         "success": gate.most(gate.share(row["success"]) for row in rated),
         "success_upper": gate.most(row["success"]["high"] for row in rated),
         "mse_median": gate.least(row["mse_median"] for row in rated),
         "named": values["gallery"]["first"],
         "tpr": gate.most(row["tpr"] for row in rated),
         "untried": sum(map(words.not_begun, rows)),
-        "broken": float(words.broken(values.get("bounds"))),
+        "broken": _broken(values.get("bounds") or {}),
         "unfinished": sum(
             max(row.get("planned", row["targets"]) - row["finished"], 0)
             for row in rows
             if row["tried"]
         ),
     }
+
+
+def _broken(bounds: Mapping[str, Any]) -> gate.Value:
+    """Whether declared noise was refuted; None: it wasn't held against an attack."""
+    if bounds.get("privacy") and not bounds["rows"]:
+        return None
+    return float(words.broken(bounds))
 
 
 def _values(source: str) -> Mapping[str, Any]:

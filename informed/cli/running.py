@@ -111,7 +111,7 @@ def gated(results: Mapping[str, Any]) -> dict[str, gate.Value]:
     rows = list(results["attacks"].values())
     nearer = [row["closer_than_oracle"] for row in rows]
     return {
-        "certified": gate.most(row["certified"] or 0 for row in rows),
+        "certified": gate.most(row["certified"] for row in rows),
         "success": gate.most(map(gate.share, nearer)),
         "success_upper": gate.most(each["high"] for each in nearer),
         "mse_median": gate.least(row["mse_median"] for row in rows),

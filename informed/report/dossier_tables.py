@@ -61,6 +61,10 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
     if not audit["membership"]:
         skipped = {"why": words.LEFT_OUT, "takes": "", "applies": True}
         found.append({"name": "membership", **skipped})
+    bounds = audit["bounds"]
+    if bounds.get("privacy") and not bounds["rows"]:
+        name, why = "noise against an attack", bounds["why_not"]
+        found.append({"name": name, "why": why, "takes": "", "applies": True})
     again = audit.get("gallery") or {"why_not": ""}
     if again["why_not"]:
         done = f"{again['attempted']} of {audit['subject']['targets']} records"

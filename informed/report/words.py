@@ -4,6 +4,7 @@ Nothing here says that something is safe. Where no attack succeeded the sentence
 upper end of the interval, and says that it is no protection.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ _CHANCE = 0.05
 # Of documents that don't say which attacks apply: those that do to nearly all training.
 _EXPECTED = ("inversion", "kernel")
 # Attacks on more than one record, which no rate of single records is compared with.
-_OTHER_GAMES = ("two missing",)
+OTHER_GAMES = ("two missing",)
 
 # What a bound by sampling assumes beyond noise, after "if ...".
 POISSON = (
@@ -102,7 +103,7 @@ def unfinished(values: Values) -> list[str]:
 
     Attacks that don't apply to such models aren't named: there is nothing to finish.
     """
-    rows = [row for row in values["attacks"] if row["name"] not in _OTHER_GAMES]
+    rows = [row for row in values["attacks"] if row["name"] not in OTHER_GAMES]
     return [text for row in rows if (text := _unfinished(values, row))]
 
 
@@ -140,7 +141,7 @@ def strongest(values: Values) -> Values | None:
             row["exact"]["rate"],
             row["success"]["rate"],
             row["success"]["trials"],
-            -(row["mse_median"] or 1e9),
+            -math.inf if row["mse_median"] is None else -row["mse_median"],
         )
 
     return max(rated(values), key=how_good, default=None)
@@ -157,7 +158,7 @@ def rated(values: Values) -> list[Values]:
     return [
         row
         for row in values["attacks"]
-        if row["tried"] and row["success"] and row["name"] not in _OTHER_GAMES
+        if row["tried"] and row["success"] and row["name"] not in OTHER_GAMES
     ]
 
 
@@ -355,14 +356,14 @@ def _bounded(values: Values) -> list[str]:
             f" {percent(nearest['bound'])}, at {percent(nearest['accuracy'])} accuracy"
             f" instead of {percent(values['subject']['accuracy'])}"
         ]
-    if not rows and not calibrated and bounds.get("privacy"):
-        return ["the noise that training declares wasn't held against an attack"]
-    if not rows and not calibrated:
+    if not bounds.get("privacy") and not rows:
         return [
             "no bound applies, as training declares no noise: only that would be a"
             " guarantee"
         ]
     parts, privacy = [], bounds.get("privacy", {})
+    if not rows:
+        parts.append("the noise that training declares wasn't held against an attack")
     sampled = POISSON if privacy.get("sampling_probability", 1.0) < 1 else ""
     declared = privacy.get("noise_multiplier")
     own = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
