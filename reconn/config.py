@@ -20,7 +20,8 @@ class ReconnConfig:
 
     Attributes:
       kind: "network", the paper's RecoNN, or "kernel" (`reconn.kernel`), to which of
-        the other fields only models, standardise, clip and validation_fraction apply.
+        the other fields only models, standardise, clip, validation_fraction and shrink
+        apply.
       kernel: the kernel regression.
       models: the number of shadow models that are used, from the first on; None: all.
       standardise: features to zero mean and unit variance (the paper's choice), or raw.

@@ -7,6 +7,7 @@ Classes are numbered in the order of their names. All pictures have one size, an
 all grey or all in colour.
 """
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,13 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     labels: list[int] = []
     first: Path | None = None
     for label, name in enumerate(names):
-        for file in sorted((root / name).iterdir()):
-            if file.suffix.lower() not in SUFFIXES:
-                continue
+        of_class = pictures(root / name)
+        if not of_class:
+            raise ValueError(
+                f"Expected pictures ({', '.join(SUFFIXES)}) in every folder below"
+                f" {root}, one a class; found none in {name}."
+            )
+        for file in of_class:
             with Image.open(file) as picture:
                 array = _pixels(picture, file)
             array = array if array.ndim == 3 else array[..., None]
@@ -56,6 +61,21 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
             " class; found no picture."
         )
     return np.stack(pixels), np.asarray(labels)
+
+
+def pictures(folder: Path) -> list[Path]:
+    """The pictures of a class, by their names; other files are none."""
+    return sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
+
+
+def digest(path: str | os.PathLike) -> str:
+    """A hash of the names and bytes of all pictures below a folder of classes."""
+    whole = hashlib.sha256()
+    for name in classes(path):
+        for file in pictures(Path(path) / name):
+            of_file = hashlib.sha256(file.read_bytes()).hexdigest()
+            whole.update(f"{name}/{file.name} {of_file}\n".encode())
+    return whole.hexdigest()
 
 
 def _pixels(picture: Any, file: Path) -> np.ndarray:

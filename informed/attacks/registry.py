@@ -136,8 +136,8 @@ class KernelReconnConfig(ReconnConfig):
 # neighbours of a target are trained for it, at least and at most.
 _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
 _NOISE = (
-    "only noise in training bounds it (DP-SGD, `informed calibrate`); a seed that"
-    " nobody is told makes it inexact, and is no guarantee"
+    "only noise in training bounds it (DP-SGD, `informed calibrate`); a secret seed is"
+    " no guarantee: seeds of 32 bits can be searched"
 )
 # What an attack is told by way of the shadow models that it is trained on.
 _SHADOWS = ("fixed", "algorithm", "public")

@@ -48,6 +48,7 @@ def check(
         look.target()
         look.order_and_key()
         look.place()
+        look.outside()
         look.private()
         look.kept()
         look.asked()

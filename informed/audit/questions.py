@@ -18,6 +18,8 @@ _PATIENCE = 60.0
 # Two trainings count as the same below this share of the distance between the
 # weights of two targets.
 _SAME = 1e-3
+# How far outside of [0, 1] a target is tried: a step of an inversion may go farther.
+_OUTSIDE = 0.05
 # Places in the training set at which a target is tried, where the last does nothing.
 _PLACES = 8
 # A place counts as another place where a target there moves the weights so many times
@@ -196,6 +198,31 @@ class Look:
                 "the weights don't change when the target does",
                 "does train use all its arguments? Early stopping or a support that"
                 " leaves it out would also do this",
+            )
+
+    def outside(self) -> None:
+        """Whether training takes a target a little outside of [0, 1].
+
+        Inversion searches there: a step may not end where a check says that records do.
+        """
+        if not self.deterministic or not self.affords(1):
+            return
+        images, labels = (each.copy() for each in self.data)
+        images[-1] += np.where(images[-1] < 0.5, -_OUTSIDE, _OUTSIDE)
+        what = ""
+        try:
+            _, found = self.probe((images, labels))
+            if not np.isfinite(found).all():
+                what = "gives NaN or infinite weights"
+        except Exception as error:
+            what = f"raises {type(error).__name__}"
+        if what:
+            self.say(
+                "weakens",
+                f"training {what} for a record a little outside of [0, 1], where"
+                " inversion has to search: that hinders the attack, and protects nobody"
+                " from one who takes the check out",
+                "for the audit, cut inputs or let them pass in train",
             )
 
     def _other_places(self) -> None:

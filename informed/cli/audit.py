@@ -131,15 +131,23 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
+    _add_shadow(parser)
 
 
 def _of_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("workdir", metavar="WORKDIR")
+    _add_shadow(parser)
     parser.add_argument("--out", help="default: WORKDIR/report.html")
     parser.add_argument(
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+
+
+def _add_shadow(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shadow", help="where the models are that were attacked (default: WORKDIR)"
+    )
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
@@ -148,11 +156,12 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if arguments.command == "audit":
         _audit(arguments)
     elif arguments.command == "compare":
-        values = _values(arguments.source)
+        values = _values(arguments.source, arguments.shadow)
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
     else:
         document = reporting.report(
             Path(arguments.workdir),
+            shadow=arguments.shadow,
             data_dir=arguments.data_dir,
             progress=_Progress(arguments, None),
         )
@@ -324,14 +333,16 @@ def _broken(bounds: Mapping[str, Any]) -> gate.Value:
     return float(words.broken(bounds))
 
 
-def _values(source: str) -> Mapping[str, Any]:
+def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
     """The document of an audit, or of a work directory.
 
+    Args:
+      shadow: where the models of a work directory are; None: in it.
     Raises: FileNotFoundError, ValueError: there is none.
     """
     path = Path(source)
     if path.is_dir():
-        return reporting.report(path).values
+        return reporting.report(path, shadow=shadow).values
     if not path.is_file():
         raise FileNotFoundError(f"There is no audit and no work directory {source}.")
     values = json.loads(path.read_text())

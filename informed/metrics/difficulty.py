@@ -61,7 +61,12 @@ def embedding(
 
 
 def membership_auc(
-    victim: Victim, weights: Thetas, members: Examples, others: Examples
+    victim: Victim,
+    weights: Thetas,
+    members: Examples,
+    others: Examples,
+    *,
+    own: bool = False,
 ) -> Float[np.ndarray, " models"]:
     """Area under the ROC curve of the attack "low loss, hence a member".
 
@@ -71,12 +76,18 @@ def membership_auc(
       victim: the architecture whose parameters the weights are.
       weights: theta of each model.
       members: training points of all models, such as D_-.
-      others: points of none of them.
+      others: points of none of them; or all targets, see `own`.
+      own: whether model i was trained on the i-th of the others, which is then left out
+        for that model.
     """
     of_members = target_losses(victim, weights, members)
     of_others = target_losses(victim, weights, others)
-    truth = np.repeat([1, 0], [len(members), len(others)])
-    scores = -np.concatenate([of_members, of_others], axis=1)
+    truth = np.repeat([1, 0], [len(members), len(others) - own])
+    left_out = [[i] if own else [] for i in range(len(weights))]
+    scores = [
+        -np.append(inside, np.delete(outside, own))
+        for inside, outside, own in zip(of_members, of_others, left_out, strict=True)
+    ]
     return np.array([roc_auc_score(truth, row) for row in scores])
 
 

@@ -121,13 +121,13 @@ def table(results: Mapping[str, Any]) -> str:
             f"  accounted                 {results['accounted']}",
         ]
         lines.append(
-            f"label: bound                {100 * results['label_bound']:.1f} % (always"
-            " valid, whatever the attack)"
+            f"label: bound                {100 * results['label_bound']:.1f} % of any"
+            " attack that isn't told the label or the noise (99 % confidence)"
         )
     lines += [
         *_copied(results),
         f"shadow models               {results['shadow_models']}",
-        f"released models' accuracy   {100 * results['released_accuracy']:.1f} %",
+        f"released models' accuracy   {_percent(results['released_accuracy'])}",
         f"wall time                   {results['wall_s']:.0f} s",
     ]
     return "\n".join(lines)
@@ -175,6 +175,10 @@ def _copied(results: Mapping[str, Any]) -> list[str]:
         )
         if found[part]["exact"] or found[part]["near"]
     ]
+
+
+def _percent(share: float | None) -> str:
+    return "cannot be told" if share is None else f"{100 * share:.1f} %"
 
 
 def _small(error: float) -> str:

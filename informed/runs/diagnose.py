@@ -83,11 +83,17 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
         files.write_bytes(folder / "metrics.png", _agreement(judged))
     else:  # nothing to compare the MSE with
         (folder / "metrics.png").unlink(missing_ok=True)
-    auc = difficulty.membership_auc(
-        factory.descent.victim, truth.weights[:_MODELS], factory.fixed, targets
-    )
+    auc = None
+    if len(targets) > 1:
+        auc = difficulty.membership_auc(
+            factory.descent.victim,
+            truth.weights[:_MODELS],
+            factory.fixed,
+            targets,
+            own=True,
+        )
     results = {
-        "membership_auc": float(auc.mean()),
+        "membership_auc": None if auc is None else float(auc.mean()),
         "gradient_norm_spearman": _spearman(
             slopes.norms.sum(axis=1), errors[: len(some)]
         ),
@@ -127,15 +133,16 @@ def table(results: Mapping[str, Any]) -> str:
     """The results as text, for people."""
     zeros = results["zero_gradients"].items()
     lines = [
-        f"membership AUC by loss            {results['membership_auc']:.3f}",
-        f"gradient norm and MSE, Spearman   {results['gradient_norm_spearman']:.2f}",
+        f"membership AUC by loss            {_told(results['membership_auc'], 3)}",
+        "gradient norm and MSE, Spearman  "
+        f" {_told(results['gradient_norm_spearman'], 2)}",
         *(f"zero gradients, {layer:<18}{share:.2f}" for layer, share in zeros),
         *(
             f"loss tells the target, {kind:<11}AUC {auc:.3f}"
             for kind, auc in results["loss_auc"].items()
         ),
         *(
-            f"{pair}, Spearman {value:.2f}"
+            f"{pair}, Spearman {_told(value, 2)}"
             for pair, value in results["spearman"].items()
         ),
         f"pictures                          {results['pictures']}",
@@ -155,8 +162,14 @@ def _with_and_without(
     )
 
 
-def _spearman(one: np.ndarray, other: np.ndarray) -> float:
-    """Rank correlation."""
+def _told(value: float | None, digits: int) -> str:
+    return "cannot be told" if value is None else f"{value:.{digits}f}"
+
+
+def _spearman(one: np.ndarray, other: np.ndarray) -> float | None:
+    """Rank correlation; None where one of them is constant, as where all is exact."""
+    if not np.ptp(one) or not np.ptp(other):
+        return None
     return float(stats.spearmanr(one, other).statistic)
 
 
@@ -258,6 +271,7 @@ def _agreement(judged: Mapping[str, np.ndarray]) -> bytes:
         _few_ticks(axis)
         axis.set_xlabel("MSE")
         axis.set_ylabel(name)
-        axis.set_title(f"Spearman {_spearman(judged['MSE'], judged[name]):.2f}")
+        rho = _spearman(judged["MSE"], judged[name])
+        axis.set_title(f"Spearman {_told(rho, 2)}")
     figure.tight_layout()
     return report.png(figure)

@@ -62,7 +62,11 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         percentiles = neighbours.percentiles.mean(axis=0)
         oracle = float(neighbours.mse.mean())
         for each in found.values():
-            each["success"] = judging.success(each["mse"], oracle, percentiles[0])
+            # Of the same targets: the mean over others is another number.
+            some = slice(0, each["targets"])
+            each["nn_oracle_mse"] = float(neighbours.mse[some].mean())
+            first = neighbours.percentiles[some, 0].mean()
+            each["success"] = judging.success(each["mse"], each["nn_oracle_mse"], first)
         judge = None
         if experiment.evaluation.classifier.epochs:
             judge = classifier_of(experiment, paths, released).accuracy
@@ -187,7 +191,7 @@ def other_metrics(
 def classifier_of(
     experiment: Experiment, paths: Paths, released: ShadowStore
 ) -> classifier.Classifier:
-    """Trained on all images of the data set but the targets; see `Paths`."""
+    """Trained on all images of the data set but targets and copies; see `Paths`."""
     left_out = released.array("test_indices")
     configuration = {
         "seed": experiment.seed,
@@ -195,6 +199,8 @@ def classifier_of(
         "classifier": dataclasses.asdict(experiment.evaluation.classifier),
         "left_out": hashlib.sha256(left_out.tobytes()).hexdigest(),
     }
+    if own := stored.hashes(experiment):
+        configuration["files"] = own
     record = Record.of(configuration, classifier=classifier.REVISION)
     name = f"classifier-{record.fingerprint()[:8]}"
     models = places.at(paths.shadow)
@@ -206,7 +212,7 @@ def classifier_of(
     if not stage.done:
         with stage.running():
             pool = data.load(experiment.data.name, data_dir=paths.data_dir)
-            left = np.setdiff1d(np.arange(len(pool)), left_out)
+            left = np.flatnonzero(~copies.among(pool.images, pool.images[left_out]))
             left = np.random.default_rng(experiment.seed).permutation(left)
             trained = classifier.train(
                 pool.take(left),
@@ -221,16 +227,18 @@ def classifier_of(
 
 def _released_accuracy(
     experiment: Experiment, released: ShadowStore, truth: ShadowModels
-) -> float:
-    """Mean test accuracy of some released models.
+) -> float | None:
+    """Mean accuracy of some released models on the targets of the others.
 
-    Tested on the test targets, of which each model has seen one in training.
+    None where there is no other target.
     """
-    victim = stored.victim_of(experiment, released)
-    scores = [
-        victims.accuracy(
-            victim, victim.unflatten(jnp.asarray(theta)), truth.images, truth.labels
+    victim, scores = stored.victim_of(experiment, released), []
+    if len(truth.weights) < 2:
+        return None
+    for own, theta in enumerate(truth.weights[:_ACCURACY_MODELS]):
+        params = victim.unflatten(jnp.asarray(theta))
+        others = np.arange(len(truth.weights)) != own
+        scores.append(
+            victims.accuracy(victim, params, truth.images[others], truth.labels[others])
         )
-        for theta in truth.weights[:_ACCURACY_MODELS]
-    ]
     return float(np.mean(scores))

@@ -254,8 +254,15 @@ def _attack(
             key=key,
         )
         found = trial.found
-        if found is None:
+        if found is None or trial.finished is None:
             raise checks.FieldError(f"attacks.{name}", f"{{}}: {trial.why_not}.")
+        missed = np.flatnonzero(~trial.finished)
+        if len(missed):
+            raise FloatingPointError(
+                f"attacks.{name} gave NaN or infinite pixels at {len(missed)} of"
+                f" {len(trial.finished)} targets, first at number {missed[0]}. A guess"
+                " that it can't make is the mean image, or another that counts."
+            )
         values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
         files.write_arrays(paths.workdir / output, **known)

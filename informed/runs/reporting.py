@@ -21,12 +21,13 @@ from informed import metrics
 from informed.attacks import registry
 from informed.audit import membership, noise, records
 from informed.metrics import difficulty, judging
-from informed.play import SEED, Trial, blank
+from informed.play import ALL_BUT_ONE, SEED, Trial, blank
 from informed.report.report import Report, finite
 from informed.runs import former, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge, membership_game
+from reconn.config import ReconnConfig
 from shadow import files, victims
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -61,16 +62,15 @@ def report(
       workdir: of `informed run`, evaluated.
       shadow: where its shadow models are, if not there.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
-    Raises: NotMadeError: it wasn't run to its end; ValueError: a folder of another
-      command.
+    Raises: NotMadeError: it wasn't run to its end; ConfigurationMismatchError: the
+      models that lie there are of another configuration; ValueError: a folder of
+      another command.
     """
     started = time.monotonic()
     results = _results(workdir)
     experiment = Experiment.from_mapping(results["configuration"])
     paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
-    shadows, released = (
-        ShadowStore(paths.store(role)) for role in ("shadow", "released")
-    )
+    shadows, released = stored.stores(experiment, paths)
     truth = released.read()
     images, labels = stored.targets(shadows)
     targets = stored.examples(released, truth.images, truth.labels)
@@ -84,7 +84,7 @@ def report(
         labels=np.concatenate([fixed.labels, public.labels]),
     )
     developer = stored.factory_of(experiment, released, role="released")
-    trials = _trials(experiment, results, paths, developer.descent.victim)
+    trials = _trials(experiment, results, paths, developer)
     baselines = judging.baselines(targets, pool)
     indicators = records.geometry(targets, pool, len(fixed))
     own = difficulty.target_losses(developer.descent.victim, truth.weights, targets)
@@ -142,11 +142,13 @@ def _results(workdir: Path) -> dict[str, Any]:
 
 
 def _trials(
-    experiment: Experiment, results: dict[str, Any], paths: Paths, victim: Victim
+    experiment: Experiment, results: dict[str, Any], paths: Paths, developer: Factory
 ) -> list[Trial]:
     """Every attack of the run, as it was played."""
+    secret = _secret(developer)
     return [
-        _trial(name, experiment, results, paths, victim) for name in experiment.played
+        _trial(name, experiment, results, paths, developer.descent.victim, secret)
+        for name in experiment.played
     ]
 
 
@@ -167,6 +169,7 @@ def _trial(
     results: dict[str, Any],
     paths: Paths,
     victim: Victim,
+    secret: bool,
 ) -> Trial:
     row = registry.find(experiment.attacks[name].type)
     file, stage = former.place(paths.workdir, name)
@@ -179,8 +182,10 @@ def _trial(
     trainings = arrays.get("trainings")
     count = results["attacks"][name]["shadow_models"] if row.shadows else 0
     planned = len(arrays["images"])
-    secret = experiment.training.initialisation != "shared"
     sees = _seen(row.sees, experiment, victim)
+    settings = experiment.attacks[name].settings
+    if isinstance(settings, ReconnConfig) and settings.kind == "kernel":
+        row = dataclasses.replace(row, about=registry.find("kernel").about)
     return dataclasses.replace(
         blank(row, sees=sees, secret=secret, planned=planned, name=name),
         images=arrays["images"],
@@ -252,6 +257,12 @@ def _extra(
     return json.loads(file.read_text())
 
 
+def _secret(developer: Factory) -> bool:
+    """Whether some randomness of training is told to nobody: then the seed isn't."""
+    able = developer.algorithm.capabilities
+    return able.noisy or bool(able.random - able.public)
+
+
 def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str, Any]:
     started = time.monotonic()
     some = targets.take(np.arange(min(_PAIRS, len(targets))))
@@ -267,7 +278,7 @@ def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str
     return {
         "name": "membership, of two candidates",
         "about": "train with each candidate and compare the weights",
-        "knows": f"{SEED}, both candidates",
+        "knows": f"{ALL_BUT_ONE if _secret(developer) else SEED}, both candidates",
         "rate": dataclasses.asdict(metrics.success_rate(right)),
         "seconds": round(time.monotonic() - started, 2),
         "why_not": "",
@@ -330,9 +341,16 @@ def _noise(
     }
 
 
-def _accuracy(developer: Factory, thetas: np.ndarray, targets: Examples) -> float:
-    """Of models on targets that they weren't trained on, but for one each at most."""
-    victim = developer.descent.victim
+def _accuracy(
+    developer: Factory, thetas: np.ndarray, targets: Examples
+) -> float | None:
+    """Of models of the first target, on the others; None: there are none."""
+    victim, targets = (
+        developer.descent.victim,
+        targets.take(np.arange(len(targets))[1:]),
+    )
+    if not len(targets):
+        return None
     found = [
         victims.accuracy(
             victim,
@@ -352,7 +370,7 @@ def _pictures(
     ranking: records.Ranking,
 ) -> dict[str, Any]:
     """The records that every attack was tried on, first."""
-    tried = min(len(t.images) for t in trials if t.images is not None)
+    tried = min((len(t.images) for t in trials if t.images is not None), default=0)
     order = [i for i in ranking.order if i < tried]
     places_ = np.unique(
         np.linspace(0, len(order) - 1, min(_SHOWN, len(order))).round().astype(int)

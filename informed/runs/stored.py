@@ -13,7 +13,7 @@ from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
 from reconn.config import ReconnConfig
-from shadow import data, training, victims, views
+from shadow import data, folders, training, victims, views
 from shadow.factory import Factory
 from shadow.records import Record
 from shadow.store import ShadowStore
@@ -22,23 +22,35 @@ from shadow.victims import networks
 from shadow.views import Layers, View
 
 # Grows when results.json would say something else; see `shadow.records`.
-REVISION = 4
+REVISION = 5
+
+
+def hashes(experiment: Experiment) -> dict[str, str]:
+    """Of the user's own files and folders that data are read from, by their names.
+
+    Prepared data sets are named by their version; what they hold doesn't change.
+    """
+    found = {}
+    for name in (experiment.data.name, experiment.data.shadow_name):
+        if name is None:
+            continue
+        path = Path(name)
+        if path.is_file() and path.suffix == ".npz":
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        elif path.is_dir() and "/" in name:
+            found[name] = folders.digest(path)
+    return found
 
 
 def shadow_record(experiment: Experiment) -> Record:
     """What decides both stores."""
-    names = (experiment.data.name, experiment.data.shadow_name)
-    hashes = {
-        name: hashlib.sha256(Path(name).read_bytes()).hexdigest()
-        for name in names
-        if name and name.endswith(".npz") and Path(name).is_file()
-    }
     shadow = {
         "count": experiment.shadow.count,
         "block_size": experiment.shadow.block_size,
     }
     return Record.of(
-        experiment.model_configuration | {"shadow": shadow, "files": hashes},
+        experiment.model_configuration
+        | {"shadow": shadow, "files": hashes(experiment)},
         data=data.REVISION,
         training=training.REVISION,
         **networks.revisions(experiment.model_configuration),
@@ -95,7 +107,12 @@ def evaluate_record(
 ) -> Record:
     """What decides results.json."""
     own = Record.of(
-        {"evaluation": dataclasses.asdict(experiment.evaluation), "attacks": {}},
+        {
+            "evaluation": dataclasses.asdict(experiment.evaluation),
+            "attacks": {},
+            "shadow_fingerprint": shadows.fingerprint(),
+            "released_fingerprint": released.fingerprint(),
+        },
         evaluation=REVISION,
     )
     configuration, versions = dict(own.configuration), dict(own.versions)

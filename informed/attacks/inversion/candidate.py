@@ -4,8 +4,11 @@ import dataclasses
 
 import numpy as np
 
+from artefacts.span import precision
 from informed.known import Known
 from shadow.release import Release
+
+_UNROUNDED = ("float64", "float32", "whole numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +28,18 @@ class Published:
 
     @classmethod
     def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
-        """The weights of release number i, and what is known of all targets."""
+        """The weights of release number i, and what is known of all targets.
+
+        Where nobody says what publishing changed, but the numbers are of fewer digits
+        than single precision has, they were rounded to these, in training or after.
+        """
+        theta = release.weights[i].astype(np.float64)
         deviations = None if release.deviations is None else release.deviations[i]
-        of_this = None if known is None else known.at(i)
-        return cls(release.weights[i].astype(np.float64), deviations, of_this)
+        if deviations is None:
+            written = precision.of(theta[None])
+            if written.name not in _UNROUNDED:
+                deviations = written.deviation[0]
+        return cls(theta, deviations, None if known is None else known.at(i))
 
 
 @dataclasses.dataclass(frozen=True)

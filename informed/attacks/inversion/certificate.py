@@ -44,7 +44,9 @@ class Certificate:
         """The rounding of A around images, joined with the noise of publishing."""
         params = len(published.theta)
         floor = np.sqrt(self.rounding(images, labels) / params)
-        deviations = np.full(params, max(floor, np.finfo(float).tiny))
+        # Trainings that round their weights may leave nothing to measure.
+        size = np.sqrt(np.mean(published.theta**2)) or np.finfo(float).tiny
+        deviations = np.full(params, max(floor, np.finfo(float).eps * size))
         if published.deviations is not None:
             deviations = np.hypot(deviations, published.deviations)
         return noises.Independent(deviations)

@@ -1,5 +1,6 @@
 """Findings of the fourth audit on audits: each failed before it was mended."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,6 +9,7 @@ from informed.audit import auditing, trained
 from informed.audit.auditing import AuditConfig, AuditStoppedError
 from informed.cli import audit, commands, running
 from informed.report import words
+from tests.informed.audit.trainings import linear
 
 FEW = {"targets": 3, "fixed": 60, "minutes": 0.5}
 
@@ -95,3 +97,44 @@ def test_the_command_line_of_a_page_keeps_what_decides_it():
     again = audit._again(commands.parsers("audit")[0].parse_args(line))
     for part in ("--redact", "--data_dir /data", "--fail-if 'exact > 0'"):
         assert part in again
+
+
+@pytest.mark.parametrize("digits_kept", ["float16", 4])
+def test_weights_that_training_rounds_are_read_all_the_same(digits_kept):
+    """Their rounding can't be measured by training again: it is seen in the release."""
+
+    def train(images, labels, key):
+        w = linear(images, labels, key)
+        return w.astype(jnp.float16) if digits_kept == "float16" else jnp.round(w, 4)
+
+    skip = ("membership", "two missing", "defences")
+    found = informed.audit(train, "digits", version=str(digits_kept), skip=skip, **FEW)
+    row = next(row for row in found.values["attacks"] if row["name"] == "inversion")
+    assert (row["why_not"], row["finished"], row["certified_wrong"]) == ("", 3, 0)
+    assert row["mse_median"] < 1e-6
+
+
+def test_a_seed_that_nobody_searched_for_is_no_defence():
+    def defence(name, successes):
+        rate = {"successes": successes, "trials": 4, "rate": successes / 4}
+        attack = judged(success=rate | {"low": 0.0, "high": 0.6})
+        return {"name": name, "attacks": [attack], "accuracy": 0.9}
+
+    rows = [defence("as it is", 4), defence("secret seed", 0), defence("int8", 1)]
+    values = {"attacks": rows[0]["attacks"], "defences": rows, "kind": "audit"}
+    text = " ".join(words._defended(values))
+    assert "int8" in text
+    assert "secret seed" not in text
+
+
+@pytest.mark.parametrize("kind", ["raises ValueError", "gives NaN"])
+def test_a_training_that_takes_no_value_beyond_its_range_is_named(kind, digits):
+    def checked(images, labels, seed):
+        if "raises" in kind and (images.min() < 0 or images.max() > 1):
+            raise ValueError("pixels lie in [0, 1]")
+        with np.errstate(invalid="ignore"):
+            return half(np.sqrt(images), labels, 0)
+
+    settings = AuditConfig(targets=3, fixed=60)
+    found = auditing.check(checked, digits, version=kind, settings=settings)
+    assert any(f"training {kind}" in each.what for each in found.findings)
