@@ -14,7 +14,7 @@ from shadow import tables
 
 
 def train(rows, labels):
-    """Rows are as in the table, to seven digits; nothing is drawn, so there is no key."""
+    """Rows are as in the table, to seven digits; no key, as nothing is drawn."""
     model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000)
     return make_pipeline(StandardScaler(), model).fit(rows, labels)
 

@@ -30,6 +30,7 @@ QUICK = {
     "reconn": {"epochs": 3, "widths": (50,), "batch_size": 32},
     "inversion": {"stages": (16,)},
     "two_missing": {"stages": (8,), "steps": 2},
+    "span": {"trainings": 20},
     "kkt": {"candidates": 6, "steps": 60, "span": False},
     "stationary": {"models": 2, "steps": 3, "labels_tried": 1},
     "bilevel": {"steps": 60},
@@ -43,6 +44,7 @@ WORLDS = {
         "learning_rate": 0.5,
     },
     "stationary": {"widths": (4,)},  # its Hessians are computed
+    "span": {"fixed": 40},  # fewer rows than pixels
 }
 
 
@@ -114,6 +116,7 @@ def world(digits, tmp_path_factory):
     @functools.cache
     def developer(fields):
         fields = {"epochs": 30} | dict(fields)
+        fixed = parts.fixed.take(np.arange(fields.pop("fixed", 80)))
         config = shadow.VictimConfig(
             architecture=fields.pop("architecture", "mlp"),
             widths=fields.pop("widths", (10,)),
@@ -123,7 +126,7 @@ def world(digits, tmp_path_factory):
             victim=victim, training=shadow.TrainingConfig(**fields)
         )
         factory = shadow.Factory(
-            algorithm=descent, fixed=parts.fixed, key=jax.random.key(1), width=8
+            algorithm=descent, fixed=fixed, key=jax.random.key(1), width=8
         )
         released = dataclasses.replace(factory, role="released").train(parts.test)
         return factory, released

@@ -66,8 +66,8 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
         expected = int(np.isin(ids["test"], ids[part]).sum())
         assert found[part] == {"exact": 0, "near": expected}
     assert found["fixed"]["near"] + found["shadow"]["near"] > 0
-    victim = stored.victim_of(experiment, released)
-    trials = workdir._trials(experiment, results, paths, victim)
+    developer = stored.factory_of(experiment, released, role="released")
+    trials = workdir._trials(experiment, results, paths, developer)
     sees = {trial.name: trial.sees for trial in trials}
     assert re.fullmatch(
         r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["reconn"]
