@@ -371,20 +371,26 @@ def split(
     (test, fixed), dropped = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
     taken = pool.images[np.concatenate([test, fixed])]
     fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
+    if balanced:  # by the labels that its records are going to have
+        shadow_pool = _relabelled(shadow_pool, pool.num_classes, rng)
     (shadow,), repeated = _draw(
         shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
     )
     dropped += len(shadow_pool) - len(fresh) + repeated
     shadow = fresh[shadow]
-    if shadow_pool.num_classes != pool.num_classes:
-        labels = rng.integers(0, pool.num_classes, len(shadow_pool))
-        shadow_pool = dataclasses.replace(
-            shadow_pool, labels=labels, num_classes=pool.num_classes
-        )
+    shadow_pool = _relabelled(shadow_pool, pool.num_classes, rng)
     found = split_by_indices(
         pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
     )
     return dataclasses.replace(found, dropped=dropped)
+
+
+def _relabelled(pool: Examples, classes: int, rng: np.random.Generator) -> Examples:
+    """With labels by chance, where a pool is of other classes."""
+    if pool.num_classes == classes:
+        return pool
+    labels = rng.integers(0, classes, len(pool))
+    return dataclasses.replace(pool, labels=labels, num_classes=classes)
 
 
 def split_by_indices(

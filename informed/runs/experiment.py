@@ -44,6 +44,10 @@ class DataConfig:
     balanced: bool = False
     seed: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            checks.at_least("seed", self.seed, 0)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShadowConfig:
@@ -100,6 +104,9 @@ class Experiment:
         }
     )
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        checks.at_least("seed", self.seed, 0)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> "Experiment":

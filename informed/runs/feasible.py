@@ -36,10 +36,11 @@ def require(experiment: Experiment, victim: Victim) -> None:
       ImportError: an extra that isn't installed; names it.
     """
     shadow, view = experiment.shadow, experiment.view
-    if shadow.count < 2:
+    if shadow.count < 3:
         raise checks.FieldError(
             "config.shadow.count",
-            f"Expected {{}} >= 2, got {shadow.count}: one validates the reconstructor.",
+            f"Expected {{}} >= 3, got {shadow.count}: one validates the reconstructor,"
+            " and two have to differ.",
         )
     with checks.under("config.view"):
         view.require(victim, public=shadow.count)

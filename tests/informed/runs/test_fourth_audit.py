@@ -149,3 +149,32 @@ def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
         weights=truth.weights[:1], images=truth.images[:1], labels=truth.labels[:1]
     )
     assert evaluation._released_accuracy(load_experiment(FEW), store, one) is None
+
+
+def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
+    other = shadow.Examples(
+        images=1 - digits.images, labels=digits.labels % 3, num_classes=3
+    )
+    found = shadow.split(
+        digits,
+        num_fixed=50,
+        num_shadow=200,
+        num_test=10,
+        seed=0,
+        shadow_pool=other,
+        balanced=True,
+    )
+    assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("seed=-1", "config.seed"),
+        ("data.seed=-1", "config.data.seed"),
+        ("shadow.count=2", "config.shadow.count"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field(field, named, tmp_path, capsys):
+    line = [*SMALL, f"--config.{field}", f"--workdir={tmp_path}"]
+    assert named in refused(capsys, "run", *line)
