@@ -139,12 +139,11 @@ def _decoder(features: int = 2000, repeats: int = 5) -> dict[str, float]:
             )
             state = run.start()
             moving = {k: v for k, v in state.items() if not k.startswith("best")}
-            for name, program in (
-                ("alone", run._only_step),
-                ("in_a_scan", run._scan_steps),
-            ):
-                compiled = jax.jit(program).lower(moving, inputs, images, keys, None)
-                programs[f"{made_by}_{name}_s"] = compiled.compile()
+            for name, alone in (("alone", True), ("in_a_scan", False)):
+                run._one_by_one = alone
+                jitted = jax.jit(lambda *values, run=run: run._scan_steps(*values))
+                lowered = jitted.lower(moving, inputs, images, keys, None)
+                programs[f"{made_by}_{name}_s"] = lowered.compile()
     seconds = dict.fromkeys(programs, float("inf"))
     for _, (name, program) in itertools.product(range(repeats), programs.items()):
         start = time.perf_counter()

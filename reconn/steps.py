@@ -61,7 +61,6 @@ class Steps:
         self._gathering = jax.jit(self._scan_rows, donate_argnums=0)
         # XLA's convolutions on a CPU have a fast form that loops can't use: in a scan,
         # even of one step, Table VII's take 25 times as long (`benchmarks.reconn`).
-        self._one = jax.jit(self._only_step, donate_argnums=0)
         self._one_by_one = devices.cache_bound() and config.convolutional
         self._resident = resident
         self._there: tuple[Array, ...] | None = None
@@ -141,7 +140,7 @@ class Steps:
     ) -> tuple[dict[str, Any], list[Array]]:
         """All steps of an epoch with batches from the host: what moves, the losses."""
         done, losses = 0, list[Array]()
-        run, most = (self._one, 1) if self._one_by_one else (self._steps, batches.steps)
+        most = 1 if self._one_by_one else batches.steps
         some = (
             (inputs[i : i + most], images[i : i + most])
             for inputs, images in batches.epoch(order)
@@ -149,7 +148,7 @@ class Steps:
         )
         for inputs, images in some:
             rows = slice(done, done + len(inputs))
-            moving, values = run(
+            moving, values = self._steps(
                 moving, *self.placement.batches(inputs, images), keys[rows], self._lpips
             )
             # One call computes, one waits with its batches on the device, no more.
@@ -203,19 +202,10 @@ class Steps:
         ) -> tuple[dict[str, Any], Array]:
             return self._step(moving, *batch, lpips)
 
+        if self._one_by_one:
+            moving, loss = step(moving, (inputs[0], images[0], keys[0]))
+            return moving, loss[None]
         return jax.lax.scan(step, moving, (inputs, images, keys))
-
-    def _only_step(
-        self,
-        moving: dict[str, Any],
-        inputs: Array,
-        images: Array,
-        keys: Array,
-        lpips: perceptual.Lpips | None,
-    ) -> tuple[dict[str, Any], Array]:
-        """`_scan_steps` of one step, outside of any loop."""
-        moving, loss = self._step(moving, inputs[0], images[0], keys[0], lpips)
-        return moving, loss[None]
 
     def _step(
         self,

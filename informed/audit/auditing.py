@@ -266,7 +266,8 @@ def _run(
     models = trained.train(
         about, targets=plan.targets, secret=secret, progress=progress
     )
-    _require_trace(models)
+    if why := trained.without_trace(models):
+        raise AuditStoppedError(why)
     about = models.subject
     checked = dataclasses.replace(checked, subject=about)
     schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
@@ -353,24 +354,6 @@ def _run(
         pictures=_pictures(models, found, baselines, ranking)
         | {"decoded": pictured.pictures if pictured else {}},
     )
-
-
-def _require_trace(models: trained.Models) -> None:
-    """Raise AuditStoppedError where no target left a trace in its released model.
-
-    Attacks on such models would fail, and that would say nothing of a record that
-    training takes.
-    """
-    if models.secret or models.count < 2 or not models.released.size:
-        return
-    if not np.ptp(models.released, axis=0).any():
-        raise AuditStoppedError(
-            f"There is nothing to audit: {models.count} released models, each with"
-            " another record, are the same number by number. Training leaves these"
-            " records out, by its seed or a validation split, or doesn't use its"
-            " arguments: let it use them, or take another --seed. Records that are left"
-            " out aren't protected: another seed takes them."
-        )
 
 
 def _parts(

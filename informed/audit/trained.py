@@ -95,6 +95,25 @@ class Models:
         return Knowledge.informed(factory, public=self.subject.split.shadow)
 
 
+def without_trace(models: Models) -> str:
+    """That no target left a trace in its released model; "" where one did.
+
+    Attacks on such models fail, which says nothing of a record that training takes.
+    """
+    weights = models.released
+    if models.secret or models.count < 2 or not weights.size:
+        return ""
+    if np.ptp(weights, axis=0).any():
+        return ""
+    return (
+        f"There is nothing to audit: {models.count} released models, each with another"
+        " record, are the same number by number. Training leaves these records out, by"
+        " its seed or a validation split, or doesn't use its arguments: let it use"
+        " them, or take another --seed. Records that are left out aren't protected:"
+        " another seed takes them."
+    )
+
+
 class Shipped(Sequence):
     """Fitted estimators, one a target; each is fitted when it is asked for.
 
