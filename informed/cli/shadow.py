@@ -270,7 +270,7 @@ def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
         found = shadow_sets.info(stores[0])
         text = shadow_sets.described(found)
     else:
-        checks.at_least("--sample", arguments.sample, 1)
+        checks.at_least("--sample", arguments.sample, 0)
         found = shadow_sets.verify(
             stores[0],
             sample=arguments.sample,
