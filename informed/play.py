@@ -161,7 +161,7 @@ def play(
     except Exception as error:
         if not stumbling or not found:
             raise
-        cut, why = True, stopped_with(error)
+        cut, why = first + len(found) < count, stopped_with(error)
     if candidates is not None:
         return _of_choice(trial, found, clock.passed)
     trial = dataclasses.replace(
