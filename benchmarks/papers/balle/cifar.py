@@ -297,7 +297,8 @@ ROWS = (
         decides="kernel regression is below the oracle in the rows where the paper says"
         " success, and above it where not",
         measure=table_2,
-        needs=f"six stores of models, {_STORE}, and 40 minutes a row for the network",
+        needs=f"six stores of models, {_STORE} (two of them twice that), and 20 minutes"
+        " a row for the network",
     ),
     Row(
         paper="balle",
