@@ -16,10 +16,9 @@ import numpy as np
 from skimage import transform
 
 from informed.attacks.registry import KernelReconnConfig
-from informed.audit import probe
 from informed.audit.subject import Subject
 from informed.audit.trained import Models
-from informed.play import Trial
+from informed.play import Trial, stopped_with
 from reconn import trainer
 from shadow import limits
 from shadow.models import ShadowModels
@@ -138,8 +137,7 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
         why = f"not fitted in {limit:.0f} s"
         return Decoded(values=found | {"why_not": why}, pictures={})
     except Exception as error:
-        why = f"it stopped with {type(error).__name__}: {probe.first_line(error)}"
-        return Decoded(values=found | {"why_not": why.rstrip(".")}, pictures={})
+        return Decoded(values=found | {"why_not": stopped_with(error)}, pictures={})
     found |= {
         "records": len(known),
         "side": truth.shape[1],
