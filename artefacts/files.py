@@ -63,7 +63,7 @@ def load_estimator(path: str | Path) -> Any:
         raise checks.FieldError(
             "model",
             f"Expected {{}} to be a skops file, {path.name} can't be read as one:"
-            f" {str(error).splitlines()[0] if str(error) else type(error).__name__}.",
+            f" {checks.first_line(error)}.",
         ) from error
 
 

@@ -269,7 +269,7 @@ def _gallery(site: Site, read: Read) -> Any:
         raise checks.FieldError(
             "gallery",
             "Expected {} to hold rows as the estimator gets them:"
-            f" {str(error).splitlines()[0]}",
+            f" {checks.first_line(error)}",
         ) from error
     width = site.leaf.known.shape[1]
     if made.ndim != 2 or made.shape[1] != width:

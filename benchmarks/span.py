@@ -70,6 +70,7 @@ from benchmarks.span_data import (
     SEEDS,
     Draw,
     Set,
+    close,
     embeddings,
     genotypes,
     pixels,
@@ -276,13 +277,6 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
         "certified": int(found.certified.sum()),
         "said": attack.note,
     }
-
-
-def close(found: span.Completion, row: np.ndarray) -> bool:
-    """Whether the row is right, as closely as it claims, and no word more or less."""
-    limit = max(1e-9, found.error) * np.abs(row).max()
-    same = np.array_equal(np.abs(found.row) > limit, np.abs(row) > limit)
-    return bool(same and np.abs(found.row - row).max() <= limit)
 
 
 def measured(data: str, estimator: Any, draw: Draw, args: Any) -> dict[str, Any]:

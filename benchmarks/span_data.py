@@ -11,6 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from artefacts import span
+
 MODULES = (
     "numpy",
     "numpy.linalg",
@@ -178,3 +180,10 @@ def embeddings(known: int, layers: tuple[int, ...]) -> Draw:
         return Set(here[at], labels[at], here[gallery])
 
     return draw
+
+
+def close(found: span.Completion, row: np.ndarray) -> bool:
+    """Whether the row is right, as closely as it claims, and no word more or less."""
+    limit = max(1e-9, found.error) * np.abs(row).max()
+    same = np.array_equal(np.abs(found.row) > limit, np.abs(row) > limit)
+    return bool(same and np.abs(found.row - row).max() <= limit)

@@ -35,7 +35,6 @@ from artefacts import span
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.span.basis import Basis
 from benchmarks import span_data
-from benchmarks.span import close
 from dp import accounting
 
 _KNOWN, _TEST, _GALLERY = 400, 400, 1000
@@ -115,7 +114,7 @@ def read(
     except ReconstructionImpossibleError:
         return {"first": first, "exact": False, "certified": False}
     completed = span.complete(direction, known)
-    exact = completed is not None and close(completed, row)
+    exact = completed is not None and span_data.close(completed, row)
     certified = completed is not None and completed.certified
     if certified and not exact:
         raise AssertionError("a wrong certificate")

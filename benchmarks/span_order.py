@@ -24,8 +24,7 @@ from sklearn.linear_model import LogisticRegression
 
 from artefacts import span
 from artefacts.passages import passages
-from benchmarks.span import close
-from benchmarks.span_data import SEEDS, documents
+from benchmarks.span_data import SEEDS, close, documents
 
 _LONG = 8
 

@@ -18,8 +18,7 @@ from sklearn.svm import LinearSVC
 
 from artefacts import span
 from artefacts.findings import ReconstructionImpossibleError
-from benchmarks.span import close
-from benchmarks.span_data import SEEDS, Draw, genotypes, table, texts
+from benchmarks.span_data import SEEDS, Draw, close, genotypes, table, texts
 
 # Classes of a trait, by its quantiles.
 _CLASSES = 10

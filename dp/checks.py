@@ -88,13 +88,19 @@ def log_probability(field: str, value: Numbers) -> np.ndarray:
 
 
 def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
-    """log kappa from either; float64. Raises ValueError unless exactly one is given."""
+    """log kappa from either; float64.
+
+    Raises: ValueError: not exactly one of them is given; kappa isn't in (0, 1]. A kappa
+      of 0 is what tiny ones round to, of which 0 would be no bound.
+    """
     if log_kappa is not None and kappa is None:
         return log_probability("log_kappa", log_kappa)
     if kappa is None or log_kappa is not None:
         raise ValueError("Expected either kappa or log_kappa, not both or none.")
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probability("kappa", kappa)))
+    found = probability("kappa", kappa)
+    allowed = "> 0 (where it underflows, give log_kappa; -inf is impossible success)"
+    require("kappa", kappa, found > 0, allowed)
+    return np.asarray(np.log(found))
 
 
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
@@ -102,6 +108,14 @@ def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
     found = numbers(field, value)
     require(field, value, found > bound, f"> {bound:g}")
     return found
+
+
+def one(field: str, value: Numbers) -> None:
+    """Raise FieldError where there are several numbers."""
+    if np.ndim(value):
+        raise FieldError(
+            field, f"Expected {{}} to be one number, got shape {np.shape(value)}."
+        )
 
 
 def finite_above(field: str, value: Numbers, bound: Number) -> np.ndarray:

@@ -167,12 +167,10 @@ def squared_norms(
         return (jnp.sum(inputs**2, axis=0) + 1) * jnp.sum(slopes**2, axis=0)
     inputs = inputs.reshape(*inputs.shape[:2], -1)
     slopes = slopes.reshape(*slopes.shape[:2], -1)
-    (features, _, positions), units = inputs.shape, len(slopes)
     of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
-    if positions * (features + units) < features * units:
-        products = jnp.einsum("fnp,fnq->npq", inputs, inputs)
-        products *= jnp.einsum("unp,unq->npq", slopes, slopes)
-        return products.sum(axis=(1, 2)) + of_bias
+    # From inner products of positions (Goodfellow 2015) it would need less memory, but
+    # where gradients of positions cancel, rounding can make such a sum 0 or less: then
+    # a gradient of any length passes the clipping.
     gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)
     return jnp.sum(gradients**2, axis=(1, 2)) + of_bias
 

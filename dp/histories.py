@@ -190,9 +190,10 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
     )
     sizes = _over_steps("batch_size", values["batch_size"])
-    if values.get("batch_size_scale_schedule"):
-        # DpParams has these computed: (step, size) pairs.
-        sizes = _over_steps("batch_sizes", values.get("batch_sizes"))
+    scaled = bool(values.get("batch_size_scale_schedule"))
+    if scaled or values.get("batch_sizes") is not None:
+        # DpParams has these computed: (step, size) pairs. The largest of both counts.
+        sizes += _over_steps("batch_sizes", values.get("batch_sizes"))
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
     checks.require("batch_size", batch, batch <= records, f"at most {records} records")
@@ -238,6 +239,8 @@ def _over_steps(field: str, value: Any) -> list[float]:
     if isinstance(value, list | tuple) and value:
         pairs = [each for each in value if isinstance(each, list | tuple)]
         if len(pairs) == len(value) and all(len(each) == 2 for each in pairs):
+            first = _number(field, pairs[0][0])
+            checks.require(field, first, first == 0, "to begin at step 0")
             return [_number(field, each[1]) for each in pairs]
         raise checks.FieldError(
             field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
@@ -250,8 +253,9 @@ def _number(field: str, value: Any) -> float:
         raise checks.FieldError(
             field, f"Expected {{}} to be made of numbers, got {_short(value)}."
         )
-    checks.require(field, value, np.isfinite(value), "finite")
-    return float(value)
+    found = float(checks.numbers(field, value))
+    checks.require(field, value, np.isfinite(found), "finite")
+    return found
 
 
 def _count(field: str, value: Any) -> int:

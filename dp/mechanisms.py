@@ -114,7 +114,9 @@ class PoissonGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
+        checks.one("noise_multiplier", self.noise_multiplier)
         checks.above("noise_multiplier", self.noise_multiplier, 0)
+        checks.one("sampling_probability", self.sampling_probability)
         checks.share("sampling_probability", self.sampling_probability)
         checks.whole("steps", self.steps, 1)
         checks.relation(self.relation, bounds.RELATIONS)
@@ -161,6 +163,7 @@ class PureDP:
     relation: str
 
     def __post_init__(self) -> None:
+        checks.one("epsilon", self.epsilon)
         checks.at_least_0("epsilon", self.epsilon)
         checks.relation(self.relation, bounds.RELATIONS)
 
@@ -267,6 +270,7 @@ class ZeroConcentratedDP:
     relation: str
 
     def __post_init__(self) -> None:
+        checks.one("rho", self.rho)
         checks.at_least_0("rho", self.rho)
         checks.relation(self.relation, bounds.RELATIONS)
 
@@ -283,6 +287,7 @@ class Laplace:
     relation: str
 
     def __post_init__(self) -> None:
+        checks.one("epsilon", self.epsilon)
         checks.at_least_0("epsilon", self.epsilon)
         checks.relation(self.relation, bounds.RELATIONS)
 
@@ -314,6 +319,15 @@ class LossDistribution:
                 "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
                 f" {type(self.distribution).__name__}.",
             )
+        # dp-accounting says it of the two parts alone.
+        for part in ("_pmf_remove", "_pmf_add"):
+            pmf = getattr(self.distribution, part, None)
+            if not getattr(pmf, "_pessimistic_estimate", True):
+                raise checks.FieldError(
+                    "distribution",
+                    "Expected {} to be made with pessimistic_estimate=True: an"
+                    " optimistic one gives bounds that don't hold.",
+                )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """The dual."""

@@ -136,7 +136,9 @@ class RevealedGaussian:
     relation: str
 
     def __post_init__(self) -> None:
+        checks.one("noise_multiplier", self.noise_multiplier)
         checks.above("noise_multiplier", self.noise_multiplier, 0)
+        checks.one("sampling_probability", self.sampling_probability)
         checks.share("sampling_probability", self.sampling_probability)
         checks.whole("steps", self.steps, 1)
         checks.relation(self.relation, bounds.RELATIONS)
@@ -193,6 +195,7 @@ class FixedSizeGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
+        checks.one("noise_multiplier", self.noise_multiplier)
         checks.above("noise_multiplier", self.noise_multiplier, 0)
         in_a_batch(self.records, self.batch)
         checks.whole("steps", self.steps, 1)

@@ -116,7 +116,8 @@ def losses(
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
     made coarser, which loosens the bound and keeps it valid. Where sigma or the
-    probability is tiny all that counts is whether the target is ever sampled.
+    probability is tiny, or no grid would do, all that counts is whether the target is
+    ever sampled.
 
     Args:
       grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
@@ -129,20 +130,21 @@ def losses(
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import common, privacy_loss_distribution
 
-    if sigma < _LEAST or probability < _RAREST:
+    sigma = min(sigma, _MOST)
+    spacing = _usable(grid, max(sigma, _LEAST), probability, steps)
+    if sigma < _LEAST or probability < _RAREST or spacing > _COARSEST:
         ever = -math.expm1(_never(probability, steps))
         nothing = common.DifferentialPrivacyParameters(0.0, ever)
         return privacy_loss_distribution.from_privacy_parameters(
             nothing, value_discretization_interval=grid
         )
-    sigma = min(sigma, _MOST)
     if probability > _NEARLY_ALWAYS:  # full batches protect less
         probability = 1.0
     one = privacy_loss_distribution.from_gaussian_mechanism(
         standard_deviation=sigma,
         sensitivity=1.0,
         pessimistic_estimate=True,
-        value_discretization_interval=_usable(grid, sigma, probability, steps),
+        value_discretization_interval=spacing,
         log_mass_truncation_bound=-50,
         sampling_prob=probability,
         use_connect_dots=True,
@@ -160,7 +162,7 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
     one = 40 * (1 / sigma + 1 / sigma**2)
     second = _log_moment(2, sigma, probability)
     of_all = steps * second + 16 * math.sqrt(steps * second)
-    return min(max(grid, max(one, of_all) / _LONGEST), _COARSEST)
+    return max(grid, max(one, of_all) / _LONGEST)
 
 
 def curve(

@@ -22,7 +22,7 @@ import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
 from dp import bounds, checks, rates
@@ -284,7 +284,7 @@ def side_information(
 
 
 def gaussian_given(
-    eta: Number, *, covariance: Float[np.ndarray, "d d"], known: Int[np.ndarray, " k"]
+    eta: Number, *, covariance: Float[np.ndarray, "d d"], known: np.ndarray
 ) -> float:
     """`gaussian_covariance` of an adversary who knows some coordinates of the target.
 
@@ -294,17 +294,14 @@ def gaussian_given(
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
       covariance: the covariance of all coordinates, positive semidefinite.
-      known: positions of the known coordinates.
+      known: positions of the known coordinates (k,), integers; or whether each
+        coordinate is known (d,), bool.
     Raises: ValueError: covariance isn't a finite symmetric matrix without negative
-      eigenvalues; a position that it doesn't have.
+      eigenvalues; a position that it doesn't have; known is neither of the two.
     """
     eta = float(checks.finite_at_least_0("eta", eta))
     covariance = _covariance(covariance)
-    known = np.asarray(known, int)
-    inside = (known >= 0) & (known < len(covariance))
-    checks.require("known", known, inside, f"in [0, {len(covariance)})")
-    told = np.zeros(len(covariance), bool)
-    told[known] = True
+    told = _told(np.asarray(known), len(covariance))
     free = ~told
     rest = covariance[np.ix_(free, free)]
     # In units of their standard deviations, or columns of small numbers would count as
@@ -321,6 +318,22 @@ def gaussian_given(
         return 0.0
     variances = np.maximum(np.linalg.eigvalsh(rest), 0.0)
     return gaussian_covariance(eta, variances=variances)
+
+
+def _told(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
+    """Which coordinates are known. Raises FieldError: neither positions nor a mask."""
+    if known.dtype == bool and known.shape == (d,):
+        return known
+    if known.size and (known.dtype.kind not in "iu" or known.ndim != 1):
+        raise checks.FieldError(
+            "known",
+            f"Expected {{}} to be positions, integers, or a mask of {d} coordinates,"
+            f" got {known.dtype} of shape {known.shape}.",
+        )
+    checks.require("known", known, (known >= 0) & (known < d), f"in [0, {d})")
+    told = np.zeros(d, bool)
+    told[known.astype(int)] = True
+    return told
 
 
 def _covariance(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
@@ -355,7 +368,14 @@ def _groups(given: np.ndarray | None, count: int) -> list[np.ndarray]:
         raise checks.FieldError(
             "given", f"Expected {{}} to have {count} entries, got {values.shape}."
         )
-    return [np.flatnonzero(values == value) for value in np.unique(values)]
+    try:
+        # NaN equals no number, so points without a value would be in no group.
+        kinds, which = np.unique(values, return_inverse=True, equal_nan=True)
+    except TypeError as error:
+        raise checks.FieldError(
+            "given", f"Expected {{}} to hold numbers or texts: {error}."
+        ) from error
+    return [np.flatnonzero(which == kind) for kind in range(len(kinds))]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

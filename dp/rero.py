@@ -10,6 +10,8 @@ Source: Balle, Cherubin and Hayes 2022, Section VII; formulas in `bounds`.
 """
 
 import dataclasses
+import decimal as decimals
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -86,9 +88,18 @@ def register_bound(name: str, bound: Bound) -> None:
       bound: see `Bound`.
     Raises: ValueError: another one has that name.
     """
-    if _REGISTERED.get(name, bound).__qualname__ != bound.__qualname__:
+    there = _REGISTERED.get(name, bound)
+    # A module that is loaded again registers its own again.
+    if _place(there) != _place(bound):
         raise ValueError(f"There is a bound called {name!r} already.")
     _REGISTERED[name] = bound
+
+
+def _place(bound: Bound) -> tuple[Any, ...]:
+    """Where a bound's code is written."""
+    code = getattr(bound, "__code__", None)
+    line = code and (code.co_filename, code.co_firstlineno)
+    return bound.__module__, bound.__qualname__, line
 
 
 def _registered(mechanism: Mechanism, log_kappa: np.ndarray) -> Bounds:
@@ -171,3 +182,16 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
     if exponent >= -3:
         return f"{digits * 10.0 ** (exponent - 2):.4g}"
     return f"{digits / 100:.2f}e{exponent:+03d}"
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """An epsilon, or noise that bounds something: neither is less than what holds.
+
+    Args:
+      value: the number; one that isn't finite is printed as it is.
+      digits: how many are left.
+    """
+    if not math.isfinite(value):
+        return f"{value:g}"
+    context = decimals.Context(prec=digits, rounding=decimals.ROUND_CEILING)
+    return f"{float(context.create_decimal(repr(float(value)))):.{digits}g}"

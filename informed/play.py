@@ -18,7 +18,7 @@ from jaxtyping import Array
 from informed.attacks.row import Material, NotApplicableError, Row
 from informed.known import require_unused
 from informed.threat import Knowledge, Reconstruction
-from shadow import limits
+from shadow import checks, limits
 from shadow.data import Examples
 
 ALL_BUT_ONE = "all records but one and the training code"
@@ -208,8 +208,7 @@ def _of_choice(trial: Trial, found: list[Any], seconds: float) -> Trial:
 
 def stopped_with(error: Exception) -> str:
     """What an attack raised, in a line."""
-    message = str(error).strip().splitlines() or [""]
-    return f"it stopped with {type(error).__name__}: {message[0]}".rstrip(".: ")
+    return f"it stopped with {checks.named(error)}".rstrip(".")
 
 
 def _cut_off(

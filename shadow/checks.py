@@ -37,6 +37,18 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says; the error's name where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+def named(error: BaseException) -> str:
+    """An error's name, and the first line of what it says, if it says something."""
+    name, first = type(error).__name__, first_line(error)
+    return name if first == name else f"{name}: {first}"
+
+
 def at_least(field: str, value: int | float, bound: int | float) -> None:
     """Raise FieldError unless `value` >= `bound`."""
     require(field, value, value >= bound, f">= {bound}")

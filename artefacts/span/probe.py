@@ -12,6 +12,7 @@ import numpy as np
 import sklearn.base
 
 from artefacts.span.basis import Basis
+from shadow import checks
 
 # Of the weights' length: what may lie off the span. All that are sums of gradients
 # stay below it; the mildest of the others that were tried, SGD with an elastic net of
@@ -47,7 +48,7 @@ def of_estimator(estimator: Any) -> str:
             warnings.simplefilter("ignore")
             fitted = sklearn.base.clone(estimator).fit(known, labels)
     except (ValueError, TypeError, ArithmeticError) as error:
-        return f"it can't be fitted to random rows: {str(error).splitlines()[0]}"
+        return f"it can't be fitted to random rows: {checks.first_line(error)}"
     return of_weights(np.atleast_2d(fitted.coef_), known)
 
 

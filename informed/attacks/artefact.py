@@ -20,6 +20,7 @@ import artefacts
 from informed.attacks.artefact_networks import reconstruct_sklearn
 from informed.attacks.row import Material
 from informed.threat import Knowledge, Reconstruction, require_told
+from shadow import checks
 from shadow.tables import Table
 
 # Fields that are named on the page; more of them don't help anybody to decide.
@@ -87,7 +88,7 @@ class ArtefactAttack:
             answer = reconstruct_sklearn(estimator, known, labels)
             why = _unread(answer)
         except ValueError as error:
-            why = (str(error) or type(error).__name__).splitlines()[0]
+            why = checks.first_line(error)
         if why:
             self.stumbles.append(why.rstrip("."))
             image = np.full(shape, np.nan)

@@ -14,12 +14,11 @@ from informed.attacks import artefact, registry
 from informed.audit import budget, trained
 from informed.audit.findings import Preflight
 from informed.audit.playing import attempt
-from informed.audit.probe import first_line
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
 from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import Trial
-from shadow import limits, released, rounding
+from shadow import checks, limits, released, rounding
 from shadow.data import Examples
 from shadow.release import Release
 from shadow.views import Layers
@@ -113,7 +112,7 @@ def _extend(rows: list[dict[str, Any]], name: str, step: Rows) -> None:
         raise
     except Exception as error:
         # As in `playing.attempt`; what was measured before is kept.
-        why = f"an attack stopped with {type(error).__name__}: {first_line(error)}"
+        why = f"an attack stopped with {checks.named(error)}"
         rows.append(_not_tried(name, "", why.rstrip(".")))
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed.audit.findings import Finding
-from informed.audit.probe import first_line
 from informed.audit.subject import Subject
+from shadow import checks
 from shadow.training import JaxFunction
 from shadow.training.algorithm import Algorithm, Draw
 
@@ -30,7 +30,7 @@ def engine_of(subject: Subject) -> tuple[str, str]:
     try:
         jax.eval_shape(jax.vmap(one), image[None], label[None])
     except Exception as error:  # whatever the user's function raises when traced
-        first = textwrap.shorten(first_line(error), 90, placeholder=" ...")
+        first = textwrap.shorten(checks.first_line(error), 90, placeholder=" ...")
         return "processes", (
             f"JAX can't trace it ({type(error).__name__}: {first}): it is run in"
             " processes, and its derivatives are differences of trainings"
@@ -78,7 +78,7 @@ def asked(
             subject,
             Finding(
                 level="weakens",
-                what=f"predict raised {type(error).__name__}: {first_line(error)}",
+                what=f"predict raised {checks.named(error)}",
                 remedy="predict(released, images) -> scores (examples, classes)",
             ),
         )

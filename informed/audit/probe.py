@@ -120,12 +120,6 @@ def others_at_work() -> float | None:
     return min(1.0, os.getloadavg()[0] / devices.num_cores())
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else ""
-
-
 def theta_of(result: Any) -> np.ndarray:
     """All the weights of what training returned, one after the other, float64."""
     arrays = [np.ravel(np.asarray(p.array)) for p in released.parts(result)]

@@ -9,9 +9,9 @@ from informed.audit import causes, engines, instability, shipped, timing
 from informed.audit.contract import NOISE
 from informed.audit.findings import Finding
 from informed.audit.instability import Instability
-from informed.audit.probe import Probe, first_line
+from informed.audit.probe import Probe
 from informed.audit.subject import Subject
-from shadow import limits, parallel, released
+from shadow import checks, limits, parallel, released
 
 # Seconds that one question of the pre-flight may take.
 _PATIENCE = 60.0
@@ -70,8 +70,7 @@ class Look:
             self.returned, self.theta = self.probe(self.data)
         except Exception as error:
             raise RuntimeError(
-                f"{name} raised {type(error).__name__}: {first_line(error)}"
-                f"{self._missing()}"
+                f"{name} raised {checks.named(error)}{self._missing()}"
             ) from error
         self.each = self.probe.seconds
         self.parts = [

@@ -174,7 +174,7 @@ def _again(
         stripped = sanitise(estimator, rows, known=rows)
     except Exception as error:
         # A file may hold any estimator, which may raise anything.
-        first = (str(error) or type(error).__name__).splitlines()[0]
+        first = checks.first_line(error)
         return None, None, f"it could not be stripped: {first}"
     try:
         after = reconstruct(stripped.estimator, rows, labels, **told)

@@ -6,7 +6,15 @@
 import argparse
 import math
 
-_PRIORS = ("gaussian", "ball", "cube", "sphere")
+from dp import checks
+
+# What says how large each prior is, beside --dim and --mse.
+_PRIORS: dict[str, tuple[str, ...]] = {
+    "gaussian": ("sigma",),
+    "ball": ("radius",),
+    "cube": (),
+    "sphere": ("radius",),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sigma", type=float, help="standard deviation of a pixel, --prior gaussian"
     )
     group.add_argument(
-        "--radius", type=float, default=1.0, help="of ball and sphere (default 1)"
+        "--radius", type=float, help="of --prior ball and sphere (default 1)"
     )
     group.add_argument(
         "--mse", type=float, help="mean squared error a pixel that counts as success"
@@ -41,11 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def log_kappa(arguments: argparse.Namespace) -> float:
     """log kappa, given or from a prior.
 
-    Raises: ValueError: not exactly one of the three ways, or a prior without its sizes.
+    Raises: ValueError: not exactly one of the three ways, a prior without its sizes, or
+      a size that the way doesn't use.
     """
     given = [arguments.kappa, arguments.log_kappa, arguments.prior]
     if sum(value is not None for value in given) != 1:
         raise ValueError("Expected exactly one of --kappa, --log-kappa and --prior.")
+    taken = ("dim", "mse", *_PRIORS[arguments.prior]) if arguments.prior else ()
+    for name in ("dim", "mse", "sigma", "radius"):
+        if name not in taken and getattr(arguments, name) is not None:
+            way = "--prior " + arguments.prior if arguments.prior else "--kappa"
+            raise ValueError(f"{way} takes no --{name}.")
     if arguments.log_kappa is not None:
         return arguments.log_kappa
     if arguments.kappa is not None:
@@ -59,11 +73,13 @@ def log_kappa(arguments: argparse.Namespace) -> float:
     from dp import priors  # scipy.stats takes half a second to import
 
     d = arguments.dim
+    radius = 1.0 if arguments.radius is None else arguments.radius
+    checks.finite_above("--radius", radius, 0)
     eta = priors.l2_of_mse(arguments.mse, d)
     if arguments.prior == "gaussian":
         return float(priors.gaussian(eta, d=d, sigma=arguments.sigma))
     if arguments.prior == "ball":
-        return float(priors.ball(eta, d=d, radius=arguments.radius))
+        return float(priors.ball(eta, d=d, radius=radius))
     if arguments.prior == "cube":
         return float(priors.cube(eta, d=d))
-    return float(priors.sphere(eta / arguments.radius, d=d))
+    return float(priors.sphere(eta / radius, d=d))

@@ -93,10 +93,7 @@ def _one_line(error: Exception, file: Path | None) -> str:
         )
     if isinstance(error, flags.Error | OSError):
         return str(error).strip().splitlines()[-1].strip()
-    first = str(error).strip().splitlines()[0] if str(error) else ""
-    return (
-        f"{file} could not be read as a configuration: {type(error).__name__}: {first}"
-    )
+    return f"{file} could not be read as a configuration: {checks.named(error)}"
 
 
 def _check(config: Any, arguments: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ Every number is printed with what it assumes of the batches, and what holds othe
 
 import argparse
 import dataclasses
-import decimal
 import json
 import math
 import runpy
@@ -183,13 +182,24 @@ def _history(arguments: argparse.Namespace) -> dp.History | None:
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} doesn't go with --from, which says it all.")
     try:
-        values = json.loads(arguments.history.read_text())
+        text = arguments.history.read_text()
+        values = json.loads(text, object_pairs_hook=_once)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"Expected {arguments.history} to be JSON, such as json.dump of"
             f" accountant.state_dict() writes it: {error}. Pickles are not read."
         ) from error
     return dp.History.of(values)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises FieldError: a field twice, of which one is ignored."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise checks.FieldError(twice, "Expected {} once, found it twice.")
+    return found
 
 
 def _of_history(
@@ -408,14 +418,6 @@ def _epsilon(run: Run, delta: float) -> float:
     return accounting.epsilon(run, delta)
 
 
-def _up(value: float, digits: int) -> str:
-    """A number with so many digits, rounded up: neither noise nor epsilon is less."""
-    if not math.isfinite(value):
-        return f"{value:g}"
-    context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
-    return f"{float(context.create_decimal(repr(value))):.{digits}g}"
-
-
 def _notes(arguments: argparse.Namespace, records: int | None) -> list[str]:
     """What a number here doesn't say, a phrase each."""
     notes = []
@@ -450,7 +452,9 @@ def _finite(value: Any) -> Any:
 
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
     """For people. Bounds that bound nothing aren't listed."""
-    lines = [f"{'noise multiplier':<20}{_up(result['noise_multiplier'], 6)}"]
+    lines = [
+        f"{'noise multiplier':<20}{rero.rounded_up(result['noise_multiplier'], 6)}"
+    ]
     if "source" in result:
         lines.insert(0, f"{'history':<20}{result['source']}, {result['steps']} steps")
     lines.append(f"{'reconstruction':<20}{bound}")
@@ -458,8 +462,8 @@ def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
         if name != result["by"] and math.exp(value) < _NOTHING:
             lines.append(f"{'':<20}{rero.decimal(value, up=True)} by {name}")
     lines.append(
-        f"{'epsilon':<20}{_up(result['epsilon'], 4)} at delta {result['delta']:g}"
-        f" ({result['relation']})"
+        f"{'epsilon':<20}{rero.rounded_up(result['epsilon'], 4)} at delta"
+        f" {result['delta']:g} ({result['relation']})"
     )
     lines += [f"{'note':<20}{note}." for note in result["notes"]]
     lines.append(f"{'this assumes':<20}{result['assumption']}.")
@@ -467,8 +471,8 @@ def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
     for row in result["otherwise"]:
         gamma = rero.decimal(row["log_gamma"], up=True)
         lines.append(
-            f"{title:<20}gamma <= {gamma}, epsilon {_up(row['epsilon'], 4)}, if"
-            f" {row['if']}"
+            f"{title:<20}gamma <= {gamma}, epsilon"
+            f" {rero.rounded_up(row['epsilon'], 4)}, if {row['if']}"
         )
         title = ""
     return "\n".join(lines)

@@ -128,9 +128,13 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         )
         (_plan if plan else _make)(arguments, rest, paths)
         return
-    stores = [*arguments.stores, *([address] if address else [])]
-    if rest:
-        raise ValueError(f"`informed shadow {arguments.action}` takes no {rest[0]!r}.")
+    # argparse passes on a STORE that stands after an option.
+    late = [word for word in rest if not word.startswith("-")]
+    stores = [*arguments.stores, *late, *([address] if address else [])]
+    if unknown := [word for word in rest if word not in late]:
+        raise ValueError(
+            f"`informed shadow {arguments.action}` takes no {unknown[0]!r}."
+        )
     if not stores:
         raise ValueError(f"Expected `informed shadow {arguments.action} STORE`.")
     _look_after(arguments, stores)

@@ -92,7 +92,7 @@ def combined(audit: Values) -> list[Said]:
         )
         return found
     fields = ("bounds.privacy", "bounds.rows", "bounds.relation")
-    noise = words.number(declared["privacy"]["noise_multiplier"])
+    noise = words.number_up(declared["privacy"]["noise_multiplier"])
     if declared["broken"]:
         found.append(
             Said(
@@ -123,7 +123,7 @@ def combined(audit: Values) -> list[Said]:
                 f"Declared: noise multiplier {noise}. If training adds it and its"
                 f" random numbers stay secret{drawn}, nobody names one of"
                 f" {count} candidates more often than"
-                f" {words.percent(declared['bound'])}.",
+                f" {words.percent_up(declared['bound'])}.",
                 fields,
             )
         )
@@ -133,7 +133,7 @@ def combined(audit: Values) -> list[Said]:
                 f" the right one in {words.share(success)}; what no attack was found"
                 f" for, and the bound doesn't exclude, lies between"
                 f" {words.percent(success['low'])} and"
-                f" {words.percent(declared['bound'])}. Nothing here checks that"
+                f" {words.percent_up(declared['bound'])}. Nothing here checks that"
                 " training adds the noise that it declares.",
                 (*fields, "bounds.rows[].success"),
             )

@@ -76,7 +76,9 @@ def filled(template: str, **values: Any) -> str:
     environment.filters |= {
         "code": _code,
         "number": words.number,
+        "number_up": words.number_up,
         "percent": words.percent,
+        "percent_up": words.percent_up,
         "share": words.share,
         "seconds": words.seconds,
     }

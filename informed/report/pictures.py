@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 
+from dp import rero
 from informed.metrics import PERCENTILES, Neighbours
 from shadow import files
 
@@ -114,16 +115,22 @@ def table(results: Mapping[str, Any]) -> str:
         accuracy = 100 * results["classifier_accuracy"]
         lines.append(f"{'classifier of KL, accuracy':<28}{accuracy:.1f} %")
     if results["epsilon"] is not None:
-        lines += [
-            f"differential privacy        epsilon {results['epsilon']:.4g} at delta"
-            f" {results['delta']:g}",
-            f"  of the target's place     epsilon {results['epsilon_of_target']:.4g}",
-            f"  accounted                 {results['accounted']}",
-        ]
-        lines.append(
-            f"label: bound                {100 * results['label_bound']:.1f} % of any"
-            " attack that isn't told the label or the noise (99 % confidence)"
+        epsilon, of_target, label_bound = (
+            rero.rounded_up(value, 4)
+            for value in (
+                results["epsilon"],
+                results["epsilon_of_target"],
+                100 * results["label_bound"],
+            )
         )
+        lines += [
+            f"differential privacy        epsilon {epsilon} at delta"
+            f" {results['delta']:g}",
+            f"  of the target's place     epsilon {of_target}",
+            f"  accounted                 {results['accounted']}",
+            f"label: bound                {label_bound} % of any"
+            " attack that isn't told the label or the noise (99 % confidence)",
+        ]
     lines += [
         *_copied(results),
         f"shadow models               {results['shadow_models']}",

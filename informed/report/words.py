@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dp import rero
+
 Values = Mapping[str, Any]
 # Accuracy that a defence may cost, absolutely, before it isn't named as one.
 _BEARABLE = 0.1
@@ -53,6 +55,26 @@ def share(rate: Values) -> str:
 def percent(value: float | int | None) -> str:
     """ "12 %"; "-" where there is none."""
     return "–" if value is None else f"{100 * value:.0f} %"  # noqa: RUF001
+
+
+def percent_up(value: float | int | None) -> str:
+    """The same of a bound, rounded up: what is printed holds too."""
+    if value is None:
+        return percent(value)
+    # What differs in the tenth digit is rounding of the bound's own computation.
+    return f"{math.ceil(round(100 * value, 8))} %"
+
+
+def number_up(value: float | int | None, digits: int = 4) -> str:
+    """An epsilon, or noise that bounds something: rounded up, so that neither is less.
+
+    Args:
+      value: the number; None: "-".
+      digits: how many are left.
+    """
+    if value is None or isinstance(value, int) or not math.isfinite(value):
+        return number(value)
+    return rero.rounded_up(value, digits)
 
 
 def number(value: float | int | None) -> str:
@@ -356,10 +378,10 @@ def _bounded(values: Values) -> list[str]:
     if values["kind"] == "run" and nearest is not None:
         return [
             "the same training with clipped gradients and noise multiplier"
-            f" {number(nearest['noise_multiplier'])} keeps any attack from naming"
+            f" {number_up(nearest['noise_multiplier'])} keeps any attack from naming"
             f" one of {bounds['candidates']} candidates more often than"
-            f" {percent(nearest['bound'])}, at {percent(nearest['accuracy'])} accuracy"
-            f" instead of {percent(values['subject']['accuracy'])}"
+            f" {percent_up(nearest['bound'])}, at {percent(nearest['accuracy'])}"
+            f" accuracy instead of {percent(values['subject']['accuracy'])}"
         ]
     if not bounds.get("privacy") and not rows:
         return [
@@ -374,21 +396,21 @@ def _bounded(values: Values) -> list[str]:
     own = next((r for r in rows if r["noise_multiplier"] == declared), nearest)
     if own is not None and own["bound"] < 1:
         text = (
-            f"with noise multiplier {number(own['noise_multiplier'])} no attack names"
-            f" one of {bounds['candidates']} candidates more often than"
-            f" {percent(own['bound'])}, if training adds the noise that it declares"
+            f"with noise multiplier {number_up(own['noise_multiplier'])} no attack"
+            f" names one of {bounds['candidates']} candidates more often than"
+            f" {percent_up(own['bound'])}, if training adds the noise that it declares"
         )
         parts.append(text + sampled)
     elif own is not None:
         parts.append(
-            f"the noise that it declares, multiplier {number(own['noise_multiplier'])},"
-            " bounds nothing"
+            "the noise that it declares, multiplier"
+            f" {number_up(own['noise_multiplier'])}, bounds nothing"
         )
     if calibrated and (own is None or own["bound"] >= 1):
         parts.append(
-            f"noise multiplier {number(calibrated['noise_multiplier'])} would bound any"
-            f" attack that names one of {bounds['candidates']} candidates by"
-            f" {percent(calibrated['bound'])}, if training adds it{sampled}"
+            f"noise multiplier {number_up(calibrated['noise_multiplier'])} would bound"
+            f" any attack that names one of {bounds['candidates']} candidates by"
+            f" {percent_up(calibrated['bound'])}, if training adds it{sampled}"
         )
     return parts
 

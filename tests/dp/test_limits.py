@@ -41,7 +41,7 @@ def test_finding_21_mechanisms_of_infinite_epsilon():
         dp.ApproximateDP(epsilon=math.inf, delta=0.1, relation="zero_out"),
         dp.RenyiDP(orders=(2.0,), epsilons=(math.inf,), relation="zero_out"),
     ):
-        assert dp.rero_bound(mechanism, kappa=0.0).gamma == 1
+        assert dp.rero_bound(mechanism, log_kappa=-math.inf).gamma == 1
 
 
 @pytest.mark.parametrize("relation", bounds.RELATIONS)

@@ -155,6 +155,8 @@ def test_who_allows_everything_needs_no_noise(sampling):
 
 def test_a_baseline_of_zero_is_refused():
     with pytest.raises(ValueError, match="log_kappa > -inf"):
+        dp.calibrate(0.1, log_kappa=-math.inf, steps=1, relation="zero_out")
+    with pytest.raises(ValueError, match="kappa > 0"):
         dp.calibrate(0.1, kappa=0.0, steps=1, relation="zero_out")
 
 
@@ -216,6 +218,11 @@ def test_epsilon_of_a_small_delta_is_not_below_the_truth(delta):
         relation="add_or_remove",
     )
     assert least_delta(accounting.epsilon(run, delta), sigma, q, steps) <= delta
+
+
+@pytest.mark.parametrize("delta", [1e-12, 2e-15])
+def test_noise_for_a_small_delta_is_not_below_the_truth(delta):
+    q, steps = 1 - 1e-9, 1000
     noise = accounting.noise_multiplier(
         8.0,
         delta,

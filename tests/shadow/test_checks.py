@@ -63,3 +63,21 @@ def test_a_caller_may_rename_a_field():
         checks.called({"count": "mine.n"}),
     ):
         checks.at_least("count", 0, 1)
+
+
+class _Silent(Exception):
+    def __str__(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("error", "first", "named"),
+    [
+        (ValueError("\n one line \n another"), "one line", "ValueError: one line"),
+        (_Silent(), "_Silent", "_Silent"),
+        (KeyError("a"), "'a'", "KeyError: 'a'"),
+    ],
+)
+def test_an_error_in_a_line(error: Exception, first: str, named: str) -> None:
+    assert checks.first_line(error) == first
+    assert checks.named(error) == named

@@ -4,12 +4,14 @@ import argparse
 import json
 import math
 import re
+from pathlib import Path
 
 import matplotlib.image
 import pytest
 from scipy import stats
 
 import dp
+from dp import rero
 from informed import cli
 from informed.cli import privacy
 
@@ -161,7 +163,7 @@ def test_neither_noise_nor_epsilon_is_printed_smaller_than_it_is(capsys):
     epsilon = float(re.search(r"epsilon +(\S+)", shown)[1])
     assert found["noise_multiplier"] <= noise < found["noise_multiplier"] * (1 + 1e-5)
     assert found["epsilon"] <= epsilon < found["epsilon"] * (1 + 1e-3)
-    assert privacy._up(1.1, 6) == "1.1"
+    assert rero.rounded_up(1.1, 6) == "1.1"
 
 
 def test_what_a_number_does_not_say_is_said(capsys):
@@ -253,3 +255,20 @@ def test_what_is_no_history_is_refused_in_a_line(
     assert stopped.value.code == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert said in line
+
+
+def test_the_page_shows_what_is_printed(capsys, monkeypatch, tmp_path):
+    """Each `$ informed bound` of docs/privacy.md, by lines; "..." is any text."""
+    page = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    history = {"history": [[1.1, 1 / 235, 3525]], "mechanism": "prv"}
+    Path("history.json").write_text(json.dumps(history))
+    blocks = re.findall(r"^\$ informed (bound .*)\n((?:.+\n)+?)```", page, re.MULTILINE)
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        cli.main(command.split())
+        printed = capsys.readouterr().out.splitlines()
+        lines = [line for line in shown.splitlines() if line != "..."]
+        for line in lines:
+            parts = [re.escape(part) for part in line.split("...")]
+            assert any(re.match(".*".join(parts), each) for each in printed), line

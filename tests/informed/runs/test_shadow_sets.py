@@ -173,7 +173,7 @@ def test_damaged_metadata_are_put_back(copy, capsys):
     file = copy / "shadow" / "weights" / "zarr.json"
     good = file.read_bytes()
     file.write_bytes(good.replace(b"float32", b"float64"))
-    output = run(capsys, "shadow", "verify", copy, "--sample=0")
+    output = run(capsys, "shadow", "verify", "--sample=0", copy)
     assert "weights/zarr.json was damaged, and is put back" in output
     assert file.read_bytes() == good
 
