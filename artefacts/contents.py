@@ -6,6 +6,7 @@ everything that a pickle of it would write is walked, and compared with the know
 as each step got them; nothing is unpickled, and no file is opened.
 """
 
+import collections
 import dataclasses
 import types
 from collections.abc import Iterator
@@ -126,10 +127,16 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         if value and all(isinstance(key, str) for key in value):
             yield "[keys]", np.array(list(value), dtype=object)
+        if (table := _stacked(list(value.values()))) is not None:
+            yield "[values]", table
+            return
         for key, part in value.items():
             yield f"[{key!r}]", part
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif isinstance(value, (list, tuple, set, frozenset, collections.deque)):
         parts = list(value)
+        if (table := _stacked(parts)) is not None:
+            yield "[:]", table
+            return
         if parts and all(isinstance(each, _PLAIN) for each in parts):
             yield "[:]", _column(parts)
             return
@@ -160,6 +167,24 @@ def _named(value: Any) -> bool:
     )
 
 
+def _stacked(parts: list[Any]) -> np.ndarray | None:
+    """Rows that lie in a sequence one by one, as one table; None: they are none."""
+    lengths = {_row_length(each) for each in parts}
+    if len(parts) < 2 or len(lengths) > 1 or not all(lengths):
+        return None
+    return np.asarray(parts, np.float64)
+
+
+def _row_length(value: Any) -> int | None:
+    """How many numbers a row has; None: it is no row of numbers."""
+    if isinstance(value, np.ndarray):
+        return len(value) if value.ndim == 1 and value.dtype.kind in "biuf" else None
+    if not isinstance(value, (list, tuple)):
+        return None
+    numbers = all(isinstance(each, (int, float, np.number)) for each in value)
+    return len(value) if numbers else None
+
+
 def _column(parts: list[Any]) -> np.ndarray:
     """Numbers as an array of them, anything else as objects."""
     if all(isinstance(each, (int, float, np.number)) for each in parts):
@@ -181,6 +206,10 @@ def _state(value: Any) -> Iterator[tuple[str, Any]]:
                 yield from ((str(name), each) for name, each in part.items())
             elif isinstance(part, tuple):
                 yield from ((f"[{at}]", each) for at, each in enumerate(part))
+        # Then the items of sequences and of mappings that are an object's own class.
+        for part in made[3:5]:
+            if part is not None:
+                yield "[items]", list(part)
 
 
 def as_given(estimator: Any, rows: Any) -> list[np.ndarray]:

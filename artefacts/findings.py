@@ -33,6 +33,8 @@ class OtherRowsError(ReconstructionImpossibleError):
 PRECISION = 1e-6
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)
+# Binary digits that pixels and other numbers on a coarse grid have at most.
+_FEW_DIGITS = 16
 # Grains from the middle of a column: a value farther out is no value of the column's
 # own kind, so that an interval counts by its distance, to the same six digits.
 _FAR = 10.0
@@ -246,7 +248,11 @@ def single_precision(known: np.ndarray) -> bool:
     columns = columns[np.isfinite(columns)].astype(np.float64)
     with np.errstate(over="ignore"):
         same = np.array_equal(columns, columns.astype(np.float32).astype(np.float64))
-    return same and not np.array_equal(columns * 1024, np.round(columns * 1024))
+    # Whole numbers, and pixels as shares of 255 steps, need few binary digits; of
+    # measurements in single precision some need all 24, wherever their point is.
+    digits = np.frexp(columns)[0] * 2.0**_FEW_DIGITS
+    whole = np.array_equal(columns, np.round(columns))
+    return same and not whole and not np.array_equal(digits, np.round(digits))
 
 
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:

@@ -67,14 +67,14 @@ def page(
         parts += _words(answer.words)
     if answer.contradictions:
         parts += ["<h2>Contradictions</h2>", _list(answer.contradictions)]
-    if removed:
+    if removed or after is not None or after_error:
         told = (
             verdict(after) if after is not None else after_error or "Nothing is told."
         )
         parts += [
             "<h2>After stripping</h2>",
             f"<p>{_text(told)}</p>",
-            _still_there(removed),
+            _still_there(removed, after),
             _table(
                 ("field", "done", "helps?", "why"),
                 [
@@ -104,9 +104,11 @@ def _words(words: frozenset[str]) -> list[str]:
     return parts
 
 
-def _still_there(removed: Sequence[Removed]) -> str:
-    """Fields that had to stay, by name."""
+def _still_there(removed: Sequence[Removed], after: Answer | None) -> str:
+    """Fields that had to stay, by name, and those that still tell something."""
     kept = [each.field for each in removed if each.action.startswith("kept")]
+    telling = [line.field for line in after.lines] if after is not None else []
+    kept += [field for field in telling if field not in kept]
     if not kept:
         return "<p>No field that had to stay is known to tell of training rows.</p>"
     return f"<p>Still in it, and why, below: {_text(', '.join(kept))}.</p>"
@@ -116,8 +118,10 @@ def verdict(answer: Answer) -> str:
     """A few sentences on what is told, and on what wasn't read."""
     if answer.refuted and not answer.certified:
         return (
-            "No row explains what is stored: the known rows are not all the others."
-            " Nothing is determined, and nothing follows from that."
+            "No row explains what is stored: either the known rows are not all the"
+            " others, as they were trained on, or training had weights, single"
+            " precision or parts of the rows that were not told. Nothing is determined,"
+            " and nothing follows from that." + _lying(answer) + _unread(answer)
         )
     count, total = int(answer.determined.sum()), len(answer.determined)
     bounded = int(np.isfinite(answer.upper - answer.lower).sum()) - count
@@ -140,7 +144,7 @@ def verdict(answer: Answer) -> str:
         first += _of_gallery(answer.named)
     if answer.y is not None:
         first += f" Its label is {answer.y}."
-    if count and not answer.exact:
+    if (count and not answer.exact) or answer.words is not None:
         first += _unread(answer)
     if answer.refuted:
         first += f" No row explains {', '.join(answer.refuted)}, though."
@@ -173,8 +177,8 @@ def _none_determined(answer: Answer) -> str:
     """What to say where no feature is: never that a stored row is safe."""
     if answer.stored:
         return (
-            f"Training rows lie in it as they are ({', '.join(answer.stored)}): whoever"
-            " has it has these rows. Which of them is the missing one was not found."
+            _lying(answer).strip()
+            + " Which of them is the missing one was not found."
             + _unread(answer)
         )
     if answer.unread:
@@ -183,6 +187,16 @@ def _none_determined(answer: Answer) -> str:
             + _unread(answer)
         )
     return "No feature of the missing row is determined."
+
+
+def _lying(answer: Answer) -> str:
+    """That rows are stored as they are, where they are."""
+    if not answer.stored:
+        return ""
+    return (
+        f" Training rows lie in it as they are ({', '.join(answer.stored)}): whoever"
+        " has it has these rows."
+    )
 
 
 def _unread(answer: Answer) -> str:

@@ -33,7 +33,13 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
         inner = here if last else _unweighted(here)
         inner = inside(inner, step, name, before_model=before)
         yield from leaves(inner)
-        if last or not hasattr(step, "transform"):
+        if last:
+            return
+        if not hasattr(step, "transform"):
+            # Samplers of imbalanced-learn change which rows there are.
+            for later, _ in steps[at + 1 :]:
+                path = f"{site.leaf.path}.{later}" if site.leaf.path else later
+                yield Unread(path=path, why=f"{name} before it may change the rows")
             return
         features = width(here.leaf.known)
         made = step.transform(here.leaf.known)
@@ -159,6 +165,16 @@ def _attribute(name: str) -> Callable[[Site], Iterator[Site | Unread]]:
             yield from leaves(inside(site, inner, name))
 
     return parts
+
+
+def _tuned(site: Site) -> Iterator[Site | Unread]:
+    """A classifier whose threshold was tuned on rows that it may not have seen."""
+    if site.leaf.estimator.refit:
+        yield from _attribute("estimator_")(site)
+    else:
+        yield Unread(
+            path=site.leaf.path, why="refit=False: it was fitted to a part of the rows"
+        )
 
 
 def _selector(site: Site) -> Iterator[Site | Unread]:
@@ -307,9 +323,10 @@ register(
     parts=_attribute("best_estimator_"),
 )
 register(
-    ("TunedThresholdClassifierCV", "FixedThresholdClassifier", "SelectFromModel"),
-    parts=_attribute("estimator_"),
+    ("FixedThresholdClassifier", "SelectFromModel"), parts=_attribute("estimator_")
 )
+register("TunedThresholdClassifierCV", parts=_tuned)
+register("FrozenEstimator", parts=_attribute("estimator"))
 register(("RFE", "RFECV"), parts=_selector)
 register(
     (

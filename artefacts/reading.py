@@ -240,6 +240,9 @@ def read_leaf(site: Site, read: Read) -> None:
         ]
     if not site.repeats:
         findings = [_unrepeated(each) for each in findings]
+    part = f"{leaf.path} ({name})" if leaf.path else name
+    if not any(map(_says, findings)) and part not in read.unread:
+        read.unread.append(part)
     # Words come back by name, whatever carries numbers back or doesn't.
     if site.through and not any(each.words for each in findings):
         read.notes.append(
@@ -247,6 +250,13 @@ def read_leaf(site: Site, read: Read) -> None:
             f" {' and '.join(site.through)}."
         )
     read.lines += [_line(site, finding) for finding in findings]
+
+
+def _says(finding: Finding) -> bool:
+    """Whether it tells anything of the missing row, or of the known ones."""
+    told = (finding.lower, finding.estimate, finding.values, finding.words)
+    more = (finding.label, finding.named, finding.certified)
+    return any(each is not None for each in (*told, *more))
 
 
 def densified(leaf: Leaf) -> Leaf:
@@ -307,6 +317,14 @@ def _stored(site: Site, read: Read) -> list[Finding]:
                 else f"{leaf.path or name}: "
             )
             read.notes.append(f"{prefix}{error}")
+        except checks.FieldError:
+            raise
+        except Exception as error:
+            # Whatever an estimator holds, what other parts tell isn't lost.
+            refused = True
+            read.notes.append(
+                f"{leaf.path or name}: reading it stopped with {checks.named(error)}"
+            )
         for finding in findings:
             read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     known = contents.numbers(leaf.known)

@@ -20,7 +20,7 @@ from sklearn.utils import validation
 
 from artefacts import contents, reading, registry, walk
 from artefacts.answer import Answer, Line, merge
-from artefacts.findings import Leaf, ReconstructionImpossibleError
+from artefacts.findings import Leaf, ReconstructionImpossibleError, narrow
 from artefacts.glm import estimators
 from artefacts.glm.closed_form import GlmReconstruction
 from artefacts.readers import span
@@ -69,7 +69,7 @@ def reconstruct(
     started = time.monotonic()
     _check_fitted(estimator)
     known, numeric, names = _rows(estimator, X_known)
-    labels = _labels(y_known, known)
+    labels = _labels(y_known, known, getattr(estimator, "classes_", None))
     _check_told(known, position, sample_weight)
     leaf = Leaf(
         estimator=estimator,
@@ -116,7 +116,7 @@ def reconstruct(
         "y": target_label if y is None else y,
         "words": _words(standing),
         "named": _named(standing),
-        "certified": confirmed and not contradictions,
+        "certified": _confirmed(standing, merged, numeric) and not contradictions,
         "refuted": refuted,
         "contradictions": contradictions,
         "lines": lines,
@@ -172,6 +172,7 @@ def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str,
     if getattr(given, "ndim", 0) != 2:
         return _flat_rows(estimator, given)
     width = given.shape[1]
+    given = _in_order(estimator, given)
     expected = getattr(estimator, "n_features_in_", width)
     if width != expected:
         raise checks.FieldError(
@@ -190,6 +191,25 @@ def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str,
     except (ValueError, TypeError):
         return given, _by_column(np.asarray(given, object)), names
     return (given if hasattr(given, "columns") else numeric), numeric, names
+
+
+def _in_order(estimator: Any, rows: Any) -> Any:
+    """A data frame's columns in the order of the fit, as scikit-learn wants them.
+
+    Raises: FieldError: a column that it was fitted to is missing.
+    """
+    wanted = getattr(estimator, "feature_names_in_", None)
+    columns = getattr(rows, "columns", None)
+    if wanted is None or columns is None or list(columns) == list(wanted):
+        return rows
+    missing = [str(name) for name in wanted if name not in list(columns)]
+    if missing:
+        raise checks.FieldError(
+            "X_known",
+            "Expected {} to have the columns that the estimator was fitted to; there is"
+            f" no {', '.join(missing)}.",
+        )
+    return rows[list(wanted)]
 
 
 def _by_column(given: np.ndarray) -> np.ndarray:
@@ -212,8 +232,8 @@ def _flat_rows(estimator: Any, given: Any) -> tuple[Any, None, tuple[str, ...]]:
     return list(given) if isinstance(given[0], str) else given, None, ()
 
 
-def _labels(labels: Any, known: Any) -> np.ndarray | None:
-    """The labels as an array.
+def _labels(labels: Any, known: Any, classes: Any) -> np.ndarray | None:
+    """The labels as an array, of the type of the estimator's classes.
 
     Raises: FieldError: not one a row.
     """
@@ -226,7 +246,23 @@ def _labels(labels: Any, known: Any) -> np.ndarray | None:
             f"Expected {len(known)} labels in {{}}, one a known row, got"
             f" {labels.shape}.",
         )
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if isinstance(classes, np.ndarray) and labels.ndim == 1:
+        return _as_classes(labels, classes)
     return labels
+
+
+def _as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Labels by the name of their class: a table says "True" where a fit got True."""
+    if np.isin(labels, classes).all():
+        return labels
+    names = {str(each): at for at, each in enumerate(classes.tolist())}
+    places = [names.get(str(each)) for each in labels.tolist()]
+    if None in places:
+        # A class of its own may be missing: then the label is not among them.
+        return labels
+    return classes[np.array(places, int)]
 
 
 def _closed_form(
@@ -269,6 +305,24 @@ def _with_estimates(
         if guess is not None and len(guess) == features:
             out = np.where(np.isnan(out), guess, out)
     return out
+
+
+def _confirmed(
+    lines: Iterable[Line], merged: dict[str, Any], numeric: np.ndarray | None
+) -> bool:
+    """Whether fields confirm everything that is determined, feature by feature.
+
+    A part's certificate is of the columns that it got, and of no others.
+    """
+    sure = [line for line in lines if line.finding.certified]
+    open_ = np.array(merged["determined"], bool)
+    for line in sure:
+        if line.lower is not None and line.upper is not None:
+            open_ &= ~narrow(line.lower, line.upper, numeric)
+        for told in (line.finding.determined, line.finding.values):
+            if told is not None and len(told) == len(open_):
+                open_ &= [each is None or each is False for each in told.tolist()]
+    return bool(sure) and not open_.any()
 
 
 def _one_label(lines: Iterable[Line]) -> tuple[Any, tuple[str, ...]]:
@@ -371,5 +425,6 @@ def _nothing_told(
             f"There is no reader for {name}.{near} `artefacts.register` adds one."
         )
     return ReconstructionImpossibleError(
-        f"{name}: nothing that it stores tells anything of the missing row."
+        f"{name}: nothing of what it stores was read. That doesn't say that it tells"
+        " nothing of the missing row."
     )

@@ -20,10 +20,13 @@ def calibrated(site: Site) -> Iterator[Site | Unread]:
     """CalibratedClassifierCV: each member is fitted to all folds but one."""
     model = site.leaf.estimator
     members = model.calibrated_classifiers_
-    if len(members) == 1:
+    if len(members) == 1 and _of_all_rows(model):
         yield from walk.leaves(
             walk.inside(site, members[0].estimator, "calibrated_classifiers_[0]")
         )
+        return
+    if len(members) == 1:
+        yield Unread(path=site.leaf.path, why="it was fitted to a part of the rows")
         return
     if site.leaf.labels is None or site.leaf.weights is not None:
         yield Unread(path=site.leaf.path, why="needs y_known, and no sample weights")
@@ -82,6 +85,12 @@ def _cases(site: Site, classes: list[Any], by_class: bool) -> Iterator[tuple[int
             yield from ((int(position), label) for position in (0, *after))
             continue
         yield from ((position, label) for position in range(len(site.leaf.known) + 1))
+
+
+def _of_all_rows(model: Any) -> bool:
+    """Whether the one member was fitted to all rows, or handed in fitted."""
+    frozen = type(model.estimator).__name__ == "FrozenEstimator"
+    return frozen or model.ensemble is False or model.cv == "prefit"
 
 
 register("CalibratedClassifierCV", parts=calibrated)

@@ -12,6 +12,9 @@ from artefacts.findings import EPS, Finding, Leaf, around, spread
 
 # Of a column's spread: what the rounding of a step before may change of a value.
 _SAME = 1e-9
+_MAY_BE_A_MEAN = (
+    "a row beside known ones; it may be the missing row, or a mean of several"
+)
 _TELLS = "a stored row that is not among the known ones, as it is"
 
 
@@ -52,12 +55,15 @@ def read(leaf: Leaf) -> list[Finding]:
     if len(new) != 1:
         return []
     ((path, row),) = new.items()
-    whole = met == {int(each) for each in first}
+    every = {int(each) for each in first}
+    if 2 * len(met) <= len(every):
+        # Of cluster centres all but one can be known rows by themselves.
+        return [Finding(field=path, tells=_MAY_BE_A_MEAN, estimate=row, certified=None)]
     return [
         Finding(
             field=path,
             tells=_TELLS,
-            certified=True if whole else None,
+            certified=True if met == every else None,
             **around(row, 4 * EPS * np.abs(row)),
         )
     ]

@@ -102,11 +102,17 @@ def _like(known: Any, rows: np.ndarray) -> Any:
 
 def leaves(site: Site) -> Iterator["Site | Unread"]:
     """All leaves under a site, in the order of the fit."""
-    parts = registry.kind_of(type(site.leaf.estimator).__name__).parts
+    parts = _parts_of(type(site.leaf.estimator))
     if parts is None:
         yield site
         return
     yield from parts(site)
+
+
+def _parts_of(kind: type) -> Any:
+    """How estimators of a class, or of a subclass of it, are taken apart."""
+    each = (registry.kind_of(one.__name__).parts for one in kind.__mro__)
+    return next((parts for parts in each if parts is not None), None)
 
 
 def inside(

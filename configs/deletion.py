@@ -10,7 +10,7 @@ Expected:  see docs/deletions.md
 from ml_collections import config_dict
 
 import informed
-from uninformed.deletion.config import TABLES, DeletionConfig
+from uninformed.deletion.config import MODELS, TABLES, DeletionConfig
 
 SIZES = (*TABLES, "mnist", "cifar10", "smoke")
 
@@ -19,7 +19,9 @@ def get_config(size: str = "breast_cancer") -> config_dict.ConfigDict:
     if size not in SIZES:
         raise ValueError(f"Expected deletion.py:{', :'.join(SIZES)}; got {size!r}.")
     if size in TABLES:
-        config = DeletionConfig(data=size)
+        # Labels of diabetes are numbers, for which logistic regression isn't.
+        models = tuple(m for m in MODELS if size != "diabetes" or m != "logistic")
+        config = DeletionConfig(data=size, models=models)
     elif size == "smoke":
         config = DeletionConfig(
             data="wine",

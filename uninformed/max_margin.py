@@ -143,9 +143,16 @@ def train(
       place: where pieces of the training are kept; None: nowhere.
     Raises:
       ValueError: a label out of range.
-      FieldError: mini-batches that the points don't come out even in.
+      FieldError: "mse" and several outputs; mini-batches that the points don't come
+        out even in.
       ConfigurationMismatchError: the place holds pieces of another training.
     """
+    if config.loss == "mse" and network[-1].w.shape[1] > 1:
+        raise checks.FieldError(
+            "loss",
+            '{} is "mse", which is of one output; this network has'
+            f' {network[-1].w.shape[1]}. Use "logistic".',
+        )
     if config.batch_size is not None and len(points) % config.batch_size:
         raise checks.FieldError(
             "batch_size",
@@ -304,9 +311,8 @@ class _Training:
         cap = config.largest_step * jnp.sqrt(self.squared_norm(state))
         rate = jnp.minimum(config.learning_rate, cap / _length(slope))
         if config.least_loss:
-            reached = (
-                jnp.log(config.least_loss) if config.log_loss else config.least_loss
-            )
+            logarithm = config.log_loss and config.loss == "logistic"
+            reached = jnp.log(config.least_loss) if logarithm else config.least_loss
             rate = jnp.where(value > reached, rate, 0)
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 

@@ -224,8 +224,13 @@ def dummy(leaf: Leaf) -> list[Finding]:
     if type(model).__name__ == "DummyRegressor":
         if model.strategy != "mean" or leaf.weights is not None:
             return []
-        label = leaf.count * np.ravel(model.constant_)[0] - np.sum(leaf.labels)
+        means = np.ravel(model.constant_)
+        outputs = np.reshape(leaf.labels, (len(leaf.labels), -1))
+        label = leaf.count * means - outputs.sum(axis=0)
+        label = label[0] if len(label) == 1 else label
         return [Finding(field="constant_", tells="the target's output", label=label)]
+    if isinstance(model.class_prior_, list):
+        return []
     shares = _classes(leaf) * leaf.sample_weights[:, None]
     total = leaf.sample_weights.sum() + leaf.target_weight
     left = np.asarray(model.class_prior_) * total - shares.sum(axis=0)

@@ -200,6 +200,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     counts = getattr(scaler, "n_samples_seen_", None)
     check_count(leaf, counts)
     row, error = from_mean(leaf, scaler.mean_, plain)
+    error = settled(leaf, error, None)
     holes = ~np.isfinite(plain)
     if holes.any() or (counts is not None and np.ndim(counts) > 0):
         row = _with_holes(leaf, row, plain, counts)
@@ -209,7 +210,10 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     ]
     width = np.maximum(ends[2] - ends[1], ends[1] - ends[0])
     wide = 4 * np.abs(width) + 1e-9 * spread(known)
-    sure = _transformed_variance(leaf, plain, row, error)
+    # What single precision made of the rows while it was fitted isn't what it makes of
+    # them now.
+    single = single_precision(leaf.known)
+    sure = None if single else _transformed_variance(leaf, plain, row, error)
     bounds = {} if sure is False else around(ends[1], wide)
     return [Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)]
 

@@ -5,6 +5,7 @@ at known values. What is stored therefore leaves a union of points and intervals
 one point where x is an extreme or next to the median, else an interval.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -320,10 +321,11 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
     imputer = leaf.estimator
     if imputer.strategy not in ("mean", "median"):
         return []
-    if not (
-        isinstance(imputer.missing_values, float) and np.isnan(imputer.missing_values)
-    ):
+    if not isinstance(imputer.missing_values, (int, float, np.number)):
         return []
+    known = np.asarray(leaf.known, np.float64)
+    blank = np.where(known == imputer.missing_values, np.nan, known)
+    leaf = dataclasses.replace(leaf, known=blank)
     told = Told(leaf)
     stored = np.asarray(imputer.statistics_, np.float64)
     tells = "an interval, and the value next to the median, if x isn't missing"

@@ -43,6 +43,12 @@ def read(
       columns, more rows than edges are taken from.
     """
     _check(estimator, len(rows))
+    if weights is not None and _has_percentiles(estimator, rows):
+        raise FieldError(
+            "sample_weight",
+            "With {}, edges of bins are weighted percentiles of columns with more"
+            f" values than {estimator.max_bins}: these aren't replayed.",
+        )
     trees = _predictors(estimator, rows.shape[1])
     whole = _has_edges(estimator)
     absent: frozenset[int] = frozenset()
@@ -143,6 +149,12 @@ def _check(estimator: Any, known: int) -> None:
             f"Expected fewer than {histograms.SUBSAMPLE} {{}}, from which edges of bins"
             f" are taken; got {known}.",
         )
+
+
+def _has_percentiles(estimator: Any, rows: np.ndarray) -> bool:
+    """Whether a column may have more values than bins."""
+    values = [len(np.unique(column[~np.isnan(column)])) for column in rows.T]
+    return max(values) >= estimator.max_bins
 
 
 def _edges(

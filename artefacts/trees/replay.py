@@ -243,6 +243,8 @@ def _without(
     """Seeds or counts are gone."""
     everything = not getattr(fitted.estimator, "bootstrap", False) and seeded
     of_classes = known.encoded is not None and not fitted.boosting
+    # Under monotonic constraints a leaf's value is cut off, and is no share of classes.
+    of_classes &= getattr(fitted.estimator, "monotonic_cst", None) is None
     try:
         remains = stripped.collect(
             fitted.trees,

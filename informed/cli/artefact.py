@@ -60,7 +60,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         text = page.page(title, _named(answer, names), removed, after, failure)
         Path(arguments.out).write_text(text, encoding="utf-8")
     if arguments.json:
-        _print_json(arguments, answer, names, stripped, after)
+        _print_json(arguments, answer, names, stripped, after, failure)
     else:
         _print(arguments, answer, stripped, after, failure)
     if fails is not None:
@@ -73,18 +73,22 @@ def _print_json(
     names: tuple[str, ...],
     stripped: Sanitised | None,
     after: Answer | None,
+    failure: str,
 ) -> None:
     """What is told, for machines."""
     removed = () if stripped is None else stripped.removed
     record = {
         "model": str(arguments.model),
         **summary(answer, names),
-        "removed": [each.field for each in removed if each.action == "removed"],
+        "removed": [
+            each.field for each in removed if not each.action.startswith("kept")
+        ],
         "kept": [
             {"field": each.field, "why": each.why}
             for each in (() if stripped is None else stripped.kept)
         ],
         "after_sanitising": None if after is None else summary(after, names),
+        "why_not_after_sanitising": failure or None,
     }
     print(json.dumps(record))
 
@@ -180,6 +184,8 @@ def _again(
         after = reconstruct(stripped.estimator, rows, labels, **told)
     except ReconstructionImpossibleError as error:
         return stripped, None, str(error)
+    except Exception as error:
+        return stripped, None, f"attacking it stopped with {checks.named(error)}"
     return stripped, after, ""
 
 

@@ -28,6 +28,14 @@ from shadow.launchers.tasks import FORWARDED
 from shadow.plan import Plan
 
 _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
+# Options that mean something to some of the actions alone -> these.
+_OF = dict.fromkeys(("devices", "card", "price"), ("plan",)) | {
+    "sample": ("verify",),
+    "deterministic": ("make", "plan", "verify"),
+    **dict.fromkeys(
+        ("launcher", "worker", "form", "compilation_cache", *_OPTIONS), ("make",)
+    ),
+}
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -50,8 +58,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     command.add_argument(
         "--sample",
         type=int,
-        default=shadow_sets.SAMPLE,
-        help="verify: models of each store that are trained again",
+        help="verify: models of each store that are trained again (default:"
+        f" {shadow_sets.SAMPLE})",
     )
     command.add_argument(
         "--devices", type=int, help="plan: the time on so many devices like this one"
@@ -65,8 +73,8 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     )
     command.add_argument(
         "--launcher",
-        default="local",
-        help="who starts workers: local, ray, or what --config registers (%(default)s)",
+        help="who starts workers: local, ray, or what --config registers (default:"
+        " local)",
     )
     command.add_argument(
         "--worker",
@@ -110,11 +118,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Make, plan, or look after a shadow data set, and say what came of it."""
     if arguments.deterministic:  # before JAX is first used
         devices.make_deterministic()
-    if arguments.action != "make":
-        for name in ("form", "compilation_cache"):
-            if getattr(arguments, name) is not None:
-                option = name.replace("_", "-")
-                raise ValueError(f"--{option} is of `informed shadow` that trains.")
+    _refuse_others(arguments)
     address = arguments.shadow or arguments.workdir
     if arguments.action in ("make", "plan"):
         plan = arguments.action == "plan"
@@ -138,6 +142,16 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     if not stores:
         raise ValueError(f"Expected `informed shadow {arguments.action} STORE`.")
     _look_after(arguments, stores)
+
+
+def _refuse_others(arguments: argparse.Namespace) -> None:
+    """Raise ValueError where an option is given that the action doesn't use."""
+    for name, actions in _OF.items():
+        value = getattr(arguments, name)
+        if value is None or value is False or arguments.action in actions:
+            continue
+        those = [f"`informed shadow {each}`".replace(" make", "") for each in actions]
+        raise ValueError(f"--{name.replace('_', '-')} is of {' and '.join(those)}.")
 
 
 def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:
@@ -169,14 +183,14 @@ def _prepare(arguments: argparse.Namespace) -> None:
 def _launch(arguments: argparse.Namespace) -> Launch:
     """Who starts the workers."""
     with checks.called({"launcher": "--launcher"}):
-        row = table.find(arguments.launcher)
+        row = table.find(arguments.launcher or "local")
     own = {name: getattr(arguments, name) for name in _OPTIONS}
     given = {name: value for name, value in own.items() if value is not None}
     for name in given.keys() - set(row.options):
         raise ValueError(f"--{name} is of --launcher=ray.")
     if arguments.worker is None:
         return row.make(**given)
-    if arguments.launcher != "local":
+    if arguments.launcher not in (None, "local"):
         raise ValueError("Expected --worker or --launcher=ray, not both.")
     return Share.parse(arguments.worker).run
 
@@ -274,10 +288,12 @@ def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
         found = shadow_sets.info(stores[0])
         text = shadow_sets.described(found)
     else:
-        checks.at_least("--sample", arguments.sample, 0)
+        sample = arguments.sample
+        sample = shadow_sets.SAMPLE if sample is None else sample
+        checks.at_least("--sample", sample, 0)
         found = shadow_sets.verify(
             stores[0],
-            sample=arguments.sample,
+            sample=sample,
             data_dir=arguments.data_dir,
             progress=progress,
         )

@@ -71,9 +71,10 @@ def test_the_partition_has_the_labels_of_the_training_images(sets, digits):
         assert [label[image.tobytes()] for image in kind] == sets.labels.tolist()
 
 
-def test_a_partition_needs_images(sets):
-    config = dataclasses.replace(smoke().data, held_out=1)
-    with pytest.raises(ValueError, match="Expected held_out to have"):
+@pytest.mark.parametrize(("held_out", "why"), [(1, "to leave"), (6, "to have")])
+def test_a_partition_and_the_control_need_images(held_out, why):
+    config = dataclasses.replace(smoke().data, held_out=held_out)
+    with pytest.raises(ValueError, match=f"Expected held_out {why}"):
         starts.load(config, seed=0)
 
 
@@ -203,6 +204,21 @@ def test_comparisons_know_which_is_which(begun):
         assert [found[letter]["confirmed"] for letter in "ef"] == [expected] * 2
 
 
+def test_every_start_with_a_share_of_the_truth_is_known_as_one(sets):
+    """Against the images themselves: what else is a combination of other images."""
+    made = starts.make(StartsConfig(normal=(1.0,)), sets, seed=0)
+    others = [sets.partition.ravel(), sets.noise.ravel(), np.ones(sets.truth.size)]
+    for name, images in made.items():
+        if "perturbed" in name or name in (starts.COLLAPSED, "normal 1"):
+            continue
+        left = np.linalg.lstsq(np.array(others).T, images.ravel(), rcond=None)[1]
+        assert starts.holds_truth(name) == bool(left[0] > 1e-3), name
+    assert starts.holds_truth(starts.perturbed_name("truth", 3))
+    assert not starts.holds_truth(starts.perturbed_name("noise", 3))
+    assert not starts.holds_truth("normal 1")
+    assert not starts.holds_truth(starts.COLLAPSED)
+
+
 def test_contraction_of_what_halves(begun):
     images = np.stack(list(begun.values()))
     found = conclusions.contractions(StartsConfig(), list(begun), images, images / 2)
@@ -224,6 +240,8 @@ def test_scores_tell_what_they_should(rng):
     assert found["parameters"].summary()["clusters"] == 2
     summary = detection.uninformed(["truth", "noise"], planted(images), true)
     assert "span" not in summary
+    mixed = detection.uninformed(["0.25 1", "noise"], planted(images), true)
+    assert mixed["loss"].summary()["auc_not_begun_at_truth"] is None, "a quarter of it"
     assert summary["loss"].summary()["true_not_begun_at_truth"] == 0
     assert summary["loss"].summary()["auc_not_begun_at_truth"] is None
 

@@ -66,5 +66,14 @@ class DeletionConfig:
             checks.at_least(field, getattr(self, field), 0)
         for field in ("decay", "network_decay", "rate"):
             checks.positive(field, getattr(self, field))
+        for field in ("models", "methods"):
+            if not getattr(self, field):
+                raise checks.FieldError(field, "Expected {} to name one at least.")
+        if self.data == "diabetes" and "logistic" in self.models:
+            raise checks.FieldError(
+                "models", "{} names logistic; labels of diabetes are no classes."
+            )
+        for level in self.noise:
+            checks.positive("noise", level)
         for size in self.batches:
             checks.at_least("batches", size, 1)

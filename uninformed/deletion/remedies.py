@@ -21,6 +21,7 @@ def batches(
 ) -> dict[str, dict[str, float]]:
     """Several rows deleted by one retraining: the guess against the nearest of them."""
     generator = np.random.default_rng(config.seed + 1)
+    of_nobody = np.random.default_rng(config.seed + 4)
     made = {}
     for size in config.batches:
         if size > len(sides.service) // 4:
@@ -30,11 +31,15 @@ def batches(
             gone = generator.choice(len(sides.service), size, replace=False)
             guess = read(service.without(gone, "retrain") - service.theta)
             near = [measures.cosine(guess, sides.service.x[row]) for row in gone]
-            found.append((max(near), float(np.mean(near))))
+            # The nearest of as many rows of nobody's: chance grows with their number.
+            rows = of_nobody.choice(len(sides.held_out), size, replace=False)
+            nobody = [measures.cosine(guess, sides.held_out.x[row]) for row in rows]
+            found.append((max(near), float(np.mean(near)), max(nobody)))
         control = _control(config, sides, size)
         made[str(size)] = {
             "nearest": _median([each[0] for each in found]),
             "mean": _median([each[1] for each in found]),
+            "nearest_of_nobodys": _median([each[2] for each in found]),
             "by_the_average": control,
         }
     return made

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from informed import report
-from shadow import files
+from shadow import checks, files
 from uninformed import candidates, homogeneous, kkt, model_inversion
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, Layer
@@ -58,6 +58,13 @@ def evaluate(
     """
     images, network, trials = attacked.images, attacked.network, attacked.trials
     chosen = attacked.chosen
+    lost = sum(map(diverged, trials))
+    if diverged(chosen):
+        raise checks.FieldError(
+            "attack.rate",
+            f"Expected {{}} at which a run ends at finite images; {lost} of"
+            f" {len(trials)} runs diverged.",
+        )
     mean = images.mean if experiment.data.mean_known else None
     found = matched(images, chosen.found.points, mean)
     count = min(experiment.attack.candidates, _PROTOTYPES)
@@ -73,7 +80,8 @@ def evaluate(
     everything = together(images, trials)
     pooled = matched(images, everything, mean).summary()
     of_runs = [
-        int(matched(images, t.found.points, mean).recovered.sum()) for t in trials
+        0 if diverged(t) else int(matched(images, t.found.points, mean).recovered.sum())
+        for t in trials
     ]
     results: dict[str, Any] = {
         **{
@@ -86,6 +94,7 @@ def evaluate(
         },
         "runs_recovered": of_runs,
         "oracle_recovered": max(of_runs),
+        "diverged": lost,
         "voted_recovered": int(
             matched(images, chosen.found.points, mean, _VOTING).recovered.sum()
         ),
@@ -135,10 +144,11 @@ def together(
     """The candidates of all runs, and the averages of those that are near copies.
 
     Runs err in different ways, so where they agree their mean is nearer to the truth
-    than each. Which ones are copies is told without the training images.
+    than each. Which ones are copies is told without the training images. Runs that
+    diverged have no candidates.
     """
     shape = images.images.shape[1:]
-    found = [each.found for each in trials]
+    found = [each.found for each in trials if not diverged(each)]
     points = np.concatenate([each.points for each in found])
     shown = np.concatenate([each.points[each.alive] for each in found])
     # In units of each run's largest: runs have candidates of their own number and size.
@@ -147,6 +157,11 @@ def together(
     )
     means = candidates.merged(shown.reshape(-1, *shape), sizes, alike=_COPIES)
     return np.concatenate([points, means.reshape(len(means), -1)])
+
+
+def diverged(trial: KktTrial) -> bool:
+    """Whether a run ended at what are no images."""
+    return not np.isfinite(trial.found.points).all()
 
 
 def _distinct(images: VictimImages, found: KktRun) -> int:

@@ -78,7 +78,7 @@ class VictimImages:
 def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
     """The first images that fill equal shares; held-out ones are drawn.
 
-    Raises: ValueError: too few images of a class.
+    Raises: FieldError: too few images of a class, on either side; unequal shares.
     """
     pool = data.load(config.name, data_dir=data_dir)
     labels = pool.labels
@@ -89,6 +89,12 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
         labels = (vehicles if cifar10 else labels % 2).astype(np.int32)
     classes = np.unique(labels)
     share = config.points // len(classes)
+    if config.points % len(classes):
+        raise checks.FieldError(
+            "points",
+            f"Expected {{}} to be a multiple of the {len(classes)} classes, which have"
+            f" equal shares; got {config.points}.",
+        )
     wanted = slice(config.offset, config.offset + share)
     chosen = np.concatenate([np.flatnonzero(labels == c)[wanted] for c in classes])
     if len(chosen) < share * len(classes) or share == 0:
@@ -100,6 +106,14 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
         )
     rest = np.setdiff1d(np.arange(len(labels)), chosen)
     others = np.random.default_rng(0).permutation(rest)[: config.held_out]
+    held_out = [int((labels[others] == label).sum()) for label in classes]
+    if min(held_out) < share:
+        raise checks.FieldError(
+            "held_out",
+            f"Expected {{}} to leave {share} images of each class, as many as are"
+            " trained on, for the control of what counts as recovered; of"
+            f" {config.held_out} it leaves {min(held_out)} of the rarest.",
+        )
     return VictimImages(
         pool.images[chosen], labels[chosen], pool.images[others], labels[others]
     )

@@ -28,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 from artefacts import glm
 from uninformed import bilevel
 from uninformed.landscape.runs import Ends
-from uninformed.landscape.starts import Sets
+from uninformed.landscape.starts import Sets, holds_truth
 
 # Draws of the bootstrap: the 2.5 % quantile then lies between the fifth and sixth draw.
 _BOOTSTRAPS = 200
@@ -41,8 +41,8 @@ class DetectionScores:
     Attributes:
       values: the score (images,), larger for what is taken for a training image.
       true: whether each image is a recovered training image, (images,).
-      trivial: whether each image began at a training image, perturbed or not,
-        (images,).
+      trivial: whether each image began at a mixture that has a share of the training
+        image, (images,).
       cluster: numbers (images,), equal for images that were found from one start and
         so aren't independent.
     """
@@ -53,7 +53,7 @@ class DetectionScores:
     cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
-        """AUC of all images, AUC of those that didn't begin at the truth, and counts.
+        """AUC of all images, of those whose starts had none of the truth, and counts.
 
         None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
         the bootstrap's over clusters.
@@ -106,7 +106,7 @@ def uninformed(
     }
     if ends.basis is not None and len(ends.basis) > 1:
         values["span"] = -_outside(ends)
-    trivial = np.array([name.startswith("truth") for name in names])
+    trivial = np.array([holds_truth(name) for name in names])
     return {
         score: DetectionScores(
             each.astype(np.float64).ravel(),

@@ -98,11 +98,11 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
     for label in np.unique(images.labels):
         members = np.flatnonzero(images.held_out_labels == label)
         wanted = int((images.labels == label).sum())
-        if len(members) < wanted:
+        if len(members) < 2 * wanted:
             raise checks.FieldError(
                 "held_out",
-                f"Expected {{}} to have {wanted} images of class {label} for the"
-                f" partition, found {len(members)}. Make it larger.",
+                f"Expected {{}} to have {2 * wanted} images of class {label}, for the"
+                f" partition and the control, found {len(members)}. Make it larger.",
             )
         chosen.append(members[:wanted])
     partition = np.concatenate(chosen)
@@ -123,6 +123,17 @@ def name(l1: float, l2: float) -> str:
         return "noise"
     corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}
     return corners.get((l1, l2), f"{l1:g} {l2:g}")
+
+
+def holds_truth(name: str) -> bool:
+    """Whether a start has a share of the training images, which no adversary has."""
+    first = name.split()[0]
+    if first in CORNERS:
+        return first == "truth"
+    try:
+        return float(first) > 0
+    except ValueError:
+        return False
 
 
 def perturbed_name(corner: str, number: int) -> str:

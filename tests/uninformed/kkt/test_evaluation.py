@@ -121,3 +121,23 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
     gaps = np.linalg.norm(means[:, None] - truth[None], axis=2).min(axis=0)
     single = 0.1 * np.sqrt(truth.shape[1])
     np.testing.assert_allclose(gaps, single / 2, rtol=0.3)
+
+
+def test_a_run_that_diverged_has_no_candidates():
+    """One of them made every target's nearest candidate NaN."""
+    images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
+    good = _trial(images.points.astype(np.float32), np.ones(10))
+    bad = _trial(np.full_like(good.found.points, np.nan), np.ones(10))
+    every = evaluation.together(images, [good, bad])
+    np.testing.assert_array_equal(every, evaluation.together(images, [good]))
+    assert evaluation.matched(images, every, images.mean).recovered.all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"points": 3}, "points"), ({"held_out": 2}, "held_out")],
+)
+def test_shares_that_do_not_come_out_even(changes, field):
+    config = kkt_images.PointsConfig(**{"name": "digits", "points": 10} | changes)
+    with pytest.raises(ValueError, match=f"Expected {field}"):
+        kkt_images.load(config)
