@@ -69,6 +69,7 @@ def _list(*, as_json: bool) -> None:
             "shown": shown,
             "needs": "" if shown else row.needs,
             "holds": found and found["holds"],
+            "but": row.but,
         }
         if as_json:
             print(json.dumps(values))

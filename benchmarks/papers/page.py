@@ -48,17 +48,19 @@ def _summaries() -> Iterator[str]:
         found = [(row, results.read(row)) for row in rows]
         shown = [(row, values) for row, values in found if values is not None]
         held = sum(values["holds"] is True for _, values in shown)
+        partly = sum(_is_in_part(row, values) for row, values in shown)
         lines = [
             f"## {title}",
             "",
-            f"{len(shown)} of {len(rows)} rows are measured, of which {held} hold.",
+            f"{len(shown)} of {len(rows)} rows are measured, of which {held} hold,"
+            f" {partly} of these in part.",
             "",
         ]
         if shown:
             lines += ["| | theirs | ours | holds |", "|---|---|---|---|"]
             lines += [
                 f"| [{row.title}](#{_anchor(row)}) | {values['theirs']} |"
-                f" {values['ours']} | {_HOLDS[values['holds']]} |"
+                f" {values['ours']} | {_held(row, values)} |"
                 for row, values in shown
             ]
             lines.append("")
@@ -76,6 +78,15 @@ def _sections() -> Iterator[str]:
             yield "\n".join(_section(row, found))
 
 
+def _is_in_part(row: Row, found: Mapping[str, Any]) -> bool:
+    return found["holds"] is True and bool(row.but)
+
+
+def _held(row: Row, found: Mapping[str, Any]) -> str:
+    """By its rule; in part, where the rule isn't all of the claim."""
+    return "in part" if _is_in_part(row, found) else _HOLDS[found["holds"]]
+
+
 def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
     about = found["provenance"]
     yield f"({_anchor(row)})="
@@ -83,8 +94,11 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"*{row.claim}*"
     yield ""
-    yield f"Holds: {_HOLDS[found['holds']]}. {found['verdict']}"
+    yield f"Holds: {_held(row, found)}. {found['verdict']}"
     yield ""
+    if row.but:
+        yield f"**But:** {row.but}"
+        yield ""
     if found["lines"]:
         yield from _table(found["lines"])
         yield ""

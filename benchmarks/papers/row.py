@@ -71,6 +71,8 @@ class Row:
       decides: what decides whether the claim holds, fixed before it was measured.
       measure: makes the row; None: see `needs`.
       needs: in a line, what it would take; told while there is no result.
+      but: what of the claim the rule doesn't decide, or what was measured speaks
+        against, in sentences; written after the measurement. "": nothing is known.
     """
 
     paper: str
@@ -81,6 +83,7 @@ class Row:
     decides: str = ""
     measure: "Callable[[Lab], Found] | None" = None
     needs: str = ""
+    but: str = ""
 
 
 def needing(paper: str) -> Callable[[str, str, str, str], Row]:

@@ -390,6 +390,8 @@ ROWS = (
         size=SIZE,
         decides="the kernel's mean error is below the oracle's",
         measure=figure_4,
+        but="whether reconstructions at these errors look visibly worse is for the"
+        " reader's eyes; no rule decides it.",
     ),
     Row(
         paper="balle",

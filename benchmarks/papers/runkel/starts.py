@@ -251,6 +251,9 @@ ROWS = (
         decides=f"at most three training images recovered{_NOTHING}",
         measure=figure_5,
         needs="ten minutes",
+        but="our start is noise of standard deviation 1 a pixel within the span that"
+        " W_1 tells, which is nearly that of the training images; the paper's fills"
+        " all dimensions.",
     ),
     Row(
         paper="runkel",
