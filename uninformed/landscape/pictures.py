@@ -128,7 +128,7 @@ def _visible(found: np.ndarray) -> np.ndarray:
 def roc(scores: Mapping[str, Mapping[str, DetectionScores]], path: Path) -> None:
     """ROC curves of all scores, one panel for each method."""
     figure = matplotlib.figure.Figure(
-        figsize=(3.2 * len(scores), 3.2), layout="constrained"
+        figsize=(3.2 * len(scores), 3.6), layout="constrained"
     )
     axes = figure.subplots(1, len(scores), squeeze=False)[0]
     for panel, (method, each) in zip(axes, scores.items(), strict=True):
