@@ -9,22 +9,25 @@ called determined only if a field fixes it to rounding. Whether the known rows a
 right ones, the artefact tells where it stores more than is unknown: `certified`.
 """
 
-import contextlib
+import dataclasses
 import time
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import validation
 
-from artefacts import contents, reading, registry, walk
+from artefacts import contents, inputs, reading, registry, walk
 from artefacts.answer import Answer, Line, merge
 from artefacts.findings import Leaf, ReconstructionImpossibleError, narrow
 from artefacts.glm import estimators
 from artefacts.glm.closed_form import GlmReconstruction
 from artefacts.readers import span
 from shadow import checks
+
+_ROUNDED = (
+    "The known rows fit what is stored once they are rounded to single precision, as"
+    " training seems to have had them."
+)
 
 
 def reconstruct(
@@ -67,14 +70,11 @@ def reconstruct(
         another number, a position out of range.
     """
     started = time.monotonic()
-    _check_fitted(estimator)
-    known, numeric, names = _rows(estimator, X_known)
-    labels = _labels(y_known, known, getattr(estimator, "classes_", None))
-    _check_told(known, position, sample_weight)
-    leaf = Leaf(
+    inputs.check_fitted(estimator)
+    told = Leaf(
         estimator=estimator,
-        known=known,
-        labels=labels,
+        known=X_known,
+        labels=None if y_known is None else np.asarray(y_known),
         weights=None if sample_weight is None else np.asarray(sample_weight, float),
         target_weight=float(target_weight),
         position=position,
@@ -82,6 +82,62 @@ def reconstruct(
         attainable=attainable,
         retrain=retrain,
     )
+    # Tables hold decimals where training in single precision saw them rounded. To train
+    # again takes minutes, so that it isn't done twice.
+    rounded = None if retrain else inputs.in_single_precision(X_known)
+    answers: list[Answer] = []
+    impossible: ReconstructionImpossibleError | None = None
+    for rows in (X_known, rounded):
+        if rows is None:
+            continue
+        try:
+            answers.append(_read(dataclasses.replace(told, known=rows), gallery))
+        except ReconstructionImpossibleError as error:
+            impossible = impossible or error
+            continue
+        if rows is X_known:
+            if not (answers[-1].refuted or _is_single(told)):
+                break
+        elif answers[-1].certified:
+            notes = (_ROUNDED, *answers[-1].notes)
+            answers[-1] = dataclasses.replace(answers[-1], notes=notes)
+        else:
+            # In single precision other rows fit too: without a certificate it is no
+            # evidence against what was found of the rows as they were given.
+            answers.pop()
+    if not answers:
+        assert impossible is not None
+        raise impossible
+    # The first of equals: the known rows as they were given.
+    best = max(answers, key=_credible)
+    return dataclasses.replace(best, seconds=time.monotonic() - started)
+
+
+def _credible(answer: Answer) -> tuple[bool, bool, int]:
+    """By which of two readings of one artefact the better one is chosen."""
+    return answer.certified, not answer.refuted, int(answer.determined.sum())
+
+
+def _is_single(told: Leaf) -> bool:
+    """Whether an artefact holds numbers in single precision."""
+    arrays = contents.arrays(told.estimator)
+    return any(array.dtype == np.float32 for _, array in arrays)
+
+
+def _read(told: Leaf, gallery: Any) -> Answer:
+    """The answer, for one form of the known rows.
+
+    Args:
+      told: the whole estimator and what is known, as it was given.
+      gallery: see `reconstruct`.
+    """
+    estimator, target_label = told.estimator, told.label
+    known, numeric, names = inputs.known_rows(estimator, told.known)
+    inputs.check_told(known, told.position, told.weights)
+    labels = inputs.known_labels(
+        told.labels, known, getattr(estimator, "classes_", None)
+    )
+    leaf = dataclasses.replace(told, known=known, labels=labels)
     leaf = reading.densified(leaf)
     features = len(names)
     read = reading.everything(walk.root(leaf, features), numeric, gallery)
@@ -126,143 +182,7 @@ def reconstruct(
         "unread": tuple(dict.fromkeys(read.unread)),
     }
     notes = (*dict.fromkeys(read.notes), *_judgement(answer))
-    return Answer(**answer, notes=notes, seconds=time.monotonic() - started)
-
-
-def _check_fitted(estimator: Any) -> None:
-    """Raise unless this is a fitted estimator."""
-    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise checks.FieldError(
-            "estimator",
-            f"Expected {{}} to be a fitted scikit-learn estimator, got"
-            f" {type(estimator).__name__}.",
-        )
-    try:
-        validation.check_is_fitted(estimator)
-    except NotFittedError as error:
-        raise checks.FieldError(
-            "estimator",
-            f"Expected a fitted {{}}, a {type(estimator).__name__} that isn't fitted"
-            " was given; call its fit first.",
-        ) from error
-
-
-def _check_told(
-    known: Any, position: int | None, sample_weight: np.ndarray | None
-) -> None:
-    """Raise unless the told place and the weights belong to the known rows."""
-    if position is not None:
-        checks.within("position", position, 0, len(known) + 1)
-    if sample_weight is not None and np.shape(sample_weight) != (len(known),):
-        raise checks.FieldError(
-            "sample_weight",
-            f"Expected {{}} of shape ({len(known)},), one a known row, got"
-            f" {np.shape(sample_weight)}.",
-        )
-
-
-def _rows(estimator: Any, rows: Any) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
-    """The known rows as given, as numbers where they are, and the features' names.
-
-    Raises: FieldError: texts where rows were expected, another width, no rows.
-    """
-    if isinstance(rows, (list, tuple)) and rows and isinstance(rows[0], str):
-        return list(rows), None, ()
-    given = rows if hasattr(rows, "columns") else np.asarray(walk.dense(rows))
-    if getattr(given, "ndim", 0) != 2:
-        return _flat_rows(estimator, given)
-    width = given.shape[1]
-    given = _in_order(estimator, given)
-    expected = getattr(estimator, "n_features_in_", width)
-    if width != expected:
-        raise checks.FieldError(
-            "X_known",
-            f"Expected {{}} of {expected} features, as many as the estimator was fitted"
-            f" to, got an array of shape {tuple(given.shape)}.",
-        )
-    if not len(given):
-        raise checks.FieldError("X_known", "Expected {} to have a row at least, got 0.")
-    named = getattr(given, "columns", None)
-    if named is None:
-        named = getattr(estimator, "feature_names_in_", None)
-    names = tuple(str(n) for n in (range(width) if named is None else named))
-    try:
-        numeric = np.asarray(given, np.float64)
-    except (ValueError, TypeError):
-        return given, _by_column(np.asarray(given, object)), names
-    return (given if hasattr(given, "columns") else numeric), numeric, names
-
-
-def _in_order(estimator: Any, rows: Any) -> Any:
-    """A data frame's columns in the order of the fit, as scikit-learn wants them.
-
-    Raises: FieldError: a column that it was fitted to is missing.
-    """
-    wanted = getattr(estimator, "feature_names_in_", None)
-    columns = getattr(rows, "columns", None)
-    if wanted is None or columns is None or list(columns) == list(wanted):
-        return rows
-    missing = [str(name) for name in wanted if name not in list(columns)]
-    if missing:
-        raise checks.FieldError(
-            "X_known",
-            "Expected {} to have the columns that the estimator was fitted to; there is"
-            f" no {', '.join(missing)}.",
-        )
-    return rows[list(wanted)]
-
-
-def _by_column(given: np.ndarray) -> np.ndarray:
-    """(rows, features) float64; columns that are no numbers are NaN."""
-    table = np.full(given.shape, np.nan)
-    for j, column in enumerate(given.T):
-        with contextlib.suppress(ValueError, TypeError):
-            table[:, j] = column.astype(np.float64)
-    return table
-
-
-def _flat_rows(estimator: Any, given: Any) -> tuple[Any, None, tuple[str, ...]]:
-    """One column of labels or texts, as LabelEncoder and vectorisers take."""
-    wide = hasattr(estimator, "n_features_in_")
-    if getattr(given, "ndim", 0) != 1 or not len(given) or wide:
-        raise checks.FieldError(
-            "X_known",
-            f"Expected {{}} of shape (rows, features), got {np.shape(given)}.",
-        )
-    return list(given) if isinstance(given[0], str) else given, None, ()
-
-
-def _labels(labels: Any, known: Any, classes: Any) -> np.ndarray | None:
-    """The labels as an array, of the type of the estimator's classes.
-
-    Raises: FieldError: not one a row.
-    """
-    if labels is None:
-        return None
-    labels = np.asarray(labels)
-    if labels.shape[:1] != (len(known),):
-        raise checks.FieldError(
-            "y_known",
-            f"Expected {len(known)} labels in {{}}, one a known row, got"
-            f" {labels.shape}.",
-        )
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if isinstance(classes, np.ndarray) and labels.ndim == 1:
-        return _as_classes(labels, classes)
-    return labels
-
-
-def _as_classes(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Labels by the name of their class: a table says "True" where a fit got True."""
-    if np.isin(labels, classes).all():
-        return labels
-    names = {str(each): at for at, each in enumerate(classes.tolist())}
-    places = [names.get(str(each)) for each in labels.tolist()]
-    if None in places:
-        # A class of its own may be missing: then the label is not among them.
-        return labels
-    return classes[np.array(places, int)]
+    return Answer(**answer, notes=notes)
 
 
 def _closed_form(

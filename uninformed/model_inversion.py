@@ -42,8 +42,8 @@ class InversionOfModel:
       steps: number of steps of Adam.
       rate: Adam's first learning rate, in pixels, falling to 0.
       start: standard deviation of the points' pixels at the start.
-      low: least value of a pixel, before a mean is subtracted.
-      high: largest value of a pixel, before a mean is subtracted.
+      low: least value of a pixel, as the network gets it.
+      high: largest value of a pixel, as the network gets it.
       prior_weight: weight of squared distances of pixels from [low, high], in units of
         the standard deviation of leads at the start.
     """

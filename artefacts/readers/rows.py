@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from artefacts.findings import Finding, Leaf, around, refuted, spread
+from artefacts.findings import EPS, Finding, Leaf, around, refuted, spread
 from artefacts.readers.moments import check_count
 from artefacts.registry import register
 
@@ -21,6 +21,8 @@ from artefacts.registry import register
 _SAME = 1e-9
 # The same bound where the earlier step loses digits, as taking a power does.
 _ROUNDED = 1e-6
+# And where it worked in single precision on numbers thousands of spreads from 0.
+_SINGLE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,12 +53,13 @@ def read(leaf: Leaf) -> list[Finding]:
         check_count(leaf, shape[0], field="shape_fit_")
     if hasattr(rows, "toarray"):
         rows = rows.toarray()
+    single = np.asarray(rows).dtype == np.float32
     rows = np.asarray(rows, np.float64)
     labels = store.labels(leaf.estimator)
     known = np.asarray(leaf.known, np.float64)
     if rows.ndim != 2 or rows.shape[1] != known.shape[1]:
         return []
-    extra = _extra(rows, known)
+    extra, tolerance = _extra(rows, known, single)
     if len(extra) == 0 and not store.all:
         return [
             Finding(
@@ -82,29 +85,39 @@ def read(leaf: Leaf) -> list[Finding]:
             )
         ]
     row = rows[at]
+    # What a step made in single precision is carried back as far as it was compared.
+    exact, error = tolerance < _SINGLE, 4 * EPS * np.abs(row)
+    if not exact:
+        error = error + tolerance * spread(known)
     return [
         Finding(
             field=store.field,
             tells="the stored row that is not among the known ones, as it is",
             label=_label_of(rows, labels, at, known, leaf.labels),
             # A known row that isn't stored may be any other one: nothing tells.
-            certified=True if len(rows) == leaf.count else None,
-            **around(row, 4 * np.finfo(np.float64).eps * np.abs(row)),
+            certified=True if len(rows) == leaf.count and exact else None,
+            **around(row, error),
         )
     ]
 
 
-def _extra(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Stored rows without a known one; of several tolerances the first that leaves one.
+def _extra(
+    rows: np.ndarray, known: np.ndarray, single: bool
+) -> tuple[np.ndarray, float]:
+    """Stored rows without a known one, by the first tolerance that leaves one at most.
 
     Rows behind a step are known up to the rounding of that step, which may be large
     beside their spread.
+
+    Args:
+      single: whether the rows are stored in single precision.
+    Returns: indices of stored rows; the tolerance.
     """
-    for tolerance in (_SAME, _ROUNDED):
+    for tolerance in (_SAME, _ROUNDED, *((_SINGLE,) if single else ())):
         extra = unmatched(rows, known, tolerance=tolerance)
         if len(extra) <= 1:
             break
-    return extra
+    return extra, tolerance
 
 
 def _in_place(leaf: Leaf, rows: np.ndarray, known: np.ndarray, at: int) -> bool:

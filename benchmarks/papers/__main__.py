@@ -49,7 +49,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             lab.beginning()
             found = row.measure(lab)
             kept = results.write(
-                row, found, seconds=lab.seconds, configurations=lab.configurations
+                row,
+                found,
+                seconds=lab.seconds,
+                configurations=lab.configurations,
+                makers=lab.makers,
             )
             print(json.dumps({n: kept[n] for n in ("row", "holds", "verdict", "ours")}))
 

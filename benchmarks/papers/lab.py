@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers import results
 from informed import metrics
 from informed.cli import configuration
 from informed.metrics.classifier import Classifier
@@ -24,7 +25,7 @@ from informed.runs.experiment import EvaluationConfig, Experiment
 from informed.runs.named import NamedAttack
 from informed.runs.stages import Paths
 from informed.runs.sweep import Point, SweepConfig, points, store_name
-from shadow import checks, records
+from shadow import checks, devices, files, records
 from shadow.models import ShadowModels
 from shadow.store import ShadowStore
 from shadow.views import ViewConfig
@@ -99,6 +100,7 @@ class Lab:
     ) -> None:
         self.work, self.data_dir, self.progress = work, data_dir, progress
         self.configurations: list[str] = []
+        self.makers: set[str] = set()
         self.seconds = 0.0
         # What rows of one call share and no file holds, by folder.
         self.made: dict[Path, Any] = {}
@@ -106,13 +108,28 @@ class Lab:
 
     def beginning(self) -> None:
         """Forget what earlier rows asked for."""
-        self.configurations, self.seconds = [], 0.0
+        self.configurations, self.makers, self.seconds = [], set(), 0.0
 
     def note(self, what: str, seconds: float = 0.0) -> None:
         """Something that a row did beside its runs, for its provenance."""
         # Whoever repeats it has another folder.
         self.configurations.append(what.replace(str(self.work), "WORK"))
         self.seconds += seconds
+
+    def _by(self, key: str, *, before: bool) -> None:
+        """Remember which code and machine made something that is there now.
+
+        Args:
+          key: of the run or file.
+          before: whether it was there before this call.
+        """
+        file = self.work / "makers.json"
+        known = json.loads(file.read_text()) if file.exists() else {}
+        if key not in known:
+            here = f"{results.commit()} on {devices.kind()}"
+            known[key] = "a commit that was not kept" if before else here
+            files.write_json(file, known)
+        self.makers.add(known[key])
 
     def kept(
         self, name: str, key: Any, make: Callable[[], Mapping[str, Any]]
@@ -131,7 +148,9 @@ class Lab:
             with self._clock.running(file.name):
                 return make()
 
+        before = file.exists()
         found = records.kept(file, record, f"The file {file}", timed)
+        self._by(file.name, before=before)
         self.note(name, self._clock.seconds.get(file.name, 0.0))
         return found
 
@@ -214,13 +233,15 @@ class Lab:
         )
         if self.progress:
             print(f"{config}: {point.name}", flush=True)
-        results = pipeline.run(experiment, paths, progress=self.progress)
+        before = (paths.workdir / "results.json").exists()
+        found = pipeline.run(experiment, paths, progress=self.progress)
+        self._by(name, before=before)
         extra = " ".join(f"--config.{field}" for field in fields)
-        self.note(f"{config}, {point.name} {extra}".strip(), results["wall_s"])
+        self.note(f"{config}, {point.name} {extra}".strip(), found["wall_s"])
         return Run(
             name=point.name,
             experiment=experiment,
             paths=paths,
-            results=json.loads(json.dumps(results)),
+            results=json.loads(json.dumps(found)),
             paper=point.paper,
         )

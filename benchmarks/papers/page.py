@@ -114,7 +114,7 @@ def _section(row: Row, found: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"`python -m benchmarks.papers run {row.paper}/{row.name}`:"
         f" {_time(about['seconds'])} on {about['device']}; commit {about['commit']},"
-        f" jax {about['versions']['jax']}."
+        f" jax {about['versions']['jax']}{_made(about)}."
     )
 
 
@@ -158,6 +158,13 @@ def _time(seconds: float) -> str:
     if seconds < 1:
         return "seconds"
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def _made(about: Mapping[str, Any]) -> str:
+    """Which code and machines made the runs, where that was kept and is another."""
+    here = f"{about['commit']} on {about['device']}"
+    others = [each for each in about.get("made_at", []) if each != here]
+    return f"; runs made at {', '.join(others)}" if others else ""
 
 
 def _anchor(row: Row) -> str:

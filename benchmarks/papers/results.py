@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,19 @@ PICTURES = ROOT / "docs" / "images" / "papers"
 
 
 def write(
-    row: Row, found: Found, *, seconds: float, configurations: Sequence[str]
+    row: Row,
+    found: Found,
+    *,
+    seconds: float,
+    configurations: Sequence[str],
+    makers: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Keep what was found of a row.
 
     Args:
       seconds: of all computing that went into it, also where it was done before.
       configurations: what was run, a line each: the configuration and its overrides.
+      makers: the commits and devices that made the runs, which may be older.
     Returns: what was written.
     """
     pictures = []
@@ -54,6 +60,7 @@ def write(
             "configurations": list(configurations),
             "device": devices.kind(),
             "seconds": round(seconds, 1),
+            "made_at": sorted(makers),
             "versions": records.packages(),
         },
     }
@@ -77,7 +84,7 @@ def commit() -> str:
 
     # What rows write doesn't decide what they find.
     written = (":!benchmarks/papers/results", ":!docs/images/papers", f":!docs/{_PAGE}")
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *written)
+    changed = git("status", "--porcelain", "--", ".", *written)
     return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (
         "+" if changed else ""
     )

@@ -182,12 +182,18 @@ def _cores(environ: Mapping[str, str], cgroup: Path) -> Fact:
         found += f", a container's limit of {quota:g}"
         surprise = (
             f"{cores} threads share the time of {quota:g} cores and wait for each"
-            f" other; start with `taskset -c 0-{max(0, int(quota) - 1)}`."
+            f" other; start with `taskset -c {_first(int(quota))}`."
         )
     for name in _THREADS:
         if environ.get(name, "").isdigit() and int(environ[name]) > cores:
             surprise = f"{name} is {environ[name]}, more than there are; unset it."
     return Fact(name="cores", found=found, surprise=surprise)
+
+
+def _first(count: int) -> str:
+    """Some of the cores that this process may run on, as taskset names them."""
+    own = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    return ",".join(map(str, own[: max(1, count)]))
 
 
 def _quota(cgroup: Path) -> float | None:

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedShuffleSplit, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
@@ -413,3 +413,38 @@ def test_the_command_says_why_nothing_was_attacked_after(wine, tmp_path, capsys)
     found = json.loads(capsys.readouterr().out)
     assert found["stored"]
     assert found["after_sanitising"] or found["why_not_after_sanitising"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())],
+    ids=["neighbours", "scaled neighbours"],
+)
+def test_decimals_that_were_trained_on_in_single_precision(model, rng):
+    """A table has 48.85 where training had the nearest number of 24 binary digits."""
+    rows = (rng.normal(size=(80, 3)) * [0.01, 0.01, 1] + [48.85, 2.35, 0]).round(5)
+    labels = rng.integers(0, 2, 80)
+    model.fit(rows.astype(np.float32), labels)
+    told = reconstruct(model, without(rows), without(labels))
+    assert not told.refuted
+    inside = (told.lower - 1e-4 <= rows[AT]) & (rows[AT] <= told.upper + 1e-4)
+    assert inside.all()
+    if isinstance(model, KNeighborsClassifier):
+        assert told.determined.all()
+        assert told.stored
+        assert told.certified
+
+
+def test_centroids_of_single_precision_are_not_refuted(rng):
+    for _ in range(5):
+        rows = (rng.normal(size=(2000, 3)) + 1000).astype(np.float32)
+        labels = rng.integers(0, 2, 2000)
+        try:
+            told = reconstruct(
+                NearestCentroid().fit(rows, labels), without(rows), without(labels)
+            )
+        except ReconstructionImpossibleError:
+            continue
+        assert not told.refuted
+        off = np.abs(told.value.astype(float) - rows[AT])[told.determined]
+        assert np.all(off < 1e-2)

@@ -1,8 +1,9 @@
 """The KKT attack: training points out of the weights of a homogeneous network, alone.
 
 THREAT: uninformed. Knows theta, the architecture, and the range of pixels; neither D_-,
-nor the initialisation, nor how many points there were. For comparison with attacks of
-informed adversaries.
+nor the initialisation. It assumes that classes had equal shares, and settings that are
+shipped take twice as many candidates as there were points. For comparison with attacks
+of informed adversaries.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks

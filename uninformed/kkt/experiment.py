@@ -41,7 +41,8 @@ class SearchConfig:
 
     Attributes:
       trials: number of runs.
-      at_once: runs in one batch; decides on memory and speed, not on results.
+      at_once: runs in one batch; decides on memory and speed. Runs of other batches
+        differ by rounding, which thousands of steps enlarge.
       ranges: what each run draws its settings from: "none", all runs have the attack's
         own and differ in their random start alone; "ours", `search.Ranges()`; or
         "published", `search.Ranges.published()`.

@@ -114,7 +114,8 @@ def search(
 
     Args:
       ranges: what settings are drawn from; None: `Ranges()`.
-      at_once: runs in one batch; decides on memory and speed, not on results.
+      at_once: runs in one batch; decides on memory and speed. Runs of other batches
+        differ by rounding, which thousands of steps enlarge.
       mean: what was subtracted from training points, where that is known.
       folder: where finished batches are kept; None: nowhere.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
