@@ -121,7 +121,8 @@ def _standard_scaler(scaler: Any) -> list[Removed]:
         return [*removed, kept("mean_")]
     scaler.mean_ = None
     why = f"not used without centring; {_FOLLOWS}"
-    return [*removed, done("mean_", "removed", why, True)]
+    left = "how far the missing row is from the known rows' mean follows from it"
+    return [*removed, done("mean_", "removed", why, True), kept("scale_", left)]
 
 
 def _support(machine: Any) -> list[Removed]:
@@ -296,7 +297,18 @@ _EXTREMES = kept("scale_", "the extremes follow from it")
 
 # Scalers and decompositions.
 register("StandardScaler", strip=_standard_scaler)
-row("PCA", Gone(("n_samples_",), _COUNTED), kept("mean_"))
+row(
+    "PCA",
+    Gone(("n_samples_",), _COUNTED),
+    kept("mean_"),
+    kept("explained_variance_, singular_values_", "they confirm the row"),
+)
+row(
+    ("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance", "GraphicalLasso"),
+    kept("location_"),
+    kept("covariance_, precision_", "they confirm the row"),
+)
+row(("FactorAnalysis", "FastICA", "SparsePCA"), kept("mean_"))
 row(
     "IncrementalPCA",
     Gone(("n_samples_seen_", "var_", "singular_values_"), _COUNTED),

@@ -16,6 +16,8 @@ from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import Birch, BisectingKMeans, MeanShift
 from sklearn.compose import ColumnTransformer
+from sklearn.covariance import EmpiricalCovariance, LedoitWolf
+from sklearn.decomposition import PCA, FactorAnalysis, FastICA
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -371,8 +373,6 @@ def test_what_lies_in_it_is_said_where_the_known_rows_are_refuted(wine):
 
 
 def test_what_still_tells_after_stripping_is_named(wine):
-    from sklearn.covariance import EmpiricalCovariance
-
     rows, _ = wine
     model = EmpiricalCovariance().fit(rows)
     told = reconstruct(model, without(rows))
@@ -448,3 +448,25 @@ def test_centroids_of_single_precision_are_not_refuted(rng):
         assert not told.refuted
         off = np.abs(told.value.astype(float) - rows[AT])[told.determined]
         assert np.all(off < 1e-2)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        EmpiricalCovariance(),
+        LedoitWolf(),
+        FastICA(2, random_state=0),
+        FactorAnalysis(2),
+        PCA(2),
+        StandardScaler(with_mean=False),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_what_still_tells_is_kept_by_name(model, wine):
+    rows, _ = wine
+    with np.errstate(all="ignore"):
+        stripped = sanitise(model.fit(rows), without(rows), known=without(rows))
+    assert stripped.kept
+    for each in stripped.kept:
+        for field in each.field.split(", "):
+            assert hasattr(stripped.estimator, field), field
