@@ -167,7 +167,7 @@ def standard_scaler(leaf: Leaf) -> list[Finding]:
         return []
     row, error = from_mean(leaf, mean, known, leaf.weights, leaf.target_weight)
     holes = ~np.isfinite(known)
-    if holes.any() or (counts is not None and np.ndim(counts) > 0):
+    if holes.any() or counts is None or np.ndim(counts) > 0:
         row = _with_holes(leaf, row, known, counts)
     second = ("var_",) if getattr(scaler, "var_", None) is not None else ("scale_",)
     if not np.all(np.isfinite(row)) or leaf.weights is not None:
@@ -202,7 +202,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     row, error = from_mean(leaf, scaler.mean_, plain)
     error = settled(leaf, error, None)
     holes = ~np.isfinite(plain)
-    if holes.any() or (counts is not None and np.ndim(counts) > 0):
+    if holes.any() or counts is None or np.ndim(counts) > 0:
         row = _with_holes(leaf, row, plain, counts)
     ends = [
         transformer.inverse_transform(((each - scaler.mean_) / scaler.scale_)[None])[0]

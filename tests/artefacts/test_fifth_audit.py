@@ -470,3 +470,17 @@ def test_what_still_tells_is_kept_by_name(model, wine):
     for each in stripped.kept:
         for field in each.field.split(", "):
             assert hasattr(stripped.estimator, field), field
+
+
+@pytest.mark.parametrize("with_std", [True, False])
+def test_a_missing_value_is_no_mean_where_counts_were_stripped(with_std, wine):
+    """Its column's mean is the known rows': it was told as the value, or refuted."""
+    rows = wine[0].copy()
+    rows[AT, 3] = np.nan
+    scaler = StandardScaler(with_std=with_std).fit(rows)
+    stripped = sanitise(scaler, without(rows), known=without(rows)).estimator
+    told = reconstruct(stripped, without(rows))
+    assert not told.refuted
+    assert not told.determined[3]
+    others = np.arange(13) != 3
+    np.testing.assert_allclose(told.value.astype(float)[others], rows[AT, others])
