@@ -302,6 +302,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rero.implied_gamma": (rero.implied_gamma, {"epsilon": 1.0, "delta": 0.1}),
     "rero.register_bound": (None, {}),
     "rero.rero_bound": (rero.rero_bound, {"mechanism": SAMPLED, "kappa": 0.1}),
+    "rero.rounded_up": (None, {}),
 }
 
 
