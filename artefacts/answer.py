@@ -27,6 +27,8 @@ class Line:
         input; None: nothing is told of any feature.
       label: the missing row's label, as the whole names it; None: not told.
       before_model: whether the estimator is a step before the model of a pipeline.
+      reach: the features of the whole that the estimator was fitted to, as they are or
+        by way of steps before it; None: not known.
     """
 
     path: str
@@ -36,6 +38,7 @@ class Line:
     upper: np.ndarray | None
     label: Any = None
     before_model: bool = False
+    reach: np.ndarray | None = None
 
     @property
     def field(self) -> str:

@@ -141,6 +141,7 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
                 known=known,
                 back=back,
                 columns=here,
+                reach=here,
                 moved=here is None,
                 step=functools.partial(_taken, columns),
                 before_model=True,
@@ -198,6 +199,7 @@ def _selector(site: Site) -> Iterator[Site | Unread]:
             known=known,
             back=back,
             columns=columns,
+            reach=columns,
             moved=columns is None,
             step=lambda rows: np.asarray(rows)[:, kept],
         )

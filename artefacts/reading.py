@@ -407,6 +407,7 @@ def _line(site: Site, finding: Finding) -> Line:
         upper=upper,
         label=None if finding.label is None else site.label_back(finding.label),
         before_model=site.before_model,
+        reach=site.reach,
     )
 
 

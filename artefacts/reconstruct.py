@@ -18,7 +18,7 @@ import numpy as np
 
 from artefacts import contents, inputs, reading, registry, walk
 from artefacts.answer import Answer, Line, merge
-from artefacts.findings import Leaf, ReconstructionImpossibleError, narrow
+from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import estimators
 from artefacts.glm.closed_form import GlmReconstruction
 from artefacts.readers import span
@@ -172,7 +172,7 @@ def _read(told: Leaf, gallery: Any) -> Answer:
         "y": target_label if y is None else y,
         "words": _words(standing),
         "named": _named(standing),
-        "certified": _confirmed(standing, merged, numeric) and not contradictions,
+        "certified": _confirmed(standing, merged["determined"]) and not contradictions,
         "refuted": refuted,
         "contradictions": contradictions,
         "lines": lines,
@@ -227,22 +227,17 @@ def _with_estimates(
     return out
 
 
-def _confirmed(
-    lines: Iterable[Line], merged: dict[str, Any], numeric: np.ndarray | None
-) -> bool:
+def _confirmed(lines: Iterable[Line], determined: np.ndarray) -> bool:
     """Whether fields confirm everything that is determined, feature by feature.
 
     A part's certificate is of the columns that it got, and of no others.
     """
     sure = [line for line in lines if line.finding.certified]
-    open_ = np.array(merged["determined"], bool)
+    still_open = np.array(determined, bool)
     for line in sure:
-        if line.lower is not None and line.upper is not None:
-            open_ &= ~narrow(line.lower, line.upper, numeric)
-        for told in (line.finding.determined, line.finding.values):
-            if told is not None and len(told) == len(open_):
-                open_ &= [each is None or each is False for each in told.tolist()]
-    return bool(sure) and not open_.any()
+        if line.reach is not None:
+            still_open[line.reach] = False
+    return bool(sure) and not still_open.any()
 
 
 def _one_label(lines: Iterable[Line]) -> tuple[Any, tuple[str, ...]]:

@@ -48,6 +48,8 @@ class Site:
       repeats: whether the known rows as the leaf got them can be computed: every step
         before it transforms as it did while it was fitted.
       words: the words that the leaf's features count; None: they count no words.
+      reach: which features of the whole the leaf was fitted to, as they are or by way
+        of steps before it; None: not known.
     """
 
     leaf: Leaf
@@ -62,6 +64,7 @@ class Site:
     forward: Forward = lambda rows: rows
     repeats: bool = True
     words: np.ndarray | None = None
+    reach: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,6 +90,7 @@ def root(leaf: Leaf, features: int) -> Site:
         leaf=leaf,
         back=_same,
         columns=np.arange(features),
+        reach=np.arange(features),
         label_back=_same,
         features=features,
         forward=functools.partial(_like, leaf.known),

@@ -22,7 +22,11 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.linear_model import (
+    LogisticRegression,
+    PoissonRegressor,
+    RidgeClassifier,
+)
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedShuffleSplit, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
@@ -30,8 +34,10 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    MinMaxScaler,
     OneHotEncoder,
     PowerTransformer,
+    QuantileTransformer,
     StandardScaler,
 )
 
@@ -158,6 +164,19 @@ def test_a_certificate_counts_for_the_columns_of_its_part(rng):
     assert not told.certified
     whole = reconstruct(StandardScaler().fit(rows), without(rows))
     assert whole.certified
+
+
+def test_what_comes_behind_all_columns_confirms_all(wine):
+    """Quantiles and extremes confirm nothing; the model behind them does."""
+    rows, labels = wine
+    parts = [
+        ("quantiles", QuantileTransformer(n_quantiles=len(rows)), [0, 1, 2, 3]),
+        ("range", MinMaxScaler(), list(range(4, 13))),
+    ]
+    model = make_pipeline(ColumnTransformer(parts), RidgeClassifier()).fit(rows, labels)
+    told = reconstruct(model, without(rows), without(labels))
+    assert told.determined.all()
+    assert told.certified
 
 
 @pytest.mark.parametrize("centre", [10.0, 1000.0, 10_000.0])
