@@ -65,7 +65,8 @@ def scan(
       step: one step; may be traced.
       carry: a pytree of arrays.
       steps: how many steps are made.
-      place: where pieces are kept; None: nowhere, and all is one piece.
+      place: where pieces are kept; None: nowhere. The pieces are the same, since one
+        longer loop is another program, whose rounding may differ.
     Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
       of other work.
     """
@@ -75,15 +76,14 @@ def scan(
         return jax.lax.scan(lambda c, n: (step(c, n), None), carry, numbers)[0]
 
     compiled = jax.jit(some, static_argnums=2)
-    if place is None:
-        return compiled(carry, jnp.asarray(0), steps)
-    carry, done = _begun(place, carry)
+    carry, done = (carry, 0) if place is None else _begun(place, carry)
     longest = max(1, -(-steps // _PIECES))
     while done < steps:
         count = min(longest, steps - done)
         carry = compiled(carry, jnp.asarray(done), count)
         done += count
-        _keep(place, carry, done)
+        if place is not None:
+            _keep(place, carry, done)
     return carry
 
 
