@@ -16,17 +16,18 @@ import numpy as np
 from shadow import checks
 
 # Packages of scikit-learn whose classes only compute: what estimators hold beside
-# arrays (losses, trees, kernels, optimisers). Not externals, datasets and utils.
+# arrays (losses, trees, kernels, optimisers). Of utils the dictionary alone; not externals, datasets.
 _COMPUTING = (
     "_loss.", "calibration", "cluster.", "compose.", "covariance.",
     "cross_decomposition.",
     "decomposition.", "discriminant_analysis", "dummy", "ensemble.",
     "feature_extraction.",
-    "feature_selection.", "gaussian_process.", "impute.", "isotonic",
-    "kernel_approximation", "kernel_ridge", "linear_model.", "manifold.", "metrics.",
+    "feature_selection.", "frozen.", "gaussian_process.", "impute.",
+    "isotonic", "kernel_approximation", "kernel_ridge", "linear_model.", "manifold.",
+    "metrics.",
     "mixture.", "model_selection.", "multiclass", "multioutput", "naive_bayes",
     "neighbors.", "neural_network.", "pipeline", "preprocessing.", "random_projection",
-    "semi_supervised.", "svm.", "tree.",
+    "semi_supervised.", "svm.", "tree.", "utils._bunch",
 )  # fmt: skip
 _PICKLES = (".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle")
 

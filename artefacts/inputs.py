@@ -55,8 +55,8 @@ def known_rows(
     given = rows if hasattr(rows, "columns") else np.asarray(walk.dense(rows))
     if getattr(given, "ndim", 0) != 2:
         return _flat_rows(estimator, given)
-    width = given.shape[1]
     given = _in_order(estimator, given)
+    width = given.shape[1]
     expected = getattr(estimator, "n_features_in_", width)
     if width != expected:
         raise checks.FieldError(

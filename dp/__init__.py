@@ -8,6 +8,7 @@ histories    what Opacus and jax-privacy keep of a training, as a mechanism
 participation  batches that are known, or of fixed size
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
+incomplete   gamma and beta functions in log space
 accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
 calibration  the least noise that keeps reconstruction below a probability
 rates        measured success: exact intervals, tests for violations of a bound

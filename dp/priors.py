@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy import optimize, special, stats
 
-from dp import bounds, checks, rates
+from dp import bounds, checks, incomplete, rates
 from dp.checks import Number, Numbers
 
 Logs = bounds.Logs
@@ -64,7 +64,9 @@ def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
     log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
         log_x = 2 * (np.log(eta) - log_sigma) - math.log(2)
-    return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, log_x))
+    return np.asarray(
+        np.vectorize(incomplete.log_gammainc, otypes=[float])(d / 2, log_x)
+    )
 
 
 def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
@@ -143,7 +145,7 @@ def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
         raise checks.FieldError(
             "guess", f"Expected {{}} to be anywhere or sphere, got {guess!r}."
         )
-    cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
+    cap = math.log(0.5) + np.vectorize(incomplete.log_betainc, otypes=[float])(
         (d - 1) / 2, 0.5, np.minimum(log_sine, 0.0)
     )
     cap = np.where(obtuse, bounds.log_complement(cap), cap)
@@ -471,47 +473,3 @@ def _within(
         slack = 1e-9 * (1 + lengths.max())  # rounding may only add neighbours
         found.append(np.sum(squared <= eta**2 + slack, axis=1))
     return np.concatenate(found)
-
-
-def _log_gammainc(a: float, log_x: float) -> float:
-    """Log of the regularised lower incomplete gamma function, from log x."""
-    if math.isinf(log_x) and log_x < 0:
-        return -math.inf
-    if log_x >= math.log(a + 1):
-        return math.log1p(-special.gammaincc(a, np.exp(min(log_x, 700.0))))
-    x = math.exp(log_x)
-    # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
-    term = total = 1.0
-    k = 0
-    while term > 1e-17 * total:
-        k += 1
-        term *= x / (a + k)
-        total += term
-    return a * log_x - x - special.gammaln(a + 1) + math.log(total)
-
-
-def _log_betainc(a: float, b: float, log_x: float) -> float:
-    """Log of the regularised incomplete beta function, also where it underflows.
-
-    From log x; a term is left out where x underflows, which is less than rounding.
-    """
-    x = math.exp(log_x)
-    value = special.betainc(a, b, x)
-    if value > 1e-250:
-        return math.log(value)
-    if math.isinf(log_x):
-        return -math.inf
-    # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
-    term = total = 1.0
-    k = 0
-    while term > 1e-17 * total:
-        term *= x * (a + b + k) / (a + 1 + k)
-        total += term
-        k += 1
-    return float(
-        a * log_x
-        + b * math.log1p(-x)
-        - math.log(a)
-        - special.betaln(a, b)
-        + math.log(total)
-    )

@@ -166,6 +166,8 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dp.History,
         NOISE | {"steps": 2, "sampling_probability": 0.5, "source": "Opacus"},
     ),
+    "incomplete.log_betainc": (None, {}),
+    "incomplete.log_gammainc": (None, {}),
     "mechanisms.ApproximateDP": (
         dp.ApproximateDP,
         {"epsilon": (1.0, 2.0), "delta": (0.1, 0.01)} | ZERO,
