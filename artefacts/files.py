@@ -16,7 +16,8 @@ import numpy as np
 from shadow import checks
 
 # Packages of scikit-learn whose classes only compute: what estimators hold beside
-# arrays (losses, trees, kernels, optimisers). Of utils the dictionary alone; not externals, datasets.
+# arrays (losses, trees, kernels, optimisers). Of utils its dictionary alone, and
+# neither externals nor datasets.
 _COMPUTING = (
     "_loss.", "calibration", "cluster.", "compose.", "covariance.",
     "cross_decomposition.",
