@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import results
+from benchmarks.papers import provenance
 from informed import metrics
 from informed.cli import configuration
 from informed.metrics.classifier import Classifier
@@ -126,7 +126,7 @@ class Lab:
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
         if key not in known:
-            here = f"{results.commit()} on {devices.kind()}"
+            here = f"{provenance.commit()} on {devices.kind()}"
             known[key] = "a commit that was not kept" if before else here
             files.write_json(file, known)
         self.makers.add(known[key])

@@ -1,19 +1,18 @@
 """What was found, one JSON file a row, with its provenance; pictures in docs/images."""
 
 import json
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.papers import provenance
 from benchmarks.papers.row import Found, Numbers, Row
 from shadow import devices, files, records
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "results"
-_PAGE = "reproducing.md"
 PICTURES = ROOT / "docs" / "images" / "papers"
 
 
@@ -56,7 +55,7 @@ def write(
         ],
         "pictures": pictures,
         "provenance": {
-            "commit": commit(),
+            "commit": provenance.commit(),
             "configurations": list(configurations),
             "device": devices.kind(),
             "seconds": round(seconds, 1),
@@ -72,22 +71,6 @@ def read(row: Row) -> Mapping[str, Any] | None:
     """What was found of a row; None: it was never measured."""
     file = _file(row)
     return json.loads(file.read_text()) if file.exists() else None
-
-
-def commit() -> str:
-    """The commit that this code is at, with a plus where files differ from it."""
-
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(ROOT), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    # What rows write doesn't decide what they find.
-    written = (":!benchmarks/papers/results", ":!docs/images/papers", f":!docs/{_PAGE}")
-    changed = git("status", "--porcelain", "--", ".", *written)
-    return (git("rev-parse", "--short=10", "HEAD") or "unknown") + (
-        "+" if changed else ""
-    )
 
 
 def _plain(numbers: Numbers) -> dict[str, Any]:

@@ -52,13 +52,17 @@ def log_kappa(arguments: argparse.Namespace) -> float:
     Raises: ValueError: not exactly one of the three ways, a prior without its sizes, or
       a size that the way doesn't use.
     """
-    given = [arguments.kappa, arguments.log_kappa, arguments.prior]
-    if sum(value is not None for value in given) != 1:
+    ways = [
+        name
+        for name in ("kappa", "log-kappa", "prior")
+        if getattr(arguments, name.replace("-", "_")) is not None
+    ]
+    if len(ways) != 1:
         raise ValueError("Expected exactly one of --kappa, --log-kappa and --prior.")
     taken = ("dim", "mse", *_PRIORS[arguments.prior]) if arguments.prior else ()
     for name in ("dim", "mse", "sigma", "radius"):
         if name not in taken and getattr(arguments, name) is not None:
-            way = "--prior " + arguments.prior if arguments.prior else "--kappa"
+            way = f"--prior {arguments.prior}" if arguments.prior else f"--{ways[0]}"
             raise ValueError(f"{way} takes no --{name}.")
     if arguments.log_kappa is not None:
         return arguments.log_kappa

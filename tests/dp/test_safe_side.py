@@ -191,6 +191,7 @@ def test_a_field_that_stands_twice_is_refused(tmp_path, capsys):
         ("--prior=cube --sigma=1", "takes no --sigma"),
         ("--prior=gaussian --sigma=1 --radius=2", "takes no --radius"),
         ("--kappa=0.1", "takes no --dim"),
+        ("--log-kappa=-3", "--log-kappa takes no --dim"),
     ],
 )
 def test_sizes_of_a_prior_that_it_does_not_have(options, message, capsys):
