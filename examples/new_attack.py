@@ -40,7 +40,6 @@ def make(config, material):
 row = registry.Row(
     name="nearest_model",
     about="the target of the nearest shadow model",
-    protocol="reconstruction",
     config=NearestModelConfig,
     make=make,
     sees="view",

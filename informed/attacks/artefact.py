@@ -18,18 +18,13 @@ from jaxtyping import Array
 
 import artefacts
 from informed.attacks.artefact_networks import reconstruct_sklearn
-from informed.attacks.row import Material
+from informed.attacks.row import Material, NoSettings
 from informed.threat import Knowledge, Reconstruction, require_told
 from shadow import checks
 from shadow.tables import Table
 
 # Fields that are named on the page; more of them don't help anybody to decide.
 _NAMED = 3
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ArtefactConfig:
-    """It has no settings."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +44,7 @@ class ArtefactAttack:
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
-    def made(cls, config: ArtefactConfig, material: Material) -> "ArtefactAttack":
+    def made(cls, config: NoSettings, material: Material) -> "ArtefactAttack":
         """As a row of the registry makes it."""
         return cls(table=material.table)
 

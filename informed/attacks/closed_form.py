@@ -5,8 +5,6 @@ initialisation nor optimiser matters. Where training stopped short of it, the gr
 that is left is taken for the target's: `residuals` tells.
 """
 
-import dataclasses
-
 import numpy as np
 from jaxtyping import Array
 
@@ -17,20 +15,8 @@ from shadow.release import Release
 from shadow.training import GradientDescent
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GlmConfig:
-    """The settings of the attack; there are none."""
-
-
-@dataclasses.dataclass(frozen=True)
 class GlmAttack:
-    """The closed form of Theorem 1 on each release.
-
-    Attributes:
-      config: the settings; there are none.
-    """
-
-    config: GlmConfig = GlmConfig()
+    """The closed form of Theorem 1 on each release."""
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array

@@ -14,16 +14,11 @@ from jaxtyping import Array
 
 from artefacts.glm.estimators import reconstruct
 from informed.attacks.artefact import as_image, features
-from informed.attacks.row import Material
+from informed.attacks.row import Material, NoSettings
 from informed.threat import Knowledge, Reconstruction, require_told
 from shadow import released
 from shadow.release import Release
 from shadow.tables import Table
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LinearEstimatorConfig:
-    """It has no settings."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,9 +36,7 @@ class LinearEstimatorAttack:
     table: Table | None = None
 
     @classmethod
-    def made(
-        cls, config: LinearEstimatorConfig, material: Material
-    ) -> "LinearEstimatorAttack":
+    def made(cls, config: NoSettings, material: Material) -> "LinearEstimatorAttack":
         """As a row of the registry makes it."""
         return cls(template=material.template, table=material.table)
 

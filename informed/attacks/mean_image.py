@@ -3,8 +3,6 @@
 THREAT: knows D_-, and public images where it has them. Sees nothing.
 """
 
-import dataclasses
-
 import numpy as np
 from jaxtyping import Array
 
@@ -12,23 +10,12 @@ from informed.threat import Knowledge, Reconstruction
 from shadow.release import Release
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MeanImageConfig:
-    """The settings of the attack; there are none."""
-
-
-@dataclasses.dataclass(frozen=True)
 class MeanImage:
     """The mean of all images that the adversary knows, of the label where it is told.
 
     Among all guesses it has the least expected squared error; where a part of the
     target is known, among those that are linear in it.
-
-    Attributes:
-      config: the settings; there are none.
     """
-
-    config: MeanImageConfig = MeanImageConfig()
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array

@@ -20,10 +20,10 @@ from informed.attacks import (
     span,
     two_missing,
 )
-from informed.attacks.closed_form import GlmAttack, GlmConfig
+from informed.attacks.closed_form import GlmAttack
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
-from informed.attacks.mean_image import MeanImage, MeanImageConfig
+from informed.attacks.mean_image import MeanImage
 from informed.attacks.membership import RetrainingMembership
 from informed.attacks.reconn import ReconnAttack
 from informed.attacks.row import Facts, Material, Row
@@ -42,7 +42,7 @@ def register(row: Row) -> None:
     Raises: ValueError: another one has its name.
     """
     there = _ROWS.get(row.name)
-    if there is not None and there.config.__qualname__ != row.config.__qualname__:
+    if there is not None and there.about != row.about:
         raise ValueError(f"There is an attack called {row.name!r} already.")
     _ROWS[row.name] = row
 
@@ -146,9 +146,7 @@ for _row in (
     Row(
         name="mean_image",
         about="the best guess without the release: the mean public image",
-        protocol="reconstruction",
-        config=MeanImageConfig,
-        make=lambda config, material: MeanImage(config),
+        make=lambda config, material: MeanImage(),
         sees="nothing",
         knows=("fixed",),
         uses=("public", "labels", "known"),
@@ -158,8 +156,6 @@ for _row in (
     Row(
         name="artefact",
         about="what a fitted estimator stores: moments, rows, seeds, counts",
-        protocol="reconstruction",
-        config=artefact.ArtefactConfig,
         make=artefact.ArtefactAttack.made,
         sees="artefact",
         knows=("fixed",),
@@ -171,8 +167,6 @@ for _row in (
     Row(
         name="closed_form",
         about="linear equations at the optimum of a linear model (Theorem 1)",
-        protocol="reconstruction",
-        config=linear_estimator.LinearEstimatorConfig,
         make=linear_estimator.LinearEstimatorAttack.made,
         sees="weights",
         knows=("fixed",),
@@ -185,7 +179,6 @@ for _row in (
     Row(
         name="span",
         about="what the first layer holds off the span of the known records",
-        protocol="reconstruction",
         config=span.SpanConfig,
         make=span.SpanAttack.made,
         sees="weights",
@@ -202,7 +195,6 @@ for _row in (
     Row(
         name="inversion",
         about="inversion of the training itself; exact, with a certificate",
-        protocol="reconstruction",
         config=InversionConfig,
         make=_inversion,
         sees="weights",
@@ -233,7 +225,6 @@ for _row in (
     Row(
         name="kernel",
         about="kernel regression on shadow models, a label at a time",
-        protocol="reconstruction",
         config=KernelReconnConfig,
         make=_reconn,
         sees="view",
@@ -247,7 +238,6 @@ for _row in (
     Row(
         name="black_box",
         about="kernel regression on answers",
-        protocol="reconstruction",
         config=KernelReconnConfig,
         make=_reconn,
         sees="answers",
@@ -261,7 +251,6 @@ for _row in (
     Row(
         name="reconn",
         about="reconstructor network trained on shadow models (Balle et al. 2022)",
-        protocol="reconstruction",
         config=ReconnConfig,
         make=_reconn,
         sees="view",
@@ -276,7 +265,6 @@ for _row in (
     Row(
         name="two_missing",
         about="inversion of two unknown records together",
-        protocol="reconstruction",
         config=InversionConfig,
         make=two_missing.TwoMissing.made,
         sees="pairs",
@@ -299,9 +287,7 @@ for _row in (
     Row(
         name="glm",
         about="closed form for affine victims at their optimum (Theorem 1)",
-        protocol="reconstruction",
-        config=GlmConfig,
-        make=lambda config, material: GlmAttack(config),
+        make=lambda config, material: GlmAttack(),
         sees="weights",
         knows=("fixed", "algorithm"),
         gives=("images", "labels", "residuals"),
@@ -310,7 +296,6 @@ for _row in (
     Row(
         name="stationary",
         about="the gradient that is left where training converged; no seed needed",
-        protocol="reconstruction",
         config=StationaryConfig,
         make=lambda config, material: StationaryAttack(
             config=config, progress=material.progress

@@ -104,6 +104,11 @@ def _always(facts: Facts) -> str:
     return ""
 
 
+@dataclasses.dataclass(frozen=True)
+class NoSettings:
+    """Of an attack that has none."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
     """One attack.
@@ -136,8 +141,8 @@ class Row:
 
     name: str
     about: str
-    protocol: str
-    config: type
+    protocol: str = "reconstruction"
+    config: type = NoSettings
     make: Callable[[Any, Material], Any]
     sees: str
     knows: tuple[str, ...]

@@ -7,11 +7,12 @@ What makes both runs equal is the cause. Lines of the source that can do it are 
 
 import ast
 import contextlib
+import functools
 import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -36,13 +37,12 @@ _SUSPECTS = (
 )  # fmt: skip
 
 
-def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
-    """Causes, each with its remedy.
+def find(run: Run, contract: Contract) -> tuple[str, str]:
+    """The cause, and its remedy.
 
     Args:
       run: () -> theta, for the same arguments each time.
       contract: the training function whose source is read.
-    Returns: (cause, remedy), at least one.
     """
     seed = {"key": "int(jax.random.bits(key)) % 2**31", "seed": "seed"}.get(
         contract.takes, "0"
@@ -57,35 +57,28 @@ def find(run: Run, contract: Contract) -> list[tuple[str, str]]:
         "numpy": "NumPy's global generator",
         "random": "Python's global generator",
     }
-    for library, remedy in remedies.items():
-        if library in ("numpy", "random") or "torch" in sys.modules:
-            with _kept_generators():
-                if _equal(lambda: _seeded(run, (library,))):  # noqa: B023
-                    return [
-                        _with_lines(f"it draws from {names[library]}", remedy, contract)
-                    ]
-    everything = tuple(remedies)
-    with _kept_generators():
-        if _equal(lambda: _seeded(run, everything)):
-            how = "; ".join(remedies[each] for each in everything)
-            return [
-                _with_lines("it draws from several global generators", how, contract)
-            ]
-        with _stopped_clocks():
-            if _equal(lambda: _seeded(run, everything)):
-                return [
-                    _with_lines(
-                        "it reads a clock", "stop by steps, not by time", contract
-                    )
-                ]
-    return [
-        _with_lines(
-            "no global generator and no clock explains it",
-            "look for generators without a seed, and for sums whose order depends on"
-            " threads (torch.use_deterministic_algorithms(True))",
-            contract,
-        )
+    if "torch" not in sys.modules:
+        del remedies["torch"]
+    together = "; ".join(remedies.values())
+    tried: list[tuple[Sequence[str], str, str]] = [
+        ([library], f"it draws from {names[library]}", remedy)
+        for library, remedy in remedies.items()
     ]
+    tried.append((list(remedies), "it draws from several global generators", together))
+    for libraries, cause, remedy in tried:
+        with _kept_generators():
+            if _equal(functools.partial(_seeded, run, libraries)):
+                return _with_lines(cause, remedy, contract)
+    with _kept_generators(), _stopped_clocks():
+        if _equal(functools.partial(_seeded, run, list(remedies))):
+            cause = "it reads a clock"
+            return _with_lines(cause, "stop by steps, not by time", contract)
+    return _with_lines(
+        "no global generator and no clock explains it",
+        "look for generators without a seed, and for sums whose order depends on"
+        " threads (torch.use_deterministic_algorithms(True))",
+        contract,
+    )
 
 
 def suspects(source: str, function: str | None = None) -> list[str]:
@@ -157,13 +150,13 @@ def _equal(run: Run) -> bool:
     return np.array_equal(run(), run(), equal_nan=True)
 
 
-def _seeded(run: Run, libraries: tuple[str, ...]) -> np.ndarray:
+def _seeded(run: Run, libraries: Sequence[str]) -> np.ndarray:
     for library in libraries:
         if library == "random":
             random.seed(0)
         elif library == "numpy":
             np.random.seed(0)  # noqa: NPY002 - it is what the function may draw from
-        elif library in sys.modules:
+        else:
             sys.modules[library].manual_seed(0)
     return run()
 

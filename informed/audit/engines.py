@@ -1,4 +1,4 @@
-"""How models of a training function can be made, and whether they can be asked."""
+"""How models of a training function can be made."""
 
 import dataclasses
 import textwrap
@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from informed.audit.findings import Finding
 from informed.audit.subject import Subject
 from shadow import checks
 from shadow.training import JaxFunction
-from shadow.training.algorithm import Algorithm, Draw
+from shadow.training.algorithm import Draw
 
 
 def engine_of(subject: Subject) -> tuple[str, str]:
@@ -53,75 +52,3 @@ def engine_of(subject: Subject) -> tuple[str, str]:
     if not values.any():
         return "runs", "its derivatives are zero; differences of trainings are used"
     return "jax", ""
-
-
-def asked(
-    subject: Subject, result: Any
-) -> tuple[float | None, Subject, Finding | None]:
-    """Accuracy on public records, and whether models can be asked."""
-    call = subject.call()
-    try:
-        scores = np.asarray(call.answers(result, subject.held_out.images))
-    except ValueError as error:
-        return (
-            None,
-            subject,
-            Finding(
-                level="note",
-                what="neither accuracy nor black-box attacks: models can't be asked",
-                remedy=str(error),
-            ),
-        )
-    except Exception as error:  # the user's own function
-        return (
-            None,
-            subject,
-            Finding(
-                level="weakens",
-                what=f"predict raised {checks.named(error)}",
-                remedy="predict(released, images) -> scores (examples, classes)",
-            ),
-        )
-    count = len(subject.held_out)
-    if scores.ndim != 2 or len(scores) != count:
-        return (
-            None,
-            subject,
-            Finding(
-                level="weakens",
-                what=f"predict gave an array of shape {scores.shape}",
-                remedy=f"expected ({count}, classes)",
-            ),
-        )
-    classes = subject.fixed.num_classes
-    if scores.shape[1] < classes:
-        return (
-            None,
-            subject,
-            Finding(
-                level="weakens",
-                what=f"predict gave scores of {scores.shape[1]} classes, labels go to"
-                f" {classes - 1}",
-                remedy=f"expected a column for every label from 0 to {classes - 1}",
-            ),
-        )
-    right = float(np.mean(scores.argmax(axis=1) == subject.held_out.labels))
-    subject = dataclasses.replace(subject, answering=True)
-    if subject.engine == "jax" or subject.engine == "runs":
-        try:
-            _shape_of(subject.algorithm(answers=True), subject)
-        except Exception as error:
-            subject = dataclasses.replace(subject, answering=False)
-            return (
-                right,
-                subject,
-                Finding(
-                    level="note",
-                    what=f"no black box: predict isn't traced ({type(error).__name__})",
-                ),
-            )
-    return right, subject, None
-
-
-def _shape_of(algorithm: Algorithm, subject: Subject) -> Any:
-    return algorithm.layout(subject.fixed)

@@ -119,12 +119,10 @@ class Look:
         self.noise = float(np.linalg.norm(again - self.theta))
         if self.deterministic:
             return
-        for cause, remedy in causes.find(
+        cause, remedy = causes.find(
             lambda: self.probe(self.data)[1], self.subject.contract
-        ):
-            self.say(
-                "weakens", "the same arguments give other weights: " + cause, remedy
-            )
+        )
+        self.say("weakens", f"the same arguments give other weights: {cause}", remedy)
 
     def _other_shape(self, what: str) -> None:
         """Weights that can't be compared: an estimator can still be read."""
@@ -336,11 +334,50 @@ class Look:
 
     def asked(self) -> None:
         """Accuracy on public records, and whether models can be asked."""
-        self.accuracy, self.subject, trouble = engines.asked(
-            self.subject, self.returned
-        )
-        if trouble:
-            self.findings.append(trouble)
+        subject, public = self.subject, self.subject.held_out
+        try:
+            answers = subject.call().answers(self.returned, public.images)
+            scores = np.asarray(answers)
+        except ValueError as error:
+            self.say(
+                "note",
+                "neither accuracy nor black-box attacks: models can't be asked",
+                str(error),
+            )
+            return
+        except Exception as error:  # the user's own function
+            self.say(
+                "weakens",
+                f"predict raised {checks.named(error)}",
+                "predict(released, images) -> scores (examples, classes)",
+            )
+            return
+        if scores.ndim != 2 or len(scores) != len(public):
+            self.say(
+                "weakens",
+                f"predict gave an array of shape {scores.shape}",
+                f"expected ({len(public)}, classes)",
+            )
+            return
+        classes = subject.fixed.num_classes
+        if scores.shape[1] < classes:
+            self.say(
+                "weakens",
+                f"predict gave scores of {scores.shape[1]} classes, labels go to"
+                f" {classes - 1}",
+                f"expected a column for every label from 0 to {classes - 1}",
+            )
+            return
+        self.accuracy = float(np.mean(scores.argmax(axis=1) == public.labels))
+        answering = dataclasses.replace(subject, answering=True)
+        if subject.engine in ("jax", "runs"):
+            try:
+                answering.layout()
+            except Exception as error:
+                kind = type(error).__name__
+                self.say("note", f"no black box: predict isn't traced ({kind})")
+                return
+        self.subject = answering
 
     def timed(self) -> None:
         """How long a model takes as it will be trained; whether processes agree."""

@@ -25,8 +25,6 @@ from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import Trial
 from shadow.data import Examples
-from shadow.parallel import Runs
-from shadow.training.algorithm import Draw
 
 # Ridge of the leverage, as a share of the mean variance.
 _RIDGE = 1e-2
@@ -197,13 +195,7 @@ def influence(models: Models) -> np.ndarray:
             for label in labels
         ]
     )
-    key = models.knowledge().training_key
-    runs = Runs(
-        subject.algorithm(),
-        (subject.fixed.images, subject.fixed.labels),
-        lambda _: Draw(key=key),
-        width=len(labels),
-    )
+    runs = subject.runs(models.knowledge().training_key, len(labels))
     at_means = runs(means[:, None], labels[:, None], np.zeros(len(labels), int))
     own = subject.only(WEIGHTS)(models.released)
     return np.linalg.norm(

@@ -17,9 +17,10 @@ from informed.audit.contract import NOISE, Contract
 from shadow import checks, data, released
 from shadow.data import Examples
 from shadow.factory import Factory
+from shadow.parallel import Runs
 from shadow.tables import Table
 from shadow.training import Algorithm, JaxFunction, PythonFunction
-from shadow.training.algorithm import Capabilities
+from shadow.training.algorithm import Capabilities, Draw
 from shadow.victims import Slice
 from shadow.views import Layers
 
@@ -256,6 +257,20 @@ class Subject:
         else:
             made = PythonFunction(deterministic=self.deterministic, **settings)
         return made
+
+    def runs(self, key: Any, width: int, algorithm: Algorithm | None = None) -> Runs:
+        """A on D_- and targets, by one key for all models.
+
+        Args:
+          width: models at once on one device, or processes.
+          algorithm: another one in the place of the function.
+        """
+        return Runs(
+            algorithm or self.algorithm(),
+            (self.fixed.images, self.fixed.labels),
+            lambda _: Draw(key=key),
+            width=width,
+        )
 
     def factory(self, role: str, **settings: Any) -> Factory:
         """Trains models of a role; settings as for `algorithm`."""

@@ -11,7 +11,6 @@ import numpy as np
 from informed.audit.subject import Subject
 from shadow.parallel import Runs
 from shadow.training import PythonFunction
-from shadow.training.algorithm import Draw
 from shadow.width import models_per_batch
 
 # A batch that takes fewer seconds is timed three times.
@@ -22,14 +21,8 @@ _SLOWER = 1.2
 
 def runs_of(subject: Subject) -> Runs:
     """A as the factory runs it, by one key."""
-    algorithm, fixed = subject.algorithm(), subject.fixed
-    key = subject.factory("released").public_key
-    return Runs(
-        algorithm,
-        (fixed.images, fixed.labels),
-        lambda _: Draw(key=key),
-        width=models_per_batch(algorithm, fixed),
-    )
+    width = models_per_batch(subject.algorithm(), subject.fixed)
+    return subject.runs(subject.factory("released").public_key, width)
 
 
 def _rows(subject: Subject, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,16 +60,13 @@ def in_processes(subject: Subject, count: int, expected: float) -> tuple[float, 
     Args:
       expected: seconds of a model in this process.
     """
-    algorithm, fixed = subject.algorithm(), subject.fixed
-    key = subject.factory("released").public_key
+    algorithm = subject.algorithm()
     assert isinstance(algorithm, PythonFunction)
-    runs = Runs(
-        dataclasses.replace(
-            algorithm, train=functools.partial(_timed, algorithm.train)
-        ),
-        (fixed.images, fixed.labels),
-        lambda _: Draw(key=key),
-        width=count,
+    timed = functools.partial(_timed, algorithm.train)
+    runs = subject.runs(
+        subject.factory("released").public_key,
+        count,
+        dataclasses.replace(algorithm, train=timed),
     )
     rows = _rows(subject, count)
     found = [runs(*rows)]

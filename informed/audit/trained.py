@@ -13,9 +13,7 @@ from informed.threat import Knowledge
 from shadow import limits
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.parallel import Runs
 from shadow.release import Release, publish
-from shadow.training.algorithm import Draw
 
 Progress = Callable[[str], None]
 # What NumPy says of weights that don't stack.
@@ -79,13 +77,7 @@ class Models:
           pairs: (models, 2), positions of the targets.
         """
         subject, targets = self.subject, self.targets
-        own = self.knowledge().training_key
-        runs = Runs(
-            subject.algorithm(),
-            (subject.fixed.images, subject.fixed.labels),
-            lambda _: Draw(key=own),
-            width=len(pairs),
-        )
+        runs = subject.runs(self.knowledge().training_key, len(pairs))
         numbers = np.zeros(len(pairs), int)
         return publish(runs(targets.images[pairs], targets.labels[pairs], numbers))
 

@@ -34,7 +34,6 @@ class Grey:
 ROW = Row(
     name="grey",
     about="a grey picture, whatever is released",
-    protocol="reconstruction",
     config=GreyConfig,
     make=lambda config, material: Grey(config),
     sees="weights",

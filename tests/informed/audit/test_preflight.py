@@ -105,7 +105,7 @@ def test_causes(train, cause, remedy):
     def run():
         return np.ravel(np.asarray(train(images, None, 0)))
 
-    ((what, how),) = causes.find(run, contract.load(train))
+    what, how = causes.find(run, contract.load(train))
     import re
 
     assert re.search(cause, what)
