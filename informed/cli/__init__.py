@@ -1,14 +1,4 @@
-"""The command `informed`.
-
-commands       every command by name, and the module that is loaded when it is asked for
-running        `run` and its stages, `diagnose`, `sweep`, `attacks`
-shadow         `shadow`: make, plan, look after shadow data sets
-audit          `audit`, `compare`, `report`
-privacy        `bound` and `calibrate`
-artefact       `artefact`
-experiments    `kkt`, `landscape`, `deletion`
-configuration  configurations and their overrides, read
-"""
+"""The command `informed`: `commands` has every command by its name."""
 
 from informed.cli.commands import main
 

@@ -1,9 +1,4 @@
-"""Where a target meets an attack's guess, and nowhere else.
-
-pixels      MSE, LPIPS, nearest neighbours, success rates
-classifier  what a downstream classifier makes of a guess (KL)
-difficulty  why some targets are easy and others hard
-"""
+"""Where a target meets an attack's guess, and nowhere else."""
 
 from informed.metrics.pixels import (
     PERCENTILES,
