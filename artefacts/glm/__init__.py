@@ -8,7 +8,6 @@ estimators   from fitted scikit-learn estimators, as they are
 
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.glm.closed_form import (
-    gradient_norm,
     reconstruct_glm,
     reconstruct_softmax,
     reconstruct_without_intercept,
@@ -17,7 +16,6 @@ from artefacts.glm.estimators import reconstruct
 
 __all__ = [
     "ReconstructionImpossibleError",
-    "gradient_norm",
     "reconstruct",
     "reconstruct_glm",
     "reconstruct_softmax",

@@ -208,30 +208,6 @@ def reconstruct_without_intercept(
     return candidates[0], candidates[1]
 
 
-def gradient_norm(
-    theta: Vector,
-    intercept: float | None,
-    features: Features,
-    labels: Float[np.ndarray, " labels"],
-    *,
-    link: str,
-    penalty: float = 0.0,
-    intercept_penalty: float = 0.0,
-) -> float:
-    """Largest entry of the objective's gradient over the whole training set.
-
-    The developer's check of how tightly a model was solved; the attack's relative error
-    is about this over the target's residual.
-    """
-    mean = MEANS[checks.choice("link", link, MEANS)]
-    theta, features, labels = _as_float64(theta, features, labels)
-    errors = mean(features @ theta + (intercept or 0.0)) - labels
-    gradient = features.T @ errors + penalty * theta
-    if intercept is not None:
-        gradient = np.append(gradient, errors.sum() + intercept_penalty * intercept)
-    return float(np.abs(gradient).max())
-
-
 def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(array, np.float64) for array in arrays)
 

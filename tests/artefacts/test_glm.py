@@ -144,7 +144,7 @@ def test_liblinear_penalises_the_intercept():
 
 
 def test_a_loosely_solved_model_says_so():
-    """The developer's gradient norm and the attack's own estimate both tell."""
+    """The attack's own estimate tells."""
     x, y = load("digits")
     x, y = x[:400], y[:400]
     errors, implied = [], []
@@ -156,20 +156,6 @@ def test_a_loosely_solved_model_says_so():
     assert errors[0] > errors[1] > errors[2]
     for error, bound in zip(errors, implied, strict=True):
         assert 0.1 < bound / error < 100
-    tight = linear_model.LogisticRegression(C=0.1, **TIGHT).fit(x, y > 4)
-    loose = linear_model.LogisticRegression(C=0.1, tol=1e-2).fit(x, y > 4)
-    norms = [
-        glm.gradient_norm(
-            each.coef_[0],
-            each.intercept_[0],
-            x,
-            (y > 4).astype(float),
-            link="logit",
-            penalty=10.0,
-        )
-        for each in (tight, loose)
-    ]
-    assert norms[0] < 1e-9 < 1e-2 < norms[1]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,6 @@ def test_predictions_are_equal_bit_for_bit(model):
     before = set(vars(model))
     stripped = sanitise(model, x[:40])
     assert stripped.equal
-    assert stripped.largest_change == 0
     for left, right in zip(
         outputs(model, x), outputs(stripped.estimator, x), strict=True
     ):
