@@ -62,14 +62,12 @@ class BilevelConfig:
       enough: share of |theta*|^2 below which |theta - theta*|^2 ends the attack,
         because Adam would make steps out of rounding. `matching` ends by the tolerance
         on |grad E| instead.
-      clip: whether pixels are kept in [0, 1].
     """
 
     steps: int = 2000
     optimiser: str = "adam"
     rate: float = 1e-2
     enough: float = 1e-11
-    clip: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("optimiser", self.optimiser, OPTIMISERS)
@@ -134,7 +132,7 @@ def attack(
 
         # A step of the points, and the lower problem solved anew from where it was.
         value = 0.5 * distance(solution.theta)
-        moved, state = _moved(config, optimise, points, value, slope, state, upper)
+        moved, state = _moved(optimise, points, value, slope, state, upper)
         then = (moved, solve(lower, moved, targets, solution.theta), state)
         return _unless(distance(solution.theta) <= enough, then, carry), None
 
@@ -198,7 +196,7 @@ def matching(
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:
         points, state = carry
         left, slope = jax.value_and_grad(cost)(points)
-        then = _moved(config, optimise, points, left, slope, state, cost)
+        then = _moved(optimise, points, left, slope, state, cost)
         return _unless(left <= bound**2, then, carry), None
 
     begin = (start, optimise.init(start))
@@ -217,7 +215,6 @@ def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:
 
 
 def _moved(
-    config: BilevelConfig,
     optimise: optax.GradientTransformationExtraArgs,
     points: Points,
     value: Array,
@@ -229,8 +226,7 @@ def _moved(
     update, state = optimise.update(
         slope, state, points, value=value, grad=slope, value_fn=value_fn
     )
-    moved = points + update
-    return (jnp.clip(moved, 0, 1) if config.clip else moved), state
+    return points + update, state
 
 
 def _unless(done: Array, then: tuple, carry: tuple) -> tuple:

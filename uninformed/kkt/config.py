@@ -37,9 +37,8 @@ class KktConfig:
       rate: learning rate of the candidates, in pixels.
       multiplier_rate: learning rate of the multipliers, in `units`; None: `rate`.
       units: what multipliers are multiples of: "fitted", twice the mean of those that
-        fit best at the start; "one", plain; "per_candidate", 1 / m.
-      multipliers: their values at the start: "fitted", by non-negative least squares
-        with a floor, or "uniform" in [0, 1]; signed ones are standard normal.
+        fit best at the start; "one", plain; "per_candidate", 1 / m. They begin uniform
+        in [0, 1]; signed ones standard normal.
       alpha: slope of the sigmoid in ReLU's derivative at the first step.
       alpha_end: slope at the last step, with a geometric path between the two; None:
         `alpha` throughout.
@@ -78,7 +77,6 @@ class KktConfig:
     rate: float = 5e-3
     multiplier_rate: float | None = 1e-2
     units: str = "fitted"
-    multipliers: str = "uniform"
     alpha: float = 100.0
     alpha_end: float | None = 3000.0
     alpha_units: str = "typical"
@@ -102,7 +100,6 @@ class KktConfig:
             "optimiser": ("adam", "sgd"),
             "schedule": ("cosine", "constant"),
             "units": ("fitted", "one", "per_candidate"),
-            "multipliers": ("fitted", "uniform"),
             "alpha_units": ("typical", "absolute"),
             "layers": ("alike", "trained"),
             "dual": ("squared", "linear"),

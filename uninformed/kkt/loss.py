@@ -27,8 +27,8 @@ from uninformed.kkt.config import KktConfig, Knobs
 # Random points that tell how large the sums of a layer are: their root mean square over
 # all units is then known to a few percent.
 _FEW = 256
-# Of the mean fitted multiplier, at least: the gradient of a candidate is proportional
-# to its multiplier, so that one without a multiplier would never move.
+# Of the unit, a multiplier that begins anew: a candidate's gradient is proportional to
+# its multiplier, so that one without would never move.
 FLOOR = 0.1
 # Singular values below this share of the largest are rounding in float32.
 _ROUNDING = 1e-6
@@ -176,15 +176,11 @@ class KktProblem:
                 unit = jnp.asarray(np.abs(fitted).mean(), dtype)
             return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
         drawn = jax.random.uniform(multipliers_key, (m,), dtype)
-        if "fitted" in (config.units, config.multipliers):
+        if config.units == "fitted":
             towards = directions(homogeneous.apply(self.network, points), self.labels)
             fitted = stationarity.best_multipliers(self.network, points, towards, alpha)
-            mean = float(fitted.mean()) or 1.0
-            if config.units == "fitted":
-                # Twice the mean, because uniform multipliers have a mean of 1/2.
-                unit = jnp.asarray(2 * mean, dtype)
-            if config.multipliers == "fitted":
-                drawn = jnp.asarray(np.maximum(fitted, FLOOR * mean), dtype) / unit
+            # Twice the mean, because uniform multipliers have a mean of 1/2.
+            unit = jnp.asarray(2 * (float(fitted.mean()) or 1.0), dtype)
         return Begin(KktUnknowns(unknown, drawn), later_key, unit, scales)
 
     # The loss
