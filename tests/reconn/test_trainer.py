@@ -98,6 +98,7 @@ def test_an_interrupted_run_ends_in_the_same_weights(
 
     again = {"key": key, "workdir": tmp_path / "again", "progress": False}
     monkeypatch.setattr(trainer, "_CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(trainer, "_CHECKPOINT_SHARE", 0.0)
     with pytest.raises(Interrupt):
         reconn.train(planted, config(), **again, on_epoch=stop)
     epochs = []
