@@ -42,9 +42,14 @@ def register(row: Row) -> None:
     Raises: ValueError: another one has its name.
     """
     there = _ROWS.get(row.name)
-    if there is not None and there.about != row.about:
+    if there is not None and _identity(there) != _identity(row):
         raise ValueError(f"There is an attack called {row.name!r} already.")
     _ROWS[row.name] = row
+
+
+def _identity(row: Row) -> tuple[str, str]:
+    """What stays where a module is loaded a second time, under another name."""
+    return row.config.__qualname__, row.about
 
 
 def rows() -> Mapping[str, Row]:
