@@ -40,7 +40,8 @@ FIELDS: dict[str, Mapping[str, str]] = {
     "audit": {
         "exact": "most records that an attack read exactly",
         **_ATTACKS,
-        "named": "records named out of a gallery of public ones, by training again",
+        "named": "records named out of a gallery of public ones and the record, by"
+        " training again; not known where weights can't be compared",
         "tpr": "largest true-positive rate of membership at 1 % false positives",
         "untried": "attacks that apply and were not begun",
         "unfinished": "records that attacks were to try and did not finish",

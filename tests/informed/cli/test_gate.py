@@ -117,7 +117,11 @@ def test_a_run_passes_or_not_by_its_results():
 def test_the_shipped_action_has_an_expression_that_is_one():
     text = (Path(__file__).parents[3] / "examples" / "release_gate.yml").read_text()
     (expression,) = re.findall(r'--fail-if "(.*)"', text)
-    Gate.parse(expression, "audit").require(VALUES | {"exact": 0.0, "untried": 0.0})
+    nothing = dict.fromkeys(("exact", "named", "untried", "unfinished"), 0.0)
+    Gate.parse(expression, "audit").require(VALUES | nothing)
+    for name in nothing:
+        with pytest.raises(GateFailedError):
+            Gate.parse(expression, "audit").require(VALUES | nothing | {name: 1.0})
     assert "informed audit" in text
 
 
