@@ -5,7 +5,7 @@ Smoke:     informed run --config=configs/cifar10.py:smoke --workdir=runs/cifar10
 Data:      TFDS_DATA_DIR with a prepared cifar10 (all 60,000 images for the full size)
 Hardware:  the full size is for an accelerator; two CPU cores: smoke 128 s; it shows
            that the line runs (RecoNN 0.101, NN oracle 0.055), not that the attack
-           works; cpu about an hour (RecoNN 0.042, kernel regression 0.013, NN
+           works; cpu about an hour (RecoNN 0.034, kernel regression 0.012, NN
            oracle 0.036)
 
 Shadow targets from CIFAR-100 (Section VI-B): --config.data.shadow_name=cifar100. The

@@ -115,7 +115,8 @@ ROWS = (
         decides="both learned attacks are above the oracle at some epsilon of 10 or"
         " more",
         measure=figure_9,
-        needs="private models at six epsilons, about an hour of two cores",
+        needs="private models at six epsilons, about an hour of two cores;"
+        " [the page on bounds](privacy.md#private-victims) has an earlier measurement",
     ),
     Row(
         paper="balle",

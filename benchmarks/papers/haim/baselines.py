@@ -198,6 +198,8 @@ ROWS = (
         " correlate by more than 0.5 at the median",
         measure=figure_5a,
         needs="ten minutes",
+        but="prototypes are alike, but not the paper's blurred averages: one saturated"
+        " pattern a class.",
     ),
     Row(
         paper="haim",
