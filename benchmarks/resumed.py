@@ -34,7 +34,12 @@ def lines(out: Path | None, settings: Mapping[str, Any]) -> list[dict[str, Any]]
             f"{out} does not say how it was measured. Name another file."
         )
     records.claim(beside, record, f"The measurement in {out}", begun=begun)
-    return [json.loads(line) for line in out.read_text().splitlines()] if begun else []
+    if not begun:
+        return []
+    # A line that was cut off, as its process was killed, is measured again.
+    whole = out.read_text().rpartition("\n")[0]
+    out.write_text(f"{whole}\n" if whole else "")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def append(out: Path | None, line: Mapping[str, Any]) -> None:

@@ -8,10 +8,11 @@ data, defence, amount   "rounding" to a number of bits (53 is none); "noise" on 
                     weights, in deviations of theirs; "DP-GD" with a noise multiplier
 accuracy            on 400 records of which no model saw any, the mean over targets
 exact, certified    of the targets, as in `benchmarks.span`
-first               of the targets: first of 1,000 others in a gallery, by how much of
-                    the weights lies along what a record has off the span
+first               of the targets: first of 1,000 others (texts: 500) in a gallery,
+                    by how much of the weights lies along what a record has off the span
 epsilon, bound      of DP-GD: epsilon at delta = 1e-5 (a record's gradient zeroed out),
-                    and the bound on `first` (`dp.rero_bound`, kappa = 1 / 1,001)
+                    and the bound on `first` (`dp.rero_bound`, kappa = 1 / 1,001; of
+                    texts 1 / 501)
 
 Models: LogisticRegression at its defaults for rounding and noise; logistic regression
 by full-batch gradient descent from zero, 30 steps, gradients of norm 1 at most, for
@@ -21,6 +22,7 @@ how much noise there is, and none of it.
 
 import argparse
 import json
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -190,8 +192,9 @@ def played(data: str, args: Any) -> Iterator[dict[str, Any]]:
             run = dp.Gaussian(
                 noise_multiplier=amount, steps=_STEPS, relation="zero_out"
             )
-            line["epsilon"] = round(accounting.epsilon(run, 1e-5), 2)
-            line["bound"] = round(float(dp.rero_bound(run, kappa=1 / 1001).gamma), 4)
+            bound = dp.rero_bound(run, kappa=1 / (gallery.shape[0] + 1))
+            line["epsilon"] = math.ceil(100 * accounting.epsilon(run, 1e-5)) / 100
+            line["bound"] = math.ceil(1e4 * float(bound.gamma)) / 1e4
         yield line
 
 
@@ -219,7 +222,7 @@ def figure(lines: list[dict[str, Any]], path: Path) -> None:
                     markerfacecolor=filled,
                     linestyle="-" if what == "exact" else ":",
                     label=f"{defence}: "
-                    + ("whole record" if what == "exact" else "first of 1,001"),
+                    + ("whole record" if what == "exact" else "first in the gallery"),
                 )
         panel.set(title=name, xlabel="accuracy on records not seen", ylim=(-0.04, 1.04))
     panels[0].set_ylabel("share of targets")

@@ -1,6 +1,10 @@
 """Audit a logistic regression on a table with named columns (breast cancer).
 
-    informed audit examples/audit_table.py:train --data examples/breast.csv \\
+    python examples/audit_table.py
+
+The same of a table of your own, by its column of labels:
+
+    informed audit examples/audit_table.py:train --data mine.csv \
         --label diagnosis --fixed 200 --targets 20 --out audit.html
 """
 

@@ -19,9 +19,9 @@ SIZES = {
 }
 
 
-def _epochs(models: int) -> int:
-    """About as many steps for few shadow models as for many."""
-    return max(40, min(200, 400_000 // models)) if models > 200 else 5
+def _epochs(models: int, size: str) -> int:
+    """More for few shadow models, up to 200, which are fewer steps all the same."""
+    return 5 if size == "smoke" else max(40, min(200, 400_000 // models))
 
 
 def get_config(size: str = "cpu") -> config_dict.ConfigDict:
@@ -33,7 +33,7 @@ def get_config(size: str = "cpu") -> config_dict.ConfigDict:
         (
             f"k={k}",
             f"attacks.reconn.models={k}",
-            f"attacks.reconn.epochs={_epochs(k)}",
+            f"attacks.reconn.epochs={_epochs(k, size)}",
             f"attacks.kernel.models={k}",
         )
         for k in SIZES[size]

@@ -83,7 +83,10 @@ class ArtefactAttack:
             answer = reconstruct_sklearn(estimator, known, labels)
             why = _unread(answer)
         except ValueError as error:
-            why = checks.first_line(error)
+            # Our own kinds of errors quote no value; others are left out of what is
+            # redacted, by their names.
+            ours = type(error) is not ValueError
+            why = checks.first_line(error) if ours else checks.named(error)
         if why:
             self.stumbles.append(why.rstrip("."))
             image = np.full(shape, np.nan)

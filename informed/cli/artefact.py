@@ -116,26 +116,34 @@ def _print(
 def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
     """The fields that `--fail-if` may name, from a summary.
 
-    Where the known rows are refuted, or a part wasn't read, that nothing is determined
-    is not known.
+    Where the known rows are refuted, or a part wasn't read, more may be told than was
+    found: nothing, or a part of the row, is not known there. A text has no fields that
+    are determined; `words` counts what is told of it.
     """
     determined = [row["determined"] for row in told["features"]]
     doubtful = told["contradictions"] or told["unread"]
-    doubtful = doubtful or (told["refuted"] and not told["certified"])
-    count = None if doubtful and not any(determined) else sum(determined)
-    share = count / len(determined) if count is not None and determined else None
-    exact = None if doubtful and not told["exact"] else float(told["exact"])
+    doubtful = bool(doubtful or (told["refuted"] and not told["certified"]))
     guessed = [row["value"] is not None for row in told["features"]]
-    named = told["named"]
+    words, named = told["words"], told["named"]
+
+    def found(count: int | float) -> gate.Value:
+        return None if doubtful and not count else float(count)
+
+    partly = words is not None or (doubtful and not all(determined))
+    count = None if partly else float(sum(determined))
+    text = None if words is not None and not told["exact"] else float(told["exact"])
     return {
-        "exact": exact,
-        "certified": float(told["certified"]),
+        "exact": None if text is None else found(text),
+        "certified": found(float(told["certified"])),
         "determined": count,
-        "determined_share": share,
-        "estimated": sum(guessed) - sum(determined),
+        "determined_share": count / len(determined)
+        if count is not None and determined
+        else None,
+        "estimated": found(sum(guessed) - sum(determined)),
+        "words": found(len(words or ())),
         "named": None if named is None else float(len(named) == 1),
-        "stored": len(told["stored"]),
-        "unread": len(told["unread"]),
+        "stored": found(len(told["stored"])),
+        "unread": float(len(told["unread"])),
     }
 
 

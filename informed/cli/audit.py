@@ -168,7 +168,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         out = Path(arguments.out or Path(arguments.workdir) / "report.html")
         document.save(out, redact=arguments.redact)
         if arguments.json:
-            print(document.json)
+            shown = document.redacted if arguments.redact else document.values
+            print(files.as_json(shown).decode(), end="")
         else:
             print(f"{document}\n{'page':<12}{out}")
 
@@ -188,9 +189,13 @@ def _audit(arguments: argparse.Namespace) -> None:
         dossier.require_name(out)
     if (fails or arguments.dossier) and (arguments.check or arguments.release):
         raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
+    if arguments.about is not None and not arguments.dossier:
+        raise ValueError("--about is of --dossier, which is missing.")
     if arguments.release is not None:
         _shipped(arguments)
         return
+    if arguments.record is not None or arguments.products is not None:
+        raise ValueError("--record and --products are of --release, which is missing.")
     progress = _Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
@@ -240,7 +245,12 @@ def _audit(arguments: argparse.Namespace) -> None:
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
     """Beside the first output: what training prints; None: there is no output."""
-    return Path(arguments.out[0]).with_suffix(".log") if arguments.out else None
+    if not arguments.out:
+        return None
+    out = Path(arguments.out[0])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    # No other suffix in the place of its own: `train.log` may be the user's.
+    return out.with_name(f"{out.name}.log")
 
 
 def _shipped(arguments: argparse.Namespace) -> None:
@@ -294,7 +304,8 @@ def _again(arguments: argparse.Namespace) -> str:
         if getattr(arguments, name) is not None:
             line += [f"--{name}", str(getattr(arguments, name))]
     for name in ("targets", "minutes", "threshold", "seed"):
-        line += [f"--{name}", f"{getattr(arguments, name):g}"]
+        value = getattr(arguments, name)
+        line += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
     for name in ("reconn", "redact"):
         line += [f"--{name}"] if getattr(arguments, name) else []
     for name in ("skip", "out", "dossier"):
@@ -308,13 +319,15 @@ def _again(arguments: argparse.Namespace) -> str:
 def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
     """The fields that `--fail-if` may name, from the document of an audit."""
     rows, rated = values["attacks"], words.rated(values)
+    # Whoever lacks two records reads them out as well; only rates aren't compared.
+    ended = [row for row in rows if row["tried"] and row["success"]]
     return {
-        "exact": gate.most(row["exact"]["successes"] for row in rated if row["exact"]),
-        "certified": gate.most(row["certified"] for row in rated),
+        "exact": gate.most(row["exact"]["successes"] for row in ended if row["exact"]),
+        "certified": gate.most(row["certified"] for row in ended),
         "success": gate.most(gate.share(row["success"]) for row in rated),
         "success_upper": gate.most(row["success"]["high"] for row in rated),
         "mse_median": gate.least(row["mse_median"] for row in rated),
-        "named": values["gallery"]["first"],
+        "named": _named(values),
         "tpr": gate.most(row["tpr"] for row in rated),
         "untried": sum(map(words.not_begun, rows)),
         "broken": _broken(values.get("bounds") or {}),
@@ -324,6 +337,15 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
             if row["tried"]
         ),
     }
+
+
+def _named(values: Mapping[str, Any]) -> gate.Value:
+    """Records named out of a gallery; None: none, and not all of them were tried."""
+    found = values["gallery"]
+    if found["first"] is None:
+        return None
+    all_tried = found["attempted"] >= values["subject"]["targets"]
+    return float(found["first"]) if found["first"] or all_tried else None
 
 
 def _broken(bounds: Mapping[str, Any]) -> gate.Value:
@@ -346,8 +368,11 @@ def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no audit and no work directory {source}.")
     values = json.loads(path.read_text())
-    if not isinstance(values, dict) or "attacks" not in values:
-        raise ValueError(f"Expected {source} to be the .json of `informed audit`.")
+    if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
+        raise ValueError(
+            f"Expected {source} to be the .json of `informed audit` or `informed"
+            " report`, or the work directory of `informed run`."
+        )
     return values
 
 
@@ -383,7 +408,7 @@ def table(values: Mapping[str, Any]) -> str:
             (
                 row["name"],
                 f"{rate['successes']} of {rate['trials']}"
-                f" ({100 * rate['low']:.0f} to {100 * rate['high']:.0f} %)"
+                f" ({100 * rate['low']:.0f} to {words.percent_up(rate['high'])})"
                 + (f"{left} of {planned}" if left else ""),
                 str(row["exact"]["successes"]),
                 "-" if row["certified"] is None else str(row["certified"]),

@@ -54,6 +54,7 @@ FIELDS: dict[str, Mapping[str, str]] = {
         "determined": "fields of the row that are determined",
         "determined_share": "their share of all fields",
         "estimated": "fields that are estimated and not determined",
+        "words": "words of the missing text that are told",
         "named": "1 where one row of the gallery alone fits, else 0",
         "stored": "arrays that hold training rows as they are",
         "unread": "parts of the model that no reader told anything of",

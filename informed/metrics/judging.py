@@ -299,7 +299,9 @@ def judge(
         if certified is None
         else int((certified & ~is_right).sum()),
         "tpr": recognised(trial, truth, pool),
-        "gallery": galleries.placed(trial.images, truth, pool),
+        "gallery": galleries.placed(
+            trial.images[done], truth.take(np.flatnonzero(done)), pool
+        ),
     }
 
 

@@ -146,7 +146,14 @@ def worst(audit: Values) -> list[Said]:
     rows = [row for row in audit["records"] if row["best_mse"] is not None]
     if not rows:
         return [Said("No record was attacked to the end.", ("records",))]
-    row = min(rows, key=lambda each: each["best_mse"])
+    # Of those that were read better than by a guess, if there are any.
+    row = min(
+        rows,
+        key=lambda each: (
+            each["best_mse"] >= each["without_release_mse"],
+            each["best_mse"],
+        ),
+    )
     nearest = [name for name, error in row["mse"].items() if error == row["best_mse"]]
     by = f"the attack {nearest[0]}" if nearest else "an attack"
     field = f"records[{row['record']}]"
@@ -186,9 +193,10 @@ def residual(audit: Values) -> list[Said]:
         )
     else:
         text = (
-            "By the attacks that were finished no record was read better than by a"
-            f" guess. Up to {words.percent(best['success']['high'])} of such records"
-            " may still be (95 %), and attacks that weren't tried may read more."
+            "By the attacks on one record that were finished no record was read better"
+            f" than by a guess. Up to {words.percent_up(best['success']['high'])} of"
+            " such records may still be (95 %), and attacks that weren't tried may read"
+            f" more.{words.of_others(audit)}"
         )
     field = "attacks" if best is None else f"attacks[{best['name']}]"
     found = [*_gallery(audit), Said(text, (field,)), *_members(audit, told=True)]

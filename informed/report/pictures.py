@@ -1,6 +1,7 @@
 """Pictures and tables of a finished attack."""
 
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
     closer = found["closer_than_oracle"]
     lines.append(
         f"    closer than the oracle    {100 * closer['rate']:.1f} % of targets (95 %:"
-        f" {100 * closer['low']:.1f} to {100 * closer['high']:.1f})"
+        f" {100 * closer['low']:.1f} to {math.ceil(1000 * closer['high'] - 1e-8) / 10})"
     )
     return lines
 

@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -44,6 +45,12 @@ _ATTACK_COLUMNS = (
 )
 
 
+# What was raised, by whose code ever: the message may quote what it stumbled at.
+_RAISED = re.compile(
+    r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
     """The result of an audit, or of a run.
@@ -58,7 +65,7 @@ class Report:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """The values without the records' labels, and without words from columns."""
+        """The values without labels of records, words from columns, users' messages."""
         rows = [
             {k: v for k, v in row.items() if k != "label"}
             for row in self.values["records"]
@@ -68,7 +75,7 @@ class Report:
         if columns is not None:  # "town=Ely": the words may be of one person alone
             names = dict.fromkeys(name.split("=", 1)[0] for name in columns)
             subject = {**subject, "columns": list(names)}
-        return {**self.values, "records": rows, "subject": subject}
+        return _silent({**self.values, "records": rows, "subject": subject})
 
     @property
     def json(self) -> str:
@@ -187,3 +194,14 @@ def finite(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)
+
+
+def _silent(value: Any) -> Any:
+    """Errors by their kinds alone, in all texts."""
+    if isinstance(value, str):
+        return _RAISED.sub(r"\1 (its message is left out)", value)
+    if isinstance(value, Mapping):
+        return {name: _silent(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_silent(each) for each in value]
+    return value

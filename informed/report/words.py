@@ -48,7 +48,7 @@ def share(rate: Values) -> str:
     """ "3 of 20 (15 %; 95 % interval 3 to 38 %)"."""
     return (
         f"{rate['successes']} of {rate['trials']} ({percent(rate['rate'])}; 95 %"
-        f" interval {100 * rate['low']:.0f} to {percent(rate['high'])})"
+        f" interval {100 * rate['low']:.0f} to {percent_up(rate['high'])})"
     )
 
 
@@ -184,20 +184,37 @@ def rated(values: Values) -> list[Values]:
     ]
 
 
+def of_others(values: Values) -> str:
+    """What attacks on more than one record read; "" where they read nothing."""
+    read = [
+        f' The attack "{row["name"]}", on more than one record at once, read better'
+        f" than any guess: {share(row['success'])}."
+        for row in values["attacks"]
+        if row["name"] in OTHER_GAMES
+        and row["tried"]
+        and row["success"]
+        and row["success"]["successes"]
+    ]
+    return "".join(read)
+
+
 def _found(values: Values) -> str:
     best = strongest(values)
     what = _whats(values)[:-1]
+    together = of_others(values)
     if best is None:
+        one = " on one record" if together else ""
         return (
-            "No attack was finished, so this report says nothing about reconstruction."
+            f"No attack{one} was finished, so this report says nothing about"
+            f" reconstruction.{together}"
         )
     who = f"Someone who sees {best['sees']} and knows {best['knows']}"
     if best["success"]["successes"] == 0:
         return (
             f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
             " best guess without the release (0 successes; 95 % interval up to"
-            f" {percent(best['success']['high'])}), by any attack that was finished"
-            " here, which is no protection."
+            f" {percent_up(best['success']['high'])}), by any attack on one {what} that"
+            f" was finished here, which is no protection.{together}"
         )
     if not best["exact"]["successes"]:
         return (
@@ -337,7 +354,8 @@ def _left_by(row: Values, first: Values) -> str:
     held = " and ".join(sorted(_faced(row)))
     return (
         f"of what was tried against it, {row['name']} left {held} nothing"
-        f" (0 of {worst['trials']}; up to {percent(worst['high'])}){_cost(first, row)}"
+        f" (0 of {worst['trials']}; up to {percent_up(worst['high'])})"
+        f"{_cost(first, row)}"
     )
 
 

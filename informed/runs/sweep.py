@@ -94,6 +94,10 @@ class SweepConfig:
         for metric in self.metrics:
             if not metric.startswith("attacks."):
                 checks.choice("metrics", metric, _METRICS)
+            elif metric.endswith(".success"):
+                raise checks.FieldError(
+                    "metrics", f"Expected {{}} to be numbers; {metric!r} is a word."
+                )
         fields = {field for point in self.points for field in _own(point)}
         for field in filter(None, (self.x, *self.series)):
             if field not in fields and not (field == self.x and field in _METRICS):
