@@ -225,6 +225,11 @@ def torch_peers(
     return peers
 
 
+def _some(targets: shadow.Examples, count: int) -> shadow.Examples:
+    """So many targets, again and again: a batch that is filled up counts as whole."""
+    return targets.take(np.arange(count) % len(targets))
+
+
 def _private(
     plain: shadow.Factory, targets: shadow.Examples, rounds: int
 ) -> dict[str, object]:
@@ -239,7 +244,7 @@ def _private(
         "plain": plain,
         "plain_form": dataclasses.replace(plain, algorithm=form),
     }
-    batch = targets.take(slice(0, 2 * plain.models_at_once))
+    batch = _some(targets, 2 * plain.models_at_once)
     for factory in factories.values():
         factory.train(batch)
     times: dict[str, list[float]] = {name: [] for name in factories}
@@ -266,7 +271,7 @@ def _variants(plain: shadow.Factory, targets: shadow.Examples, rounds: int) -> d
         for name, algorithm in algorithms.items()
     }
     work = {
-        name: (targets.take(slice(0, factory.models_at_once)), factory)
+        name: (_some(targets, factory.models_at_once), factory)
         for name, factory in factories.items()
     }
     times: dict[str, list[float]] = {name: [] for name in work}
@@ -328,7 +333,7 @@ def main() -> None:
     if arguments.victim == "dp-mlp":
         print(json.dumps(_private(factory, targets, arguments.rounds)))
         return
-    batch = targets.take(slice(0, 2 * factory.models_at_once))
+    batch = _some(targets, 2 * factory.models_at_once)
     work = {"factory": lambda: factory.train(batch)}
     if cnn:
         work |= cnn_products(num_fixed)

@@ -123,7 +123,15 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     refuse_unknown(rest)
     if arguments.bounds is not None:
-        runpy.run_path(str(arguments.bounds))
+        try:
+            runpy.run_path(str(arguments.bounds))
+        except OSError:
+            raise
+        except Exception as error:  # whatever the user's file raises
+            kind = type(error).__name__
+            raise ValueError(
+                f"{arguments.bounds} could not be run: {kind}: {error}"
+            ) from error
     log_kappa = baselines.log_kappa(arguments)
     history = _history(arguments)
     if history is None:

@@ -166,3 +166,11 @@ def test_success_is_a_word_and_no_metric():
             points=(("a",),),
             metrics=("attacks.reconn.success",),
         )
+
+
+def test_a_file_of_bounds_that_can_not_be_run_is_one_line(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("nothing_of_this_name\n")
+    line = "bound --noise-multiplier=1 --steps=10 --kappa=0.1 --bounds"
+    with pytest.raises(SystemExit):
+        main([*line.split(), str(tmp_path / "mine.py")])
+    assert "mine.py could not be run: NameError" in capsys.readouterr().err
