@@ -130,12 +130,14 @@ def _imputed(pool: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> np.nd
     if len(np.unique(groups)) == 1:
         return np.broadcast_to(mean, targets.shape)
     centred, asked = pool - mean, targets.astype(np.float64) - mean
-    gram = centred.T @ centred + 1e-3 * np.eye(pool.shape[1])
+    # One inverse has all regressions: a column's block of it, and what the others pull.
+    inverse = np.linalg.inv(centred.T @ centred + 1e-3 * np.eye(pool.shape[1]))
+    pulled = asked @ inverse
     guesses = np.empty_like(asked)
-    for column in range(pool.shape[1]):
-        others = groups != groups[column]
-        slopes = np.linalg.solve(gram[np.ix_(others, others)], gram[others, column])
-        guesses[:, column] = asked[:, others] @ slopes
+    for group in np.unique(groups):
+        own = groups == group
+        block = inverse[np.ix_(own, own)]
+        guesses[:, own] = asked[:, own] - np.linalg.solve(block, pulled[:, own].T).T
     return np.clip(guesses + mean, 0, 1)
 
 

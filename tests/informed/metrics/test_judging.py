@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn import linear_model
 
 import dp
 import shadow
@@ -125,6 +126,18 @@ def test_columns_that_follow_from_others_are_imputed(rng):
     assert imputed.oracle
     assert imputed.mse.max() < 1e-4
     assert judging.thresholds(found).max() < 1e-4
+
+
+def test_imputation_is_a_regression_on_the_other_columns(rng):
+    pool = rng.uniform(size=(60, 9))
+    pool[:, 4] = 0.5 * pool[:, 1] + 0.3
+    targets, groups = rng.uniform(size=(5, 9)), np.array([0, 1, 2, 2, 2, 3, 4, 5, 6])
+    found = judging._imputed(pool, targets, groups)
+    for column in range(9):
+        others = groups != groups[column]
+        model = linear_model.Ridge(alpha=1e-3).fit(pool[:, others], pool[:, column])
+        wanted = np.clip(model.predict(targets[:, others]), 0, 1)
+        np.testing.assert_allclose(found[:, column], wanted, atol=1e-10)
 
 
 def test_words_of_a_column_are_not_imputed_from_each_other(rng):
