@@ -32,7 +32,7 @@ from shadow import files, victims
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels
-from shadow.records import NotMadeError
+from shadow.records import NotMadeError, packages
 from shadow.store import ShadowStore
 from shadow.victims import Victim
 from shadow.views import ViewConfig
@@ -45,8 +45,8 @@ _PAIRS = 20
 # Shadow models for membership scores.
 _LOSSES = 200
 _SHOWN = 12
-# Where what is played here is kept.
-_EXTRA = "report-extra.json"
+# Where what is played here is kept. The revision grows when it would be another thing.
+_EXTRA, _REVISION = "report-extra.json", 2
 
 
 def report(
@@ -242,9 +242,10 @@ def _extra(
 ) -> dict[str, Any]:
     """Membership and noise, played once for these results."""
     file = workdir / _EXTRA
+    made = {"results": results, "revision": _REVISION, "packages": packages()}
     if file.is_file():
         kept = json.loads(file.read_text())
-        if kept["results"] == results:
+        if made.items() <= kept.items():
             return kept
     progress("membership")
     members = [
@@ -252,7 +253,7 @@ def _extra(
         _by_scores(developer, truth, targets, shadows),
     ]
     bounds = _noise(developer, targets, public, progress)
-    found = {"results": results, "membership": members, "bounds": bounds}
+    found = {**made, "membership": members, "bounds": bounds}
     files.write_json(file, finite(found))
     return json.loads(file.read_text())
 

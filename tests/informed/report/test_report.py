@@ -44,8 +44,16 @@ def test_any_run_has_a_page(finished, capsys, monkeypatch):
     assert nearest["mse_mean"] == pytest.approx(results["nn_oracle_mse"])
     assert values["bounds"]["rows"][0]["bound"] < 1
     assert values["membership"][0]["rate"]["trials"] == 4
-    run(capsys, "report", str(finished), "--redact", f"--out={finished}/r.html")
+    line = ("report", str(finished), "--redact", f"--out={finished}/r.html", "--json")
+    redacted = json.loads(run(capsys, *line, "--quiet"))
     assert "data:image" not in (finished / "r.html").read_text()
+    assert "label" not in redacted["records"][0]
+    # What another version played is played again.
+    kept = finished / "report-extra.json"
+    extra = json.loads(kept.read_text())
+    kept.write_text(json.dumps(extra | {"revision": 0, "membership": []}))
+    again = json.loads(run(capsys, "report", str(finished), "--json", "--quiet"))
+    assert again["membership"][0]["rate"] == values["membership"][0]["rate"]
     table = run(capsys, "compare", str(finished))
     assert table.splitlines()[1].startswith("inversion")
 
