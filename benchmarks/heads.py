@@ -11,7 +11,7 @@ put most of them first in the gallery. Of `best`: finished, exact, certified,
 first_in_gallery (of `targets`), runs (trainings), seconds, embedding_error (distance
 between guess and embedding over the embedding's length, median of the finished ones)
 and in_ranges (root mean square of a dimension, in its range over all records, median of
-all targets; none where half weren't finished). Of training with the gallery:
+the targets that were finished). Of training with the gallery:
 first_by_training and certified_by_training of tried_by_training, in
 seconds_by_training. wrong_certificates counts all attacks and that; baseline_first has
 no release. accuracy is the head's, on public records; minutes the whole audit's.
