@@ -75,7 +75,7 @@ def judged(name="kernel", **changed):
 
 
 def test_certificates_of_attacks_that_give_none_are_not_known():
-    values = {"attacks": [judged()], "gallery": {"first": 0}}
+    values = {"attacks": [judged()], "gallery": {"first": None}}
     assert audit.gated(values)["certified"] is None
     row = {"certified": None, "mse": 0.1, "mse_median": 0.1}
     rate = {"successes": 0, "trials": 3, "rate": 0.0, "low": 0.0, "high": 0.6}
