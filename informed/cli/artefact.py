@@ -131,9 +131,9 @@ def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
 
     partly = words is not None or (doubtful and not all(determined))
     count = None if partly else float(sum(determined))
-    text = None if words is not None and not told["exact"] else float(told["exact"])
+    unsure = not told["exact"] and (doubtful or words is not None)
     return {
-        "exact": None if text is None else found(text),
+        "exact": None if unsure else float(told["exact"]),
         "certified": found(float(told["certified"])),
         "determined": count,
         "determined_share": count / len(determined)

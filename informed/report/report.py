@@ -45,7 +45,7 @@ _ATTACK_COLUMNS = (
 )
 
 
-# What was raised, by whose code ever: the message may quote what it stumbled at.
+# An error, whoever's code raised it: its message may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
 )
