@@ -17,7 +17,7 @@ from benchmarks.papers.balle.common import (
     number,
 )
 from benchmarks.papers.balle.factors import DEFAULT, SIZE, default
-from benchmarks.papers.lab import Lab
+from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.metrics import difficulty
@@ -213,9 +213,8 @@ def figure_3(lab: Lab) -> Found:
     )
 
 
-def _three(lab: Lab) -> dict[str, dict[str, np.ndarray]]:
+def _three(run: Run) -> dict[str, dict[str, np.ndarray]]:
     """MSE, LPIPS and KL of each target, by attack."""
-    run = default(lab)
     truth = run.truth.images
     found = {}
     for attack in ("kernel", "reconn"):
@@ -240,7 +239,12 @@ def _scatter(found: dict[str, dict[str, np.ndarray]], other: str, label: str) ->
 
 def figure_5a(lab: Lab) -> Found:
     """MSE against LPIPS."""
-    found = _three(lab)
+    return mse_and_lpips(default(lab))
+
+
+def mse_and_lpips(run: Run) -> Found:
+    """Figure 5a of a run."""
+    found = _three(run)
     rho = {
         name: float(stats.spearmanr(each["mse"], each["lpips"]).statistic)
         for name, each in found.items()
@@ -260,7 +264,12 @@ def figure_5a(lab: Lab) -> Found:
 
 def figure_5b(lab: Lab) -> Found:
     """MSE against KL."""
-    found, lines, ok, shares = _three(lab), [], [], []
+    return mse_and_kl(default(lab))
+
+
+def mse_and_kl(run: Run) -> Found:
+    """Figure 5b of a run."""
+    found, lines, ok, shares = _three(run), [], [], []
     for name, each in found.items():
         order = np.argsort(each["mse"])
         quarter = len(order) // 4
@@ -338,7 +347,11 @@ def figure_8(lab: Lab) -> Found:
 
 def figure_21(lab: Lab) -> Found:
     """Gradient norms of targets, summed over all epochs, against their errors."""
-    run = default(lab)
+    return gradient_norms(lab, default(lab))
+
+
+def gradient_norms(lab: Lab, run: Run) -> Found:
+    """Figure 21 of a run."""
     truth = run.truth
     targets = stored.examples(run.released, truth.images, truth.labels)
     factory = stored.factory_of(run.experiment, run.released, role="released")
