@@ -18,8 +18,13 @@ from jaxtyping import Float, Float32
 from shadow import devices
 
 _TRIED = 1000  # rows of a matrix that both invert, to see who is faster
-_SMALL = 1 << 25  # bytes; NumPy is done before they are on an accelerator
+# Multiplications that NumPy has done on a few cores, in a second or three, before XLA
+# has compiled the program for an accelerator. It compiles one for every shape, and
+# each label has as many models as it happens to have: the regression of 2,000 models
+# of CIFAR-10, ten labels, compiled for minutes on an H100's host.
+_LITTLE = 1e11
 _ARRAYS = 4  # of a matrix's size that its inverse takes on an accelerator, about
+_OF_SPECTRUM = 9  # an eigendecomposition, in multiplications of its matrix by itself
 
 Square = Float[np.ndarray, "rows rows"]
 
@@ -29,14 +34,15 @@ def products(
     right: Float32[np.ndarray, "columns features"],
 ) -> Float32[np.ndarray, "rows columns"]:
     """left right^T."""
-    if not _on_device(left.nbytes + right.nbytes + 4 * len(left) * len(right)):
+    work = float(len(left)) * len(right) * left.shape[1]
+    if not _on_device(work, left.nbytes + right.nbytes + 4 * len(left) * len(right)):
         return left @ right.T
     return np.asarray(jnp.matmul(left, right.T, precision="highest"))
 
 
 def inverse(matrix: Square) -> Square:
     """Of a positive definite matrix."""
-    if not _on_device(_ARRAYS * matrix.nbytes):
+    if not _on_device(_cubed(matrix), _ARRAYS * matrix.nbytes):
         return np.linalg.inv(matrix)
     return _in_float64(jnp.linalg.inv, matrix)[0]
 
@@ -45,7 +51,7 @@ def solve(
     matrix: Square, values: Float[np.ndarray, "rows columns"]
 ) -> Float[np.ndarray, "rows columns"]:
     """matrix^-1 values, of a positive definite matrix, which is overwritten."""
-    if not _on_device(_ARRAYS * matrix.nbytes):
+    if not _on_device(_cubed(matrix), _ARRAYS * matrix.nbytes):
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
         return scipy.linalg.cho_solve(factor, values)
     solving = functools.partial(jax.scipy.linalg.solve, assume_a="pos")
@@ -56,7 +62,7 @@ def spectrum(
     matrix: Square,
 ) -> tuple[Float[np.ndarray, " rows"], Square]:
     """Eigenvalues and eigenvectors of a symmetric matrix."""
-    if not _on_device(_ARRAYS * matrix.nbytes):
+    if not _on_device(_OF_SPECTRUM * _cubed(matrix), _ARRAYS * matrix.nbytes):
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
     values, vectors = _in_float64(jnp.linalg.eigh, matrix)
@@ -70,9 +76,19 @@ def _in_float64(function: Callable, *arrays: np.ndarray) -> tuple[np.ndarray, ..
         return tuple(np.asarray(each) for each in several)
 
 
-def _on_device(needed: int) -> bool:
-    """Whether an accelerator is there, has the room, and is faster."""
-    if devices.cache_bound() or needed < _SMALL or not _is_faster():
+def _cubed(matrix: np.ndarray) -> float:
+    """Multiplications of a square matrix by another."""
+    return float(len(matrix)) ** 3
+
+
+def _on_device(work: float, needed: int) -> bool:
+    """Whether an accelerator is there, has the room, and is faster.
+
+    Args:
+      work: multiplications.
+      needed: bytes.
+    """
+    if devices.cache_bound() or work < _LITTLE or not _is_faster():
         return False
     return needed <= devices.free_bytes() // 2
 

@@ -9,10 +9,12 @@ import pytest
 
 import shadow
 from benchmarks.papers import __main__ as command
-from benchmarks.papers import page, register, results
+from benchmarks.papers import lab, page, register, results
 from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
+from informed.cli import configuration
+from informed.runs.sweep import SweepConfig, points
 
 
 def test_every_row_has_a_result_or_says_what_it_needs():
@@ -130,6 +132,31 @@ def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
     page.FILE.write_text(text.replace("No.", "Yes."))
     with pytest.raises(ValueError, match="stale"):
         page.check()
+
+
+def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch):
+    """Its numbers are the run's, with who made them; no models are made again."""
+    monkeypatch.setattr(lab, "KEPT", tmp_path / "kept")
+    small = (
+        "shadow.count=60",
+        "data.num_test=10",
+        "training.epochs=3",
+        "attacks.inversion.targets=0",
+        "attacks.reconn.targets=0",
+    )
+    base = configuration.values([f"--config={lab.ROOT / 'configs' / 'digits.py'}"])[0]
+    grid = SweepConfig(title="small", base="digits.py", points=(("small", *small),))
+    (point,) = points(grid, base)
+    first = Lab(tmp_path / "here", progress=False)
+    made = first._play(point, "digits.py", small, keep=True)
+    other = Lab(tmp_path / "elsewhere", progress=False)
+    read = other._play(point, "digits.py", small, keep=True)
+    assert read.of("kernel") == made.of("kernel")
+    assert read.results["wall_s"] == made.results["wall_s"]
+    assert other.makers == first.makers
+    assert other.seconds == first.seconds
+    assert not (tmp_path / "elsewhere" / "stores").exists()
+    assert str(tmp_path) not in next((tmp_path / "kept").iterdir()).read_text()
 
 
 def test_what_a_row_computes_itself_is_computed_once(tmp_path):

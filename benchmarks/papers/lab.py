@@ -3,9 +3,11 @@
     <work>/stores/<fingerprint>/    shadow and released models
     <work>/runs/<fingerprint>/      one run, attacking such a store
     <work>/classifiers/             downstream classifiers, one for each set of targets
+    benchmarks/papers/kept/         numbers of runs that take hours, in the repository
 
 A run that is there is read, so a row goes on where it was interrupted, and two rows
-that ask for the same run have it once.
+that ask for the same run have it once. A row of many long runs can be measured in
+parts, on several machines: of its runs the numbers alone are kept, a file each.
 """
 
 import dataclasses
@@ -31,6 +33,7 @@ from shadow.store import ShadowStore
 from shadow.views import ViewConfig
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(__file__).parent / "kept"
 # LPIPS and KL beside the MSE.
 THREE = ("evaluation.lpips=true", "evaluation.classifier.epochs=10")
 KERNEL = "attacks.kernel.targets=null"
@@ -116,12 +119,13 @@ class Lab:
         self.configurations.append(what.replace(str(self.work), "WORK"))
         self.seconds += seconds
 
-    def _by(self, key: str, *, before: bool) -> None:
+    def _by(self, key: str, *, before: bool) -> str:
         """Remember which code and machine made something that is there now.
 
         Args:
           key: of the run or file.
           before: whether it was there before this call.
+        Returns: their names.
         """
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
@@ -130,6 +134,7 @@ class Lab:
             known[key] = "a commit that was not kept" if before else here
             files.write_json(file, known)
         self.makers.add(known[key])
+        return known[key]
 
     def kept(
         self, name: str, key: Any, make: Callable[[], Mapping[str, Any]]
@@ -202,7 +207,11 @@ class Lab:
         return self._play(point, "the same models", ())
 
     def sweep(
-        self, name: str, *fields: str, only: Callable[[str], bool] = lambda name: True
+        self,
+        name: str,
+        *fields: str,
+        only: Callable[[str], bool] = lambda name: True,
+        keep: bool = False,
     ) -> list[Run]:
         """The runs of a shipped sweep, with all three metrics.
 
@@ -210,6 +219,8 @@ class Lab:
           name: such as "table_3".
           fields: "field=value" for all points, beyond the sweep's own.
           only: which points, by their names.
+          keep: whether numbers of runs are kept in `KEPT`, and read from there on a
+            machine that has no more of them. The row then takes numbers alone.
         """
         file = ROOT / "configs" / "sweeps" / f"{name}.py"
         config, base = configuration.load_sweep([f"--config={file}"])
@@ -217,12 +228,14 @@ class Lab:
             config, overrides=(*config.overrides, *THREE, *fields)
         )
         return [
-            self._play(point, f"sweeps/{name}", fields)
+            self._play(point, f"sweeps/{name}", fields, keep=keep)
             for point in points(config, base)
             if only(point.name)
         ]
 
-    def _play(self, point: Point, config: str, fields: Sequence[str]) -> Run:
+    def _play(
+        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
+    ) -> Run:
         experiment = point.experiment
         name = checks.fingerprint(experiment.values)[:16]
         paths = Paths(
@@ -234,8 +247,18 @@ class Lab:
         if self.progress:
             print(f"{config}: {point.name}", flush=True)
         before = (paths.workdir / "results.json").exists()
-        found = pipeline.run(experiment, paths, progress=self.progress)
-        self._by(name, before=before)
+        numbers = KEPT / f"{name}.json"
+        if keep and not before and numbers.exists():
+            there = json.loads(numbers.read_text())
+            found = there["results"]
+            self.makers.add(there["made_at"])
+        else:
+            found = pipeline.run(experiment, paths, progress=self.progress)
+            by = self._by(name, before=before)
+            if keep:
+                # Its picture isn't kept.
+                results = {k: v for k, v in found.items() if k != "picture"}
+                files.write_json(numbers, {"made_at": by, "results": results})
         extra = " ".join(f"--config.{field}" for field in fields)
         self.note(f"{config}, {point.name} {extra}".strip(), found["wall_s"])
         return Run(

@@ -11,7 +11,7 @@ from shadow import devices
 @pytest.fixture
 def on_device(accelerator, monkeypatch):
     monkeypatch.setattr(algebra, "_is_faster", lambda: True)
-    monkeypatch.setattr(algebra, "_SMALL", 0)
+    monkeypatch.setattr(algebra, "_LITTLE", 0)
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def test_numpy_does_it_where_the_device_is_slower_or_full(matrix, monkeypatch):
     monkeypatch.setattr(algebra, "_in_float64", None)
     algebra.inverse(matrix)  # on a CPU
     with devices.as_on_an_accelerator(1 << 40):
-        algebra.inverse(matrix)  # too small to be worth it
-    monkeypatch.setattr(algebra, "_SMALL", 0)
+        algebra.inverse(matrix)  # too small to be worth compiling for
+    monkeypatch.setattr(algebra, "_LITTLE", 0)
     for free, faster in ((1 << 10, True), (1 << 40, False)):
         monkeypatch.setattr(algebra, "_is_faster", lambda faster=faster: faster)
         with devices.as_on_an_accelerator(free):

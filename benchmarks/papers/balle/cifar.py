@@ -53,7 +53,7 @@ def table_5(lab: Lab) -> Found:
 
 def table_2(lab: Lab) -> Found:
     """Table II's factors."""
-    runs = lab.sweep("table_2_cifar10")
+    runs = lab.sweep("table_2_cifar10", keep=True)
     fails = ("ReLU", "random initialisation")
     lines, agree = [], {"kernel": 0, "reconn": 0}
     for run in runs:
