@@ -12,18 +12,29 @@ _SHOWN = 8
 # Sizes of `mnist.py`; both attack the same models.
 _SIZES = {"published": "Table V's recipe", "paper": "ours"}
 _COUNTS = (2000, 4000, 8000, 16_000, 32_000, 59_000)
+# What two cores make of 59,000 in an hour.
+_FEWER = 20_000
 SIZE = "the paper's: fixed set 10,000, 59,000 shadow models, 1,000 targets"
 
 
-def ours(lab: Lab) -> Run:
+def ours(lab: Lab, *fields: str) -> Run:
     """Table V's victims, attacked by our recipe."""
-    return lab.run(_SIZES["paper"], "mnist.py:paper")
+    return lab.run(_SIZES["paper"], "mnist.py:paper", *fields)
 
 
-def table_5(lab: Lab) -> Found:
-    """The recipe as published, and beside it what the toolkit does by default."""
-    published = lab.run(_SIZES["published"], "mnist.py:published")
-    own = ours(lab)
+def table_5_fewer(lab: Lab) -> Found:
+    """The same with a third of the shadow models."""
+    return table_5(lab, f"shadow.count={_FEWER}")
+
+
+def table_5(lab: Lab, *fields: str) -> Found:
+    """The recipe as published, and beside it what the toolkit does by default.
+
+    Args:
+      fields: "field=value" of both runs that deviate.
+    """
+    published = lab.run(_SIZES["published"], "mnist.py:published", *fields)
+    own = ours(lab, *fields)
     of = {
         "as published": published.of("reconn"),
         "our recipe": own.of("reconn"),
@@ -135,6 +146,18 @@ ROWS = (
         measure=table_5,
         needs="five and a half hours of two cores for the models, an hour and a half"
         " for two networks and the kernel regression",
+    ),
+    Row(
+        paper="balle",
+        name="table-5-mnist-third",
+        title="Table V, MNIST, with a third of the shadow models",
+        claim="RMSProp at 1e-3 for 100 epochs, with no more than Table V says, has an"
+        " error of 0.0089 (with 59,000 shadow models).",
+        size=f"fixed set 10,000, {_FEWER:,} shadow models, 1,000 targets",
+        decides="the recipe as published is at most a quarter above the paper's error",
+        measure=table_5_fewer,
+        needs="an hour of two cores for the models, half of one for two networks and"
+        " the kernel regression",
     ),
     Row(
         paper="balle",
