@@ -1,6 +1,11 @@
 """The register of the papers' rows: complete, decidable, and the page is its own."""
 
+import dataclasses
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -134,23 +139,65 @@ def test_a_row_is_run_kept_and_put_on_the_page(one_row, tmp_path, capsys):
         page.check()
 
 
+SMALL = (
+    "shadow.count=60",
+    "data.num_test=10",
+    "training.epochs=3",
+    "attacks.inversion.targets=0",
+    "attacks.reconn.targets=0",
+)
+
+
+def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, capfd):
+    """Two rows share a store; what one after the other finds, two processes find."""
+
+    def row_of(name: str, *settings: tuple[str, ...]) -> Row:
+        def measure(lab: Lab) -> Found:
+            runs = [
+                lab.run(str(i), "digits.py", *SMALL, *fields, metrics=False)
+                for i, fields in enumerate(settings)
+            ]
+            errors = [run.of("kernel") for run in runs]
+            assert runs[0].guesses("kernel").shape == (10, 8, 8, 1)
+            lines = [Line(name="kernel", ours={"MSE": error}) for error in errors]
+            return Found(
+                holds=True, verdict=f"{errors[0]:.4f}", theirs="", ours="", lines=lines
+            )
+
+        return dataclasses.replace(one_row, name=name, measure=measure)
+
+    first = row_of("first", (), ("attacks.kernel.models=50",))
+    second = row_of("second", ("attacks.kernel.models=40",))
+    broken = row_of("broken", ("data.name=nothing.npz",))
+    monkeypatch.setattr(register, "ROWS", (first, second, broken))
+    rows = ["first", "second"]
+    command.main(["run", *rows, "--work", str(tmp_path / "one"), "--quiet"])
+    alone = [results.read(row) for row in (first, second)]
+    capfd.readouterr()
+    work = ["--work", str(tmp_path / "many"), "--quiet", "--processes", "2"]
+    with pytest.raises(SystemExit) as ended:
+        command.main(["run", *rows, "broken", *work])
+    assert ended.value.code == 1
+    told = capfd.readouterr()
+    assert "4 of 4 runs" in told.out
+    assert "There is no file nothing.npz" in told.err
+    assert len(list((tmp_path / "many" / "stores").iterdir())) == 1
+    for row, before in zip((first, second), alone, strict=True):
+        found = results.read(row)
+        assert found["lines"] == before["lines"]
+        assert found["provenance"]["made_at"] == before["provenance"]["made_at"]
+
+
 def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch):
     """Its numbers are the run's, with who made them; no models are made again."""
     monkeypatch.setattr(lab, "KEPT", tmp_path / "kept")
-    small = (
-        "shadow.count=60",
-        "data.num_test=10",
-        "training.epochs=3",
-        "attacks.inversion.targets=0",
-        "attacks.reconn.targets=0",
-    )
     base = configuration.values([f"--config={lab.ROOT / 'configs' / 'digits.py'}"])[0]
-    grid = SweepConfig(title="small", base="digits.py", points=(("small", *small),))
+    grid = SweepConfig(title="small", base="digits.py", points=(("small", *SMALL),))
     (point,) = points(grid, base)
     first = Lab(tmp_path / "here", progress=False)
-    made = first._play(point, "digits.py", small, keep=True)
+    made = first._play(point, "digits.py", SMALL, keep=True)
     other = Lab(tmp_path / "elsewhere", progress=False)
-    read = other._play(point, "digits.py", small, keep=True)
+    read = other._play(point, "digits.py", SMALL, keep=True)
     assert read.of("kernel") == made.of("kernel")
     assert read.results["wall_s"] == made.results["wall_s"]
     assert other.makers == first.makers
@@ -171,3 +218,29 @@ def test_what_a_row_computes_itself_is_computed_once(tmp_path):
     assert len(calls) == 1
     lab.kept("x", [2], make)
     assert len(calls) == 2
+
+
+def test_an_archive_knows_its_commit(tmp_path):
+    """`git archive` writes it into a file, and what is run from there says it."""
+    root = results.ROOT
+    if not (root / ".git").exists():
+        pytest.skip("needs a checkout")
+    git = ["git", "-C", str(root)]
+    head = subprocess.run(
+        [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    archive = tmp_path / "archive.tar"
+    subprocess.run(
+        [*git, "archive", "-o", str(archive), "HEAD", "benchmarks/papers"], check=True
+    )
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    code = "from benchmarks.papers import provenance; print(provenance.commit())"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == head[:10]

@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers import page, register, results
+from benchmarks.papers import many, page, register, results
 from benchmarks.papers.lab import Lab
+from benchmarks.papers.row import Row
+from shadow import checks
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,6 +31,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     run.add_argument("--data-dir", help="TFDS folder (default: TFDS_DATA_DIR)")
     run.add_argument("--quiet", action="store_true", help="no progress")
+    run.add_argument(
+        "--processes",
+        type=int,
+        default=1,
+        help="make the rows' runs in so many processes at once, for a GPU or many cores"
+        " (default: one after the other)",
+    )
     commands.add_parser("page", help="write docs/reproducing.md")
     arguments = parser.parse_args(argv)
     if arguments.command == "list":
@@ -40,22 +50,45 @@ def main(argv: Sequence[str] | None = None) -> None:
             rows = [register.find(name) for name in arguments.rows]
         except ValueError as error:
             parser.error(str(error))
-        lab = Lab(
-            arguments.work, data_dir=arguments.data_dir, progress=not arguments.quiet
-        )
         for row in rows:
             if row.measure is None:
                 parser.error(f"{row.name} can't be measured: {row.needs}")
-            lab.beginning()
-            found = row.measure(lab)
-            kept = results.write(
-                row,
-                found,
-                seconds=lab.seconds,
-                configurations=lab.configurations,
-                makers=lab.makers,
-            )
-            print(json.dumps({n: kept[n] for n in ("row", "holds", "verdict", "ours")}))
+        lab = Lab(
+            arguments.work, data_dir=arguments.data_dir, progress=not arguments.quiet
+        )
+        if arguments.processes == 1:
+            for row in rows:
+                _measure(row, lab)
+        elif failed := _many(rows, lab, arguments.processes):
+            parser.exit(1, "\n".join(failed) + "\n")
+
+
+def _many(rows: Sequence[Row], lab: Lab, processes: int) -> list[str]:
+    """Make the rows' runs side by side, then measure. Returns: a line a failure."""
+    with many.sharing_a_card(processes):
+        failed = many.make(many.wanted(rows, lab.work, lab.data_dir), lab, processes)
+        for row in rows:
+            try:
+                _measure(row, lab)
+            except Exception as error:
+                traceback.print_exc()
+                failed.append(f"{row.name}: {checks.named(error)}")
+    return failed
+
+
+def _measure(row: Row, lab: Lab) -> None:
+    """Measure a row, and keep and print what was found."""
+    assert row.measure is not None
+    lab.beginning()
+    found = row.measure(lab)
+    kept = results.write(
+        row,
+        found,
+        seconds=lab.seconds,
+        configurations=lab.configurations,
+        makers=lab.makers,
+    )
+    print(json.dumps({n: kept[n] for n in ("row", "holds", "verdict", "ours")}))
 
 
 def _list(*, as_json: bool) -> None:

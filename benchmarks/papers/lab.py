@@ -127,13 +127,20 @@ class Lab:
           before: whether it was there before this call.
         Returns: their names.
         """
+        by = self.remember(key, "a commit that was not kept" if before else here())
+        self.makers.add(by)
+        return by
+
+    def remember(self, key: str, by: str) -> str:
+        """Remember who made a run or file, unless that is known already.
+
+        Returns: who made it.
+        """
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
         if key not in known:
-            here = f"{provenance.commit()} on {devices.kind()}"
-            known[key] = "a commit that was not kept" if before else here
+            known[key] = by
             files.write_json(file, known)
-        self.makers.add(known[key])
         return known[key]
 
     def kept(
@@ -233,21 +240,26 @@ class Lab:
             if only(point.name)
         ]
 
-    def _play(
-        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
-    ) -> Run:
-        experiment = point.experiment
+    def paths(self, experiment: Experiment) -> Paths:
+        """Where a run and its models lie."""
         name = checks.fingerprint(experiment.values)[:16]
-        paths = Paths(
+        return Paths(
             workdir=self.work / "runs" / name,
             shadow=self.work / "stores" / store_name(experiment),
             data_dir=self.data_dir,
             classifiers=self.work / "classifiers",
         )
+
+    def _play(
+        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
+    ) -> Run:
+        experiment = point.experiment
+        paths = self.paths(experiment)
+        name = paths.workdir.name
         if self.progress:
             print(f"{config}: {point.name}", flush=True)
         before = (paths.workdir / "results.json").exists()
-        numbers = KEPT / f"{name}.json"
+        numbers = numbers_of(paths)
         if keep and not before and numbers.exists():
             there = json.loads(numbers.read_text())
             found = there["results"]
@@ -268,3 +280,13 @@ class Lab:
             results=json.loads(json.dumps(found)),
             paper=point.paper,
         )
+
+
+def numbers_of(paths: Paths) -> Path:
+    """Where the numbers of a run are kept in the repository, if they are."""
+    return KEPT / f"{paths.workdir.name}.json"
+
+
+def here() -> str:
+    """This code and this machine, by name."""
+    return f"{provenance.commit()} on {devices.kind()}"

@@ -6,8 +6,20 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 
 
+# Git writes the commit into it when it makes an archive; in a checkout it has a
+# placeholder.
+_ARCHIVED = Path(__file__).parent / "commit.txt"
+
+
 def commit() -> str:
-    """The commit that this code is at, with a plus where files differ from it."""
+    """The commit that this code is at, with a plus where files differ from it.
+
+    In an archive (`git archive`, or one of a release) there is no telling whether files
+    differ.
+    """
+    archived = _ARCHIVED.read_text().strip()
+    if not archived.startswith("$"):
+        return archived[:10]
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(_ROOT), *arguments]
