@@ -135,7 +135,9 @@ def test_a_new_bound_is_reached_from_the_command_line(capsys):
         rero._REGISTERED.clear()
 
 
-def test_a_new_victim_runs_by_name_and_its_version_is_kept(tmp_path, monkeypatch):
+def test_a_new_victim_runs_by_name_and_its_version_is_kept(
+    tmp_path, monkeypatch, capsys
+):
     file = ROOT / "examples" / "new_victim.py"
     monkeypatch.setattr(networks, "_REGISTERED", {})
     with pytest.raises(ValueError, match=r"architecture to be one of .*'normalised'"):
@@ -147,6 +149,19 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(tmp_path, monkeypatch
     assert versions["versions"]["revision of normalised"] == "1"
     with pytest.raises(ValueError, match="called 'normalised' already"):
         shadow.register_victim("normalised", shadow.from_flax)
+    # Whoever reads the folder elsewhere registers the victim again.
+    monkeypatch.setattr(networks, "_REGISTERED", {})
+    reads = ["compare", str(tmp_path), "--json"], ["shadow", "verify", str(tmp_path)]
+    for command in reads:
+        with pytest.raises(SystemExit):
+            cli.main(command)
+        assert "'normalised'" in capsys.readouterr().err
+        networks._REGISTERED.clear()
+        cli.main([*command, f"--registers={file}"])
+        networks._REGISTERED.clear()
+    capsys.readouterr()
+    cli.main(["report", str(tmp_path), f"--registers={file}", "--json"])
+    assert json.loads(capsys.readouterr().out)["kind"] == "run"
     build, _ = networks._REGISTERED["normalised"]
     shadow.register_victim("normalised", build, version="2")
     found = networks.revisions({"victim": {"architecture": "normalised"}})

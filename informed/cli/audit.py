@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from informed.audit import AuditConfig, Report, auditing, forecast, release
-from informed.cli import gate, printed
+from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
 from informed.report import dossier, words
 from informed.report.about import About
@@ -132,6 +132,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
 def _of_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="AUDIT.json|WORKDIR")
     _add_shadow(parser)
+    registering.add_arguments(parser)
 
 
 def _of_report(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +143,7 @@ def _of_report(parser: argparse.ArgumentParser) -> None:
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
+    registering.add_arguments(parser)
 
 
 def _add_shadow(parser: argparse.ArgumentParser) -> None:
@@ -155,7 +157,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     refuse_unknown(rest)
     if arguments.command == "audit":
         _audit(arguments)
-    elif arguments.command == "compare":
+        return
+    registering.run(arguments.registers)
+    if arguments.command == "compare":
         values = _values(arguments.source, arguments.shadow)
         print(json.dumps(values["attacks"]) if arguments.json else table(values))
     else:

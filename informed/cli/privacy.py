@@ -14,7 +14,6 @@ import argparse
 import dataclasses
 import json
 import math
-import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ import numpy as np
 import dp
 from dp import accounting, bounds, checks, poisson, rero
 from dp.batches import SAMPLINGS, Run
-from informed.cli import baselines
+from informed.cli import baselines, registering
 from informed.cli.commands import refuse_unknown
 from shadow import files
 
@@ -122,16 +121,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """Run one of `COMMANDS` and print what it has to say."""
     refuse_unknown(rest)
-    if arguments.bounds is not None:
-        try:
-            runpy.run_path(str(arguments.bounds))
-        except OSError:
-            raise
-        except Exception as error:  # whatever the user's file raises
-            kind = type(error).__name__
-            raise ValueError(
-                f"{arguments.bounds} could not be run: {kind}: {error}"
-            ) from error
+    registering.run(arguments.bounds)
     log_kappa = baselines.log_kappa(arguments)
     history = _history(arguments)
     if history is None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from informed.cli import registering
 from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
 from informed.runs import pipeline, shadow_sets
@@ -31,6 +32,7 @@ _OPTIONS = ("address", "cpus", "gpus", "memory", "forward")  # of launchers
 # Options that mean something to some of the actions alone -> these.
 _OF = dict.fromkeys(("devices", "card", "price"), ("plan",)) | {
     "sample": ("verify",),
+    "registers": ("verify",),
     "deterministic": ("make", "plan", "verify"),
     **dict.fromkeys(
         ("launcher", "worker", "form", "compilation_cache", *_OPTIONS), ("make",)
@@ -61,6 +63,7 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         help="verify: models of each store that are trained again (default:"
         f" {shadow_sets.SAMPLE})",
     )
+    registering.add_arguments(command)
     command.add_argument(
         "--devices", type=int, help="plan: the time on so many devices like this one"
     )
@@ -291,6 +294,7 @@ def _look_after(arguments: argparse.Namespace, stores: Sequence[str]) -> None:
         sample = arguments.sample
         sample = shadow_sets.SAMPLE if sample is None else sample
         checks.at_least("--sample", sample, 0)
+        registering.run(arguments.registers)
         found = shadow_sets.verify(
             stores[0],
             sample=sample,

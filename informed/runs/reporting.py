@@ -186,8 +186,13 @@ def _trial(
     settings = experiment.attacks[name].settings
     if isinstance(settings, ReconnConfig) and settings.kind == "kernel":
         row = dataclasses.replace(row, about=registry.find("kernel").about)
+    trial = blank(row, sees=sees, secret=secret, planned=planned, name=name)
+    known = experiment.attacks[name].known
+    if known:
+        rows = f"the first {known} rows of pixels of each target"
+        trial = dataclasses.replace(trial, knows=f"{trial.knows}; {rows}")
     return dataclasses.replace(
-        blank(row, sees=sees, secret=secret, planned=planned, name=name),
+        trial,
         images=arrays["images"],
         labels=arrays.get("labels"),
         certified=arrays.get("certified"),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from informed import cli
+from informed.runs import reporting
 from shadow import ShadowStore, commits
 from tests.informed.commands import SMALL, refused, run
 
@@ -110,6 +111,10 @@ def test_a_part_of_each_target_is_known(finished, tmp_path, capsys):
     )
     assert "known_rows" not in found["reconn"]
     assert "2 rows known" in printed
+    page = reporting.report(tmp_path, shadow=str(finished))
+    told = {row["name"]: row["knows"] for row in page.values["attacks"]}
+    assert told["inversion"].endswith("; the first 2 rows of pixels of each target")
+    assert "pixels" not in told["reconn"]
 
 
 def test_another_training_is_refused(finished, capsys):

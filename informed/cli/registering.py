@@ -1,0 +1,37 @@
+"""`--registers FILE`: a Python file of the user's own, run before anything is read.
+
+A run's folder names its victim, data set and attacks. Where the user registered them
+(docs/extending.md), whoever reads the folder has to register them again: no command
+runs code that a folder names.
+"""
+
+import argparse
+import runpy
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The option, for commands that read what others made."""
+    parser.add_argument(
+        "--registers",
+        type=Path,
+        metavar="FILE",
+        help="Python file that registers victims, data sets or attacks of your own that"
+        " the folder names, such as the configuration that it was made by",
+    )
+
+
+def run(file: Path | None) -> None:
+    """Run the file; None: there is none.
+
+    Raises: OSError: it can't be read; ValueError: it raised, in one line.
+    """
+    if file is None:
+        return
+    try:
+        runpy.run_path(str(file))
+    except OSError:
+        raise
+    except Exception as error:  # whatever the user's file raises
+        kind = type(error).__name__
+        raise ValueError(f"{file} could not be run: {kind}: {error}") from error
