@@ -52,7 +52,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     truth = released.read()
     guesses = former.guesses(paths.workdir, name)["images"]
     factory = stored.factory_of(experiment, shadows, role="released")
-    targets = stored.examples(released, truth.images, truth.labels)
+    targets = stored.targets_of(released, truth)
     errors = metrics.mse(truth.images, guesses)
     folder = paths.workdir / "diagnostics"
 

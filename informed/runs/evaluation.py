@@ -44,15 +44,15 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         Stage.require(paths.workdir, f"attack-{name}", attacked)
     with stage.running():
         truth = released.read()
-        public, labels = stored.targets(shadows)
-        pool = np.concatenate([shadows.array("fixed_images"), public])
+        fixed, public = stored.fixed(shadows), stored.targets(shadows)
+        pool = np.concatenate([fixed.images, public.images])
         metrics.refuse_leaks(truth.images, pool)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
         found = _compared(experiment, paths, released, truth, neighbours)
         _draw(experiment, paths, truth, pool, neighbours)
-        kind = shadows.array("fixed_labels")  # drawn as the targets are
+        kind = fixed.labels  # drawn as the targets are
         if not experiment.data.shadow_name:
-            kind = np.concatenate([kind, labels])
+            kind = np.concatenate([kind, public.labels])
         developer = stored.factory_of(experiment, released, role="released", width=1)
         theory = protection.of(developer, kind)
         for name, each in found.items():
@@ -71,8 +71,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         if experiment.evaluation.classifier.epochs:
             judge = classifier_of(experiment, paths, released).accuracy
         known = {
-            "fixed": copies.find(truth.images, shadows.array("fixed_images")).counts,
-            "shadow": copies.find(truth.images, public).counts,
+            "fixed": copies.find(truth.images, fixed.images).counts,
+            "shadow": copies.find(truth.images, public.images).counts,
         }
     seconds = _seconds(experiment, paths)
     results = {
@@ -89,7 +89,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         **theory,
         "shadow_models": len(shadows),
         "num_targets": len(released),
-        "num_fixed": len(shadows.array("fixed_labels")),
+        "num_fixed": len(fixed),
         "seed": experiment.seed,
         "stage_wall_s": seconds,
         "wall_s": round(sum(seconds.values()), 3),

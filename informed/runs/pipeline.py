@@ -229,7 +229,7 @@ def _attack(
         whole = row.sees == "weights"
         view = (stored.whole_view if whole else stored.view_of)(experiment, store)
         key = experiment.attack_key(name)
-        public = stored.examples(store, *stored.targets(store))
+        public = stored.targets(store)
         developer = stored.factory_of(experiment, store, role="released", width=1)
         models = released.read()
         told = Knowledge.informed(developer, public=public)

@@ -72,12 +72,8 @@ def report(
     paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
     shadows, released = stored.stores(experiment, paths)
     truth = released.read()
-    images, labels = stored.targets(shadows)
-    targets = stored.examples(released, truth.images, truth.labels)
-    fixed = stored.examples(
-        shadows, shadows.array("fixed_images"), shadows.array("fixed_labels")
-    )
-    public = stored.examples(shadows, images, labels)
+    targets = stored.targets_of(released, truth)
+    fixed, public = stored.fixed(shadows), stored.targets(shadows)
     pool = dataclasses.replace(
         fixed,
         images=np.concatenate([fixed.images, public.images]),

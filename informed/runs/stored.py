@@ -15,6 +15,7 @@ from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import data, folders, training, victims, views
 from shadow.factory import Factory
+from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import ShadowStore
 from shadow.training import GradientDescent
@@ -150,7 +151,7 @@ def factory_of(
             form=form,
         ),
         start=store.initialisation,
-        fixed=examples(store, store.array("fixed_images"), store.array("fixed_labels")),
+        fixed=fixed(store),
         key=experiment.training_key,
         role=role,
         width=width,
@@ -170,6 +171,23 @@ def whole_view(experiment: Experiment, store: ShadowStore) -> View:
     return Layers.of(store.layout, precision=experiment.view.precision)
 
 
+def targets(store: ShadowStore) -> data.Examples:
+    """All targets of a store, without keeping its weights."""
+    pairs = [(block.images, block.labels) for block in store.blocks()]
+    images, labels = zip(*pairs, strict=True)
+    return examples(store, np.concatenate(images), np.concatenate(labels))
+
+
+def targets_of(store: ShadowStore, models: ShadowModels) -> data.Examples:
+    """The targets of models that were read from a store."""
+    return examples(store, models.images, models.labels)
+
+
+def fixed(store: ShadowStore) -> data.Examples:
+    """The fixed set that all models of a store were trained on."""
+    return examples(store, store.array("fixed_images"), store.array("fixed_labels"))
+
+
 def examples(
     store: ShadowStore, images: np.ndarray, labels: np.ndarray
 ) -> data.Examples:
@@ -180,10 +198,3 @@ def examples(
         num_classes=store.manifest["num_classes"],
         name="store",
     )
-
-
-def targets(store: ShadowStore) -> tuple[np.ndarray, np.ndarray]:
-    """Images and labels of all targets of a store, without keeping its weights."""
-    pairs = [(block.images, block.labels) for block in store.blocks()]
-    images, labels = zip(*pairs, strict=True)
-    return np.concatenate(images), np.concatenate(labels)

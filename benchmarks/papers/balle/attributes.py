@@ -65,7 +65,7 @@ def _line(run: Run, name: str) -> Line:
 def _against_bound(run: Run) -> tuple[list[Line], bool]:
     """Shares of targets within a distance, beside the bound; whether all are below."""
     images = np.concatenate(
-        [run.shadows.array("fixed_images"), stored.targets(run.shadows)[0]]
+        [run.shadows.array("fixed_images"), stored.targets(run.shadows).images]
     ).astype(np.float64)
     mask = rows_of(images.shape[1:], _KNOWN)
     centred = images - images.mean(axis=0)

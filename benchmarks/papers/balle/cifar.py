@@ -148,10 +148,7 @@ def figure_5_more(lab: Lab) -> Found:
 def figure_22(lab: Lab) -> Found:
     """Share of a target's gradient that is exactly zero, layer by layer."""
     run = default(lab)
-    truth = run.truth
-    targets = stored.examples(
-        run.released, truth.images[:_GRADIENTS], truth.labels[:_GRADIENTS]
-    )
+    targets = stored.targets_of(run.released, run.truth).take(slice(0, _GRADIENTS))
     figure = matplotlib.figure.Figure(figsize=(8.6, 3.4), dpi=120)
     lines, of_convolutions = [], {}
     for axis, name in zip(

@@ -353,7 +353,7 @@ def figure_21(lab: Lab) -> Found:
 def gradient_norms(lab: Lab, run: Run) -> Found:
     """Figure 21 of a run."""
     truth = run.truth
-    targets = stored.examples(run.released, truth.images, truth.labels)
+    targets = stored.targets_of(run.released, truth)
     factory = stored.factory_of(run.experiment, run.released, role="released")
 
     def make() -> dict[str, np.ndarray]:

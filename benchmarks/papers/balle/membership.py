@@ -35,7 +35,7 @@ def algorithm_2(lab: Lab) -> Found:
     """Train with both candidates, and compare."""
     run = default(lab)
     truth = run.truth
-    targets = stored.examples(run.released, truth.images, truth.labels)
+    targets = stored.targets_of(run.released, truth)
     pairs = (
         targets.take(np.arange(_GAMES)),
         targets.take(np.arange(_GAMES, 2 * _GAMES)),
@@ -80,9 +80,8 @@ def figure_11(lab: Lab) -> Found:
     """Losses of a target under models with and without it."""
     run = default(lab)
     truth = run.truth
-    shadows = stored.targets(run.shadows)
-    target = stored.examples(run.released, truth.images[:1], truth.labels[:1])
-    others = stored.examples(run.shadows, shadows[0][:_MODELS], shadows[1][:_MODELS])
+    target = stored.targets_of(run.released, truth).take(slice(0, 1))
+    others = stored.targets(run.shadows).take(slice(0, _MODELS))
     lines, aucs = [], {}
     figure = matplotlib.figure.Figure(figsize=(8.6, 3.2), dpi=120)
     for axis, kind in zip(figure.subplots(1, 2), ("shared", "random"), strict=True):
@@ -138,15 +137,14 @@ def figure_11(lab: Lab) -> Found:
 
 def _of_more(lab: Lab, run: Run, kind: str, others: Examples) -> np.ndarray:
     """AUC at each of the further targets."""
-    truth, factory = run.truth, _factory(run, kind)
+    targets = stored.targets_of(run.released, run.truth)
+    factory = _factory(run, kind)
     some = others.take(np.arange(_FEWER))
 
     def make() -> dict[str, np.ndarray]:
         aucs = []
         for i in range(1, _MORE + 1):
-            target = stored.examples(
-                run.released, truth.images[i : i + 1], truth.labels[i : i + 1]
-            )
+            target = targets.take(slice(i, i + 1))
             aucs.append(difficulty.losses(factory, target, some).auc)
         return {"aucs": np.array(aucs)}
 

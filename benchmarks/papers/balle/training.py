@@ -54,9 +54,7 @@ def _seen(lab: Lab, run: Run) -> dict[str, float]:
     """Accuracy on training and test points, and membership AUC, of some models."""
     store = run.released
     victim = stored.victim_of(run.experiment, store)
-    members = stored.examples(
-        store, store.array("fixed_images"), store.array("fixed_labels")
-    )
+    members = stored.fixed(store)
     pool = data.load(run.experiment.data.name, data_dir=lab.data_dir)
     used = [store.array(f"{part}_indices") for part in ("fixed", "test")]
     rest = np.setdiff1d(np.arange(len(pool)), np.concatenate(used))

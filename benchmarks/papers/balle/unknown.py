@@ -42,7 +42,7 @@ def nearest(lab: Lab) -> Found:
     for name, run in (("shared", default(lab)), ("random", random(lab))):
         truth, shadows = run.truth, run.shadows.read()
         own = _adversary(run)
-        targets = stored.examples(run.released, truth.images, truth.labels)
+        targets = stored.targets_of(run.released, truth)
 
         def make(
             own: Factory = own,
@@ -152,10 +152,8 @@ def invariant(lab: Lab) -> Found:
 def five_million(lab: Lab) -> Found:
     """Few shadow targets, each under many initialisations."""
     run = random(lab)
-    shadows = run.shadows
-    images, labels = stored.targets(shadows)
     rows = np.repeat(np.arange(_TARGETS), _EACH)
-    targets = stored.examples(shadows, images[rows], labels[rows])
+    targets = stored.targets(run.shadows).take(rows)
 
     def make() -> dict[str, np.ndarray]:
         own = _adversary(run)

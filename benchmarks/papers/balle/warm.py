@@ -42,9 +42,8 @@ def figure_13(lab: Lab) -> Found:
     """Shadow and released models from the usual theta_0, and from that of a model."""
     run = default(lab)
     truth = run.truth
-    images, labels = stored.targets(run.shadows)
-    shadows = stored.examples(run.shadows, images, labels)
-    targets = stored.examples(run.released, truth.images, truth.labels)
+    shadows = stored.targets(run.shadows)
+    targets = stored.targets_of(run.released, truth)
 
     def factory(role: str, start: np.ndarray) -> Factory:
         made = stored.factory_of(run.experiment, run.shadows, role=role)
