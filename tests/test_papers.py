@@ -14,7 +14,7 @@ import pytest
 
 import shadow
 from benchmarks.papers import __main__ as command
-from benchmarks.papers import lab, page, register, results
+from benchmarks.papers import lab, many, page, register, results
 from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
@@ -186,6 +186,14 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
         found = results.read(row)
         assert found["lines"] == before["lines"]
         assert found["provenance"]["made_at"] == before["provenance"]["made_at"]
+
+
+def test_runs_are_foreseen_without_making_any(tmp_path):
+    """Also where a row draws numbers that aren't known yet."""
+    for name, count in (("figure-5c", 6), ("balle/table-3", 12), ("table-9", 20)):
+        found = many.wanted([register.find(name)], tmp_path, None)
+        assert len(found) == count
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch):

@@ -42,7 +42,10 @@ class _Unknown(float):
     def __new__(cls) -> "_Unknown":
         return super().__new__(cls, "nan")
 
-    def __getitem__(self, _: object) -> "_Unknown":
+    # Without this, `__getitem__` would make a sequence without an end of it.
+    __iter__ = None
+
+    def __getitem__(self, name: str) -> "_Unknown":
         return self
 
     def items(self) -> tuple[()]:

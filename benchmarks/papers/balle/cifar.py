@@ -1,7 +1,6 @@
 """CIFAR-10 at the size of `cifar10.py:cpu`: the default run, Figures 14 and 19."""
 
 import dataclasses
-import itertools
 
 import matplotlib.figure
 import numpy as np
@@ -11,9 +10,12 @@ from benchmarks.papers.balle.common import (
     CALLED,
     both,
     curves,
+    falls,
+    first_below,
     grid,
     line,
     number,
+    with_models,
 )
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, Row
@@ -81,16 +83,15 @@ def figure_5(lab: Lab) -> Found:
     run = lab.playing(default(lab), "fewer shadow models", attacks)
     errors = [run.of(name) for name in attacks]
     first = run.results["distance_percentiles"]["1"]
-    falls = all(b < a for a, b in itertools.pairwise(errors))
     below = {
-        name: next((k for k, e in zip(_COUNTS, errors, strict=True) if e < at), None)
+        name: first_below(_COUNTS, errors, at)
         for name, at in (("first percentile", first), ("oracle", run.oracle))
     }
     drawn = curves(
         _COUNTS, {"kernel": errors}, xlabel="shadow models", oracle=run.oracle
     )
     return Found(
-        holds=falls and None not in below.values(),
+        holds=falls(errors) and None not in below.values(),
         verdict=f"The error falls from {number(errors[0])} with {_COUNTS[0]} shadow"
         f" models to {number(errors[-1])} with {_COUNTS[-1]}; it is below the first"
         f" percentile of distances ({number(first)}) from {below['first percentile']}"
@@ -107,31 +108,20 @@ def figure_5(lab: Lab) -> Found:
 
 def figure_5_more(lab: Lab) -> Found:
     """The same with more shadow models, and by the network."""
-    runs = [
-        lab.run(
-            f"{count} shadow models",
-            "cifar10.py:cpu",
-            f"shadow.count={_MORE[-1]}",
-            f"attacks.reconn.models={count}",
-            f"attacks.kernel.models={count}",
-        )
-        for count in _MORE
-    ]
+    count = f"shadow.count={_MORE[-1]}"
+    runs = with_models(lab, "cifar10.py:cpu", _MORE, count)
     errors = {
         CALLED[attack]: [run.of(attack) for run in runs]
         for attack in ("reconn", "kernel")
     }
     first, oracle = runs[0].results["distance_percentiles"]["1"], runs[0].oracle
-    falls = all(b < a for a, b in itertools.pairwise(errors["network"]))
     below = {
-        name: next(
-            (k for k, e in zip(_MORE, errors["network"], strict=True) if e < at), None
-        )
+        name: first_below(_MORE, errors["network"], at)
         for name, at in (("first percentile", first), ("oracle", oracle))
     }
     drawn = curves(_MORE, errors, xlabel="shadow models", oracle=oracle)
     return Found(
-        holds=falls and errors["network"][-1] < oracle,
+        holds=falls(errors["network"]) and errors["network"][-1] < oracle,
         verdict=f"The network's error goes from {number(errors['network'][0])} with"
         f" {_MORE[0]} shadow models to {number(errors['network'][-1])} with"
         f" {_MORE[-1]}, the kernel's from {number(errors['kernel'][0])} to"
@@ -212,7 +202,7 @@ def figure_20(lab: Lab) -> Found:
     epochs = [run.experiment.training.epochs for run in runs]
     kernel = [run.of("kernel") for run in runs]
     return Found(
-        holds=all(b > a for a, b in itertools.pairwise(kernel)),
+        holds=falls(kernel[::-1]),
         verdict="The kernel's error at "
         + ", ".join(f"{e}: {number(v)}" for e, v in zip(epochs, kernel, strict=True))
         + " epochs. The paper's steep rise lies at 240 to 250, beyond these.",

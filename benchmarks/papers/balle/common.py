@@ -1,5 +1,6 @@
 """What the rows of Balle et al. have in common: lines of tables, small figures."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,35 @@ def number(value: float) -> str:
 def both(run: Run) -> str:
     """The errors of network and kernel in a few words."""
     return f"network {number(run.of('reconn'))}, kernel {number(run.of('kernel'))}"
+
+
+def with_models(
+    lab: Lab, config: str, counts: Sequence[int], *fields: str
+) -> list[Run]:
+    """A configuration attacked with so many of its shadow models, a run a count."""
+    return [
+        lab.run(
+            f"k={count}",
+            config,
+            *fields,
+            f"attacks.reconn.models={count}",
+            f"attacks.kernel.models={count}",
+        )
+        for count in counts
+    ]
+
+
+def falls(errors: Sequence[float]) -> bool:
+    """Whether each is smaller than the one before."""
+    return all(b < a for a, b in itertools.pairwise(errors))
+
+
+def first_below(
+    counts: Sequence[int], errors: Sequence[float], level: float
+) -> int | None:
+    """The first count with an error below a level; None: there is none."""
+    found = (k for k, error in zip(counts, errors, strict=True) if error < level)
+    return next(found, None)
 
 
 def curves(

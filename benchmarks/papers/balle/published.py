@@ -1,9 +1,16 @@
 """MNIST at the paper's size: Table V's recipe and ours, Figures 5 and 21."""
 
-import itertools
-
 from benchmarks.papers.balle import default
-from benchmarks.papers.balle.common import ORACLES, curves, grid, line, number
+from benchmarks.papers.balle.common import (
+    ORACLES,
+    curves,
+    falls,
+    first_below,
+    grid,
+    line,
+    number,
+    with_models,
+)
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Picture, Row
 
@@ -82,25 +89,14 @@ def figure_5b(lab: Lab) -> Found:
 
 def figure_5c(lab: Lab) -> Found:
     """Error against the number of shadow models."""
-    runs = [
-        lab.run(
-            f"k={count}",
-            "mnist.py:paper",
-            f"attacks.reconn.models={count}",
-            f"attacks.kernel.models={count}",
-        )
-        for count in _COUNTS
-    ]
+    runs = with_models(lab, "mnist.py:paper", _COUNTS)
     oracle = runs[0].oracle
     errors = {
         name: [run.of(attack) for run in runs]
         for name, attack in (("network", "reconn"), ("kernel", "kernel"))
     }
-    falls = all(b < a for a, b in itertools.pairwise(errors["network"]))
-    below = {
-        name: next((k for k, e in zip(_COUNTS, each, strict=True) if e < oracle), None)
-        for name, each in errors.items()
-    }
+    falling = falls(errors["network"])
+    below = {n: first_below(_COUNTS, each, oracle) for n, each in errors.items()}
     drawn = curves(
         _COUNTS,
         errors,
@@ -109,8 +105,8 @@ def figure_5c(lab: Lab) -> Found:
         theirs=([8000, 59_000], [ORACLES["mnist"], _PAPER]),
     )
     return Found(
-        holds=falls and (below["network"] or 59_000) <= 8000,
-        verdict=f"The network's error {'falls' if falls else 'does not fall'} with"
+        holds=falling and (below["network"] or 59_000) <= 8000,
+        verdict=f"The network's error {'falls' if falling else 'does not fall'} with"
         f" every doubling, from {number(errors['network'][0])} to"
         f" {number(errors['network'][-1])}; it is below the oracle ({number(oracle)})"
         f" from {below['network']} shadow models on (the paper: 8,000), the kernel from"
