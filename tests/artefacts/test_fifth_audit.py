@@ -5,11 +5,9 @@ that nobody read and nobody named, files that open other files.
 import collections
 import dataclasses
 import json
-from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import datasets
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import Birch, BisectingKMeans, MeanShift
@@ -45,19 +43,7 @@ from artefacts.reconstruct import reconstruct
 from artefacts.sanitise import sanitise
 from dp.checks import FieldError
 from informed.cli.commands import main
-
-AT = 9
-
-
-@pytest.fixture(scope="module")
-def wine() -> tuple[np.ndarray, np.ndarray]:
-    data = datasets.load_wine()
-    return data.data, data.target
-
-
-def without(table: Any) -> Any:
-    return np.delete(table, AT, axis=0)
-
+from tests.artefacts.planted import AT, without
 
 # Wrong rows, confirmed or told.
 

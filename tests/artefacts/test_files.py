@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.naive_bayes import GaussianNB
@@ -21,18 +20,6 @@ from sklearn.preprocessing import (
 from artefacts import files
 from artefacts.reconstruct import reconstruct
 from dp.checks import FieldError
-
-AT = 9
-
-
-@pytest.fixture(scope="module")
-def wine() -> tuple[np.ndarray, np.ndarray]:
-    data = datasets.load_wine()
-    return data.data, data.target
-
-
-def without(table: Any) -> Any:
-    return np.delete(table, AT, axis=0)
 
 
 def _disguised(path: Any, name: str, module: str, arguments: tuple) -> None:
