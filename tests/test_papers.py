@@ -14,7 +14,7 @@ import pytest
 
 import shadow
 from benchmarks.papers import __main__ as command
-from benchmarks.papers import lab, many, page, register, results
+from benchmarks.papers import lab, many, numbers, page, register, results
 from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
@@ -168,7 +168,7 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
 
     first = row_of("first", (), ("attacks.kernel.models=50",))
     second = row_of("second", ("attacks.kernel.models=40",))
-    broken = row_of("broken", ("data.name=nothing.npz",))
+    broken = row_of("broken", ("data.name=nothing.npz",), ())
     monkeypatch.setattr(register, "ROWS", (first, second, broken))
     rows = ["first", "second"]
     command.main(["run", *rows, "--work", str(tmp_path / "one"), "--quiet"])
@@ -181,6 +181,8 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
     told = capfd.readouterr()
     assert "4 of 4 runs" in told.out
     assert "There is no file nothing.npz" in told.err
+    assert "broken: not measured, 1 of its runs failed" in told.err
+    assert results.read(broken) is None
     assert len(list((tmp_path / "many" / "stores").iterdir())) == 1
     for row, before in zip((first, second), alone, strict=True):
         found = results.read(row)
@@ -190,15 +192,16 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
 
 def test_runs_are_foreseen_without_making_any(tmp_path):
     """Also where a row draws numbers that aren't known yet."""
-    for name, count in (("figure-5c", 6), ("balle/table-3", 12), ("table-9", 20)):
-        found = many.wanted([register.find(name)], tmp_path, None)
+    rows = {"figure-5c": 6, "balle/table-3": 12, "table-9": 20, "haim/figure-2": 0}
+    for name, count in rows.items():
+        found = many.wanted(register.find(name), Lab(tmp_path, progress=False))
         assert len(found) == count
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch):
+def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch, capsys):
     """Its numbers are the run's, with who made them; no models are made again."""
-    monkeypatch.setattr(lab, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(numbers, "FOLDER", tmp_path / "kept")
     base = configuration.values([f"--config={lab.ROOT / 'configs' / 'digits.py'}"])[0]
     grid = SweepConfig(title="small", base="digits.py", points=(("small", *SMALL),))
     (point,) = points(grid, base)
@@ -211,7 +214,22 @@ def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch):
     assert other.makers == first.makers
     assert other.seconds == first.seconds
     assert not (tmp_path / "elsewhere" / "stores").exists()
-    assert str(tmp_path) not in next((tmp_path / "kept").iterdir()).read_text()
+    (file,) = (tmp_path / "kept").iterdir()
+    assert str(tmp_path) not in file.read_text()
+    # Of other code, or other images, they don't count.
+    numbers_there = file.read_bytes()
+    for old, new in (
+        (b'"revision of kernel": ', b'"revision of kernel": 9'),
+        (b'digits": "', b'digits": "0'),
+    ):
+        assert old in numbers_there
+        file.write_bytes(numbers_there.replace(old, new))
+        assert numbers.read(point.experiment, made.paths) is None
+        assert "is not counted" in capsys.readouterr().out
+    file.write_bytes(numbers_there)
+    again = Lab(tmp_path / "again", progress=False, again=True)
+    again._play(point, "digits.py", SMALL, keep=True)
+    assert (tmp_path / "again" / "stores").exists()
 
 
 def test_what_a_row_computes_itself_is_computed_once(tmp_path):

@@ -35,8 +35,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--processes",
         type=int,
         default=1,
-        help="make the rows' runs in so many processes at once, for a GPU or many cores"
-        " (default: one after the other)",
+        help="make the rows' runs in so many processes at once, for a GPU that one run"
+        " doesn't fill (default: 1, one after the other)",
+    )
+    run.add_argument(
+        "--again",
+        action="store_true",
+        help="make runs also where their numbers are kept in the repository",
     )
     commands.add_parser("page", help="write docs/reproducing.md")
     arguments = parser.parse_args(argv)
@@ -53,8 +58,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         for row in rows:
             if row.measure is None:
                 parser.error(f"{row.name} can't be measured: {row.needs}")
+        if arguments.processes < 1:
+            parser.error(f"--processes: at least 1, got {arguments.processes}")
         lab = Lab(
-            arguments.work, data_dir=arguments.data_dir, progress=not arguments.quiet
+            arguments.work,
+            data_dir=arguments.data_dir,
+            progress=not arguments.quiet,
+            again=arguments.again,
         )
         if arguments.processes == 1:
             for row in rows:
@@ -65,9 +75,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _many(rows: Sequence[Row], lab: Lab, processes: int) -> list[str]:
     """Make the rows' runs side by side, then measure. Returns: a line a failure."""
-    with many.sharing_a_card(processes):
-        failed = many.make(many.wanted(rows, lab.work, lab.data_dir), lab, processes)
+    with many.sharing_a_card(processes, lab.work / "compiled"):
+        wanted = {row: many.wanted(row, lab) for row in rows}
+        runs = {folder: run for each in wanted.values() for folder, run in each.items()}
+        lost = many.make(runs, processes)
+        failed = list(lost.values())
         for row in rows:
+            if missing := len(lost.keys() & wanted[row].keys()):
+                failed.append(f"{row.name}: not measured, {missing} of its runs failed")
+                continue
             try:
                 _measure(row, lab)
             except Exception as error:
@@ -87,6 +103,8 @@ def _measure(row: Row, lab: Lab) -> None:
         seconds=lab.seconds,
         configurations=lab.configurations,
         makers=lab.makers,
+        device=lab.device,
+        packages=lab.packages,
     )
     print(json.dumps({n: kept[n] for n in ("row", "holds", "verdict", "ours")}))
 

@@ -3,11 +3,10 @@
     <work>/stores/<fingerprint>/    shadow and released models
     <work>/runs/<fingerprint>/      one run, attacking such a store
     <work>/classifiers/             downstream classifiers, one for each set of targets
-    benchmarks/papers/kept/         numbers of runs that take hours, in the repository
 
 A run that is there is read, so a row goes on where it was interrupted, and two rows
-that ask for the same run have it once. A row of many long runs can be measured in
-parts, on several machines: of its runs the numbers alone are kept, a file each.
+that ask for the same run have it once. Of runs that take hours the numbers can be kept
+in the repository: see `numbers`.
 """
 
 import dataclasses
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import provenance
+from benchmarks.papers import numbers, provenance
 from informed import metrics
 from informed.cli import configuration
 from informed.metrics.classifier import Classifier
@@ -29,11 +28,14 @@ from informed.runs.stages import Paths
 from informed.runs.sweep import Point, SweepConfig, points, store_name
 from shadow import checks, devices, files, records
 from shadow.models import ShadowModels
+from shadow.places import Address
 from shadow.store import ShadowStore
 from shadow.views import ViewConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = Path(__file__).parent / "kept"
+# In a run's folder: which code and machine made it.
+_SIGNED = "made_by.json"
+_UNKNOWN = "a commit that was not kept"
 # LPIPS and KL beside the MSE.
 THREE = ("evaluation.lpips=true", "evaluation.classifier.epochs=10")
 KERNEL = "attacks.kernel.targets=null"
@@ -96,22 +98,51 @@ class Run:
 
 
 class Lab:
-    """Makes runs in a folder, and remembers for the provenance what a row asked for."""
+    """Makes runs in a folder, and remembers for the provenance what a row asked for.
+
+    Args:
+      work: the folder.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+      progress: whether it is shown.
+      again: whether runs are made whose numbers are kept in the repository.
+    """
 
     def __init__(
-        self, work: Path, *, data_dir: str | None = None, progress: bool = True
+        self,
+        work: Path,
+        *,
+        data_dir: str | None = None,
+        progress: bool = True,
+        again: bool = False,
     ) -> None:
         self.work, self.data_dir, self.progress = work, data_dir, progress
-        self.configurations: list[str] = []
-        self.makers: set[str] = set()
-        self.seconds = 0.0
+        self.again = again
+        self.beginning()
         # What rows of one call share and no file holds, by folder.
         self.made: dict[Path, Any] = {}
         self._clock = records.Clock(work / "seconds.json")
 
     def beginning(self) -> None:
         """Forget what earlier rows asked for."""
-        self.configurations, self.makers, self.seconds = [], set(), 0.0
+        self.configurations: list[str] = []
+        self.makers: set[str] = set()
+        self.seconds = 0.0
+        # Stores whose seconds are counted: runs share them.
+        self._counted: set[Address] = set()
+        # Versions of packages that each run was evaluated by.
+        self._packages: list[Mapping[str, str]] = []
+
+    @property
+    def device(self) -> str:
+        """What a row's runs were made on; this machine, where they differ."""
+        found = {by.partition(" on ")[2] for by in self.makers}
+        return (found.pop() if len(found) == 1 else "") or devices.kind()
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """Versions that all runs of a row were evaluated by; else this machine's."""
+        first, *others = self._packages or [records.packages()]
+        return first if all(each == first for each in others) else records.packages()
 
     def note(self, what: str, seconds: float = 0.0) -> None:
         """Something that a row did beside its runs, for its provenance."""
@@ -127,20 +158,12 @@ class Lab:
           before: whether it was there before this call.
         Returns: their names.
         """
-        by = self.remember(key, "a commit that was not kept" if before else here())
-        self.makers.add(by)
-        return by
-
-    def remember(self, key: str, by: str) -> str:
-        """Remember who made a run or file, unless that is known already.
-
-        Returns: who made it.
-        """
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
         if key not in known:
-            known[key] = by
+            known[key] = _UNKNOWN if before else here()
             files.write_json(file, known)
+        self.makers.add(known[key])
         return known[key]
 
     def kept(
@@ -226,8 +249,8 @@ class Lab:
           name: such as "table_3".
           fields: "field=value" for all points, beyond the sweep's own.
           only: which points, by their names.
-          keep: whether numbers of runs are kept in `KEPT`, and read from there on a
-            machine that has no more of them. The row then takes numbers alone.
+          keep: whether numbers of runs are kept in the repository, and read from
+            there where this folder has no such run; see `numbers`.
         """
         file = ROOT / "configs" / "sweeps" / f"{name}.py"
         config, base = configuration.load_sweep([f"--config={file}"])
@@ -240,39 +263,37 @@ class Lab:
             if only(point.name)
         ]
 
-    def paths(self, experiment: Experiment) -> Paths:
-        """Where a run and its models lie."""
-        name = checks.fingerprint(experiment.values)[:16]
-        return Paths(
-            workdir=self.work / "runs" / name,
-            shadow=self.work / "stores" / store_name(experiment),
-            data_dir=self.data_dir,
-            classifiers=self.work / "classifiers",
-        )
-
     def _play(
         self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
     ) -> Run:
         experiment = point.experiment
-        paths = self.paths(experiment)
-        name = paths.workdir.name
+        paths = paths_of(experiment, self.work, self.data_dir)
         if self.progress:
             print(f"{config}: {point.name}", flush=True)
         before = (paths.workdir / "results.json").exists()
-        numbers = numbers_of(paths)
-        if keep and not before and numbers.exists():
-            there = json.loads(numbers.read_text())
+        there = None
+        if keep and not self.again and not before:
+            there = numbers.read(experiment, paths)
+        if there is not None:
             found = there["results"]
             self.makers.add(there["made_at"])
+            print(f"{point.name}: its numbers are kept, from {there['made_at']}")
         else:
             found = pipeline.run(experiment, paths, progress=self.progress)
-            by = self._by(name, before=before)
-            if keep:
-                # Its picture isn't kept.
-                results = {k: v for k, v in found.items() if k != "picture"}
-                files.write_json(numbers, {"made_at": by, "results": results})
+            if not before:
+                sign(paths)
+            signed = paths.workdir / _SIGNED
+            by = json.loads(signed.read_text()) if signed.exists() else _UNKNOWN
+            self.makers.add(by)
+            if keep and (self.again or numbers.read(experiment, paths) is None):
+                numbers.write(experiment, paths, found, by)
         extra = " ".join(f"--config.{field}" for field in fields)
-        self.note(f"{config}, {point.name} {extra}".strip(), found["wall_s"])
+        seconds = found["wall_s"]
+        if paths.shadow in self._counted:
+            seconds -= found["stage_wall_s"]["shadow"]
+        self._counted.add(paths.shadow)
+        self._packages.append(found["versions"]["packages"])
+        self.note(f"{config}, {point.name} {extra}".strip(), seconds)
         return Run(
             name=point.name,
             experiment=experiment,
@@ -282,9 +303,19 @@ class Lab:
         )
 
 
-def numbers_of(paths: Paths) -> Path:
-    """Where the numbers of a run are kept in the repository, if they are."""
-    return KEPT / f"{paths.workdir.name}.json"
+def paths_of(experiment: Experiment, work: Path, data_dir: str | None) -> Paths:
+    """Where a run and its models lie."""
+    return Paths(
+        workdir=work / "runs" / checks.fingerprint(experiment.values)[:16],
+        shadow=work / "stores" / store_name(experiment),
+        data_dir=data_dir,
+        classifiers=work / "classifiers",
+    )
+
+
+def sign(paths: Paths) -> None:
+    """Keep with a run that was just made which code and machine made it."""
+    files.write_json(paths.workdir / _SIGNED, here())
 
 
 def here() -> str:

@@ -1,11 +1,12 @@
-"""Runs of several rows, made in several processes: for a GPU, or for many cores.
+"""Runs of several rows, made in several processes: for a GPU that one run doesn't fill.
 
 Which runs a row asks for is found by measuring it without any: `Listing` notes what is
 asked for, and answers with numbers that aren't any. What a row asks for only after it
-has looked at an array stays unforeseen, and is made when the row is measured.
+has looked at models or guesses stays unforeseen, and is made when the row is measured.
 
-A store is made once. Its runs are attacked and evaluated as soon as it is whole, each
-in a process that others share no memory with but the card.
+A store is made once, all stores before the first attack. Its runs are then attacked and
+evaluated, each in a process that shares nothing with others but the card. A run that
+ended is whole and signed, whatever becomes of the rest.
 """
 
 import contextlib
@@ -14,24 +15,28 @@ import multiprocessing
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from multiprocessing.synchronize import Lock as LockType
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from benchmarks.papers.lab import Lab, Run, here, numbers_of
+from benchmarks.papers import numbers
+from benchmarks.papers.lab import Lab, Run, paths_of, sign
 from benchmarks.papers.row import Row
 from informed.runs import evaluation, pipeline, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from informed.runs.sweep import Point
 from shadow import devices, parallel
-from shadow.checks import first_line
+from shadow.checks import named
 
 # Of a card's memory, by all processes together; the rest is CUDA's own, half a
 # gigabyte a process.
 _OF_A_CARD = 0.9
+# Papers whose rows ask for runs. Those of others compute all themselves, and would do
+# so here.
+_RUNS = ("balle",)
 # Trains a classifier, or waits until another process has.
 _classifier: LockType | None = None
 
@@ -53,41 +58,6 @@ class _Unknown(float):
         return ()
 
 
-class Listing(Lab):
-    """Notes which runs rows ask for, and makes none.
-
-    Attributes:
-      wanted: the runs, by the name of their folder.
-    """
-
-    def __init__(self, work: Path, *, data_dir: str | None = None) -> None:
-        super().__init__(work, data_dir=data_dir, progress=False)
-        self.wanted: dict[str, Wanted] = {}
-
-    def _play(
-        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
-    ) -> Run:
-        paths = self.paths(point.experiment)
-        made = (paths.workdir / "results.json").exists()
-        if not made and not (keep and numbers_of(paths).exists()):
-            title = f"{config}: {point.name}"
-            self.wanted[paths.workdir.name] = Wanted(title, point.experiment, paths)
-        unknown: Any = _Unknown()
-        return Run(
-            name=point.name,
-            experiment=point.experiment,
-            paths=paths,
-            results=unknown,
-            paper=point.paper,
-        )
-
-    def kept(
-        self, name: str, key: Any, make: Callable[[], Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        """Nothing is computed here."""
-        raise LookupError(f"{name} was not made")
-
-
 @dataclasses.dataclass(frozen=True)
 class Wanted:
     """A run that a row asks for.
@@ -103,79 +73,144 @@ class Wanted:
     paths: Paths
 
 
-def wanted(rows: Sequence[Row], work: Path, data_dir: str | None) -> list[Wanted]:
-    """The runs that these rows ask for and that aren't there, as far as foreseen."""
-    listing = Listing(work, data_dir=data_dir)
-    for row in rows:
-        assert row.measure is not None
-        # It ends by an error where it looks at what isn't there.
-        with contextlib.suppress(Exception):
-            row.measure(listing)
-    return list(listing.wanted.values())
+class _Unmade(Run):
+    """A run that wasn't made: numbers that aren't any, and no models."""
+
+    def _nothing(self, *_: object) -> NoReturn:
+        raise LookupError(f"{self.name} was not made")
+
+    released = shadows = property(_nothing)
+    guesses = _nothing  # type: ignore[assignment]
 
 
-def make(runs: Sequence[Wanted], lab: Lab, processes: int) -> list[str]:
+class Listing(Lab):
+    """Notes which runs rows ask for, and makes none.
+
+    Attributes:
+      wanted: the runs that aren't there, by their folders.
+    """
+
+    def __init__(self, lab: Lab) -> None:
+        self._folder, self.data_dir, self.again = lab.work, lab.data_dir, lab.again
+        self.progress, self.made = False, {}
+        self.wanted: dict[Path, Wanted] = {}
+        self.beginning()
+
+    @property
+    def work(self) -> Path:  # type: ignore[override]
+        """Rows put into it what they compute themselves; none does it here."""
+        raise LookupError("nothing is computed here")
+
+    def kept(self, *_: object) -> NoReturn:
+        """Nothing is computed here."""
+        raise LookupError("nothing is computed here")
+
+    def _play(
+        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
+    ) -> Run:
+        experiment = point.experiment
+        paths = paths_of(experiment, self._folder, self.data_dir)
+        made = (paths.workdir / "results.json").exists()
+        if keep and not made and not self.again:
+            made = numbers.read(experiment, paths) is not None
+        if not made:
+            title = f"{config}: {point.name}"
+            self.wanted[paths.workdir] = Wanted(title, experiment, paths)
+        unknown: Any = _Unknown()
+        return _Unmade(
+            name=point.name,
+            experiment=experiment,
+            paths=paths,
+            results=unknown,
+            paper=point.paper,
+        )
+
+
+def wanted(row: Row, lab: Lab) -> dict[Path, Wanted]:
+    """The runs that a row asks for and that aren't there, as far as foreseen."""
+    listing = Listing(lab)
+    if row.paper not in _RUNS:
+        return {}
+    assert row.measure is not None
+    # It ends by an error where it looks at what isn't there.
+    with contextlib.suppress(Exception):
+        row.measure(listing)
+    return listing.wanted
+
+
+def make(runs: Mapping[Path, Wanted], processes: int) -> dict[Path, str]:
     """Make them all.
 
     Args:
-      lab: what remembers who made them.
+      runs: by their folders.
       processes: how many at once.
-    Returns: a line for each that failed. The others are whole.
+    Returns: why those that failed did, by their folders. The others are whole.
     """
-    stores: dict[Any, list[Wanted]] = {}
-    for run in runs:
-        stores.setdefault(run.paths.shadow, []).append(run)
+    waiting_for: dict[Any, list[Path]] = {}
+    for folder, run in runs.items():
+        waiting_for.setdefault(run.paths.shadow, []).append(folder)
     context = multiprocessing.get_context("spawn")
-    failed: list[str] = []
-    begun, done = time.monotonic(), 0
-    with futures.ProcessPoolExecutor(
-        processes,
-        mp_context=context,
-        initializer=_begin,
-        initargs=(context.Lock(),),
-    ) as pool:
-        waiting: dict[futures.Future[Any], tuple[Wanted, bool]] = {
-            pool.submit(_store, first.experiment.values, first.paths): (first, True)
-            for first, *_ in stores.values()
-        }
+    begun, ended, failed = time.monotonic(), 0, dict[Path, str]()
+    pool = futures.ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_begin, initargs=(context.Lock(),)
+    )
+    try:
+        waiting: dict[futures.Future[None], tuple[Path, bool]] = {}
+
+        def submit(folder: Path, *, store: bool) -> None:
+            run = runs[folder]
+            task = _store if store else _run
+            future = pool.submit(task, run.experiment.values, run.paths)
+            waiting[future] = folder, store
+
+        for folders in waiting_for.values():
+            submit(folders[0], store=True)
         while waiting:
-            ended, _ = futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
-            for future in ended:
-                run, is_store = waiting.pop(future)
+            for future in futures.wait(
+                waiting, return_when=futures.FIRST_COMPLETED
+            ).done:
+                folder, store = waiting.pop(future)
                 error = future.exception()
+                rest = waiting_for[runs[folder].paths.shadow]
                 if error is not None:
-                    lost = stores[run.paths.shadow] if is_store else [run]
-                    failed += [f"{each.title}: {first_line(error)}" for each in lost]
-                    done += len(lost)
                     traceback.print_exception(error)
-                elif is_store:
-                    waiting |= {
-                        pool.submit(_run, each.experiment.values, each.paths): (
-                            each,
-                            False,
-                        )
-                        for each in stores[run.paths.shadow]
-                    }
-                else:
-                    done += 1
-                    lab.remember(run.paths.workdir.name, future.result())
-                seconds = time.monotonic() - begun
-                what = "models" if is_store else "run"
+                    failed[folder] = f"{runs[folder].title}: {named(error)}"
+                    if store:
+                        # Another's configuration may be feasible.
+                        rest.remove(folder)
+                        if rest:
+                            submit(rest[0], store=True)
+                elif store:
+                    for each in rest:
+                        submit(each, store=False)
+                ended += not store or error is not None
+                what = "models of " if store else ""
                 print(
-                    f"{done} of {len(runs)} runs, {seconds:.0f} s: {what} of"
-                    f" {run.title}{' FAILED' if error is not None else ''}",
+                    f"{ended} of {len(runs)} runs, {time.monotonic() - begun:.0f} s:"
+                    f" {what}{runs[folder].title}{'' if error is None else ' FAILED'}",
                     flush=True,
                 )
+    except futures.BrokenExecutor:
+        # A process was killed, by the system for its memory as a rule.
+        lost = "not made, as a process of another run was killed: fewer --processes"
+        whole = {f for f in runs if (f / "results.json").exists()}
+        failed |= {f: f"{runs[f].title}: {lost}" for f in runs.keys() - failed - whole}
+    finally:
+        pool.shutdown(cancel_futures=True)
     return failed
 
 
 @contextlib.contextmanager
-def sharing_a_card(processes: int) -> Iterator[None]:
+def sharing_a_card(processes: int, compiled: Path) -> Iterator[None]:
     """This process and those that start inside share a GPU, if JAX wasn't used yet.
 
-    Each takes its part of the memory, and compiles without timing kernels: that takes
-    a process longer than what it then saves in a short run. What the user has set
-    stays; without NVIDIA's driver nothing changes.
+    Each takes its part of the memory; they share what they have compiled, and compile
+    without timing kernels: that takes a process longer than what it then saves in a
+    short run. What the user has set stays; without NVIDIA's driver nothing changes.
+
+    Args:
+      processes: how many there will be beside this one.
+      compiled: a folder for compiled programs.
     """
     if not devices.has_nvidia_driver():
         yield
@@ -185,8 +220,9 @@ def sharing_a_card(processes: int) -> Iterator[None]:
     )
     wanted = {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{_OF_A_CARD / processes:.3f}",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": f"{_OF_A_CARD / (processes + 1):.3f}",
         "XLA_FLAGS": untimed,
+        "JAX_COMPILATION_CACHE_DIR": str(compiled.resolve()),
     }
     new = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(new)
@@ -206,8 +242,8 @@ def _store(values: Mapping[str, Any], paths: Paths) -> None:
     pipeline.shadow(Experiment.from_mapping(values), paths, progress=False)
 
 
-def _run(values: Mapping[str, Any], paths: Paths) -> str:
-    """Attack and evaluate. Returns: by what and where."""
+def _run(values: Mapping[str, Any], paths: Paths) -> None:
+    """Attack, sign, and evaluate: a run is made when its results are there."""
     experiment = Experiment.from_mapping(values)
     pipeline.attack(experiment, paths, progress=False)
     if experiment.evaluation.classifier.epochs:
@@ -215,5 +251,5 @@ def _run(values: Mapping[str, Any], paths: Paths) -> str:
         _, released = stored.stores(experiment, paths)
         with _classifier:
             evaluation.classifier_of(experiment, paths, released)
+    sign(paths)
     evaluation.evaluate(experiment, paths)
-    return here()

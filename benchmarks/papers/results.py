@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.papers import provenance
 from benchmarks.papers.row import Found, Numbers, Row
-from shadow import devices, files, records
+from shadow import files
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "results"
@@ -22,7 +22,9 @@ def write(
     *,
     seconds: float,
     configurations: Sequence[str],
-    makers: Iterable[str] = (),
+    makers: Iterable[str],
+    device: str,
+    packages: Mapping[str, str],
 ) -> dict[str, Any]:
     """Keep what was found of a row.
 
@@ -30,6 +32,8 @@ def write(
       seconds: of all computing that went into it, also where it was done before.
       configurations: what was run, a line each: the configuration and its overrides.
       makers: the commits and devices that made the runs, which may be older.
+      device: what the runs were made on.
+      packages: versions of the packages that evaluated them.
     Returns: what was written.
     """
     pictures = []
@@ -57,10 +61,10 @@ def write(
         "provenance": {
             "commit": provenance.commit(),
             "configurations": list(configurations),
-            "device": devices.kind(),
+            "device": device,
             "seconds": round(seconds, 1),
             "made_at": sorted(makers),
-            "versions": records.packages(),
+            "versions": dict(packages),
         },
     }
     files.write_json(_file(row), values)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +97,17 @@ def attack_record(
         "shadow_fingerprint": shadows.fingerprint(),
         "released_fingerprint": released.fingerprint(),
     }
+    return Record.of(configuration, **attack_revisions(experiment, name))
+
+
+def attack_revisions(experiment: Experiment, name: str) -> dict[str, int | str]:
+    """Revisions of the components that decide what one of the attacks finds."""
+    named = experiment.attacks[name]
     row = registry.find(named.type)
-    versions = {row.name: row.revision}
+    versions: Mapping[str, int | str] = {row.name: row.revision}
     if isinstance(named.settings, ReconnConfig):
         versions = trainer.revisions(named.settings)
-    return Record.of(configuration, **{"view": views.REVISION} | versions)
+    return {"view": views.REVISION, **versions}
 
 
 def evaluate_record(
