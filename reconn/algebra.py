@@ -7,7 +7,6 @@ accelerator the results differ in their last digits.
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +20,9 @@ _TRIED = 1000  # rows of a matrix that both invert, to see who is faster
 # Multiplications that NumPy has done on a few cores, in a second or three, before XLA
 # has compiled the program for an accelerator. It compiles one for every shape, and
 # each label has as many models as it happens to have: the regression of 2,000 models
-# of CIFAR-10, ten labels, compiled for minutes on an H100's host.
+# of CIFAR-10, ten labels, compiled for a minute and more on an H100's host.
 _LITTLE = 1e11
 _ARRAYS = 4  # of a matrix's size that its inverse takes on an accelerator, about
-_OF_SPECTRUM = 9  # an eigendecomposition, in multiplications of its matrix by itself
 
 Square = Float[np.ndarray, "rows rows"]
 
@@ -44,7 +42,7 @@ def inverse(matrix: Square) -> Square:
     """Of a positive definite matrix."""
     if not _on_device(_cubed(matrix), _ARRAYS * matrix.nbytes):
         return np.linalg.inv(matrix)
-    return _in_float64(jnp.linalg.inv, matrix)[0]
+    return _in_float64(jnp.linalg.inv, matrix)
 
 
 def solve(
@@ -55,25 +53,18 @@ def solve(
         factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True)
         return scipy.linalg.cho_solve(factor, values)
     solving = functools.partial(jax.scipy.linalg.solve, assume_a="pos")
-    return _in_float64(solving, matrix, values)[0]
+    return _in_float64(solving, matrix, values)
 
 
-def spectrum(
-    matrix: Square,
-) -> tuple[Float[np.ndarray, " rows"], Square]:
-    """Eigenvalues and eigenvectors of a symmetric matrix."""
-    if not _on_device(_OF_SPECTRUM * _cubed(matrix), _ARRAYS * matrix.nbytes):
-        values, vectors = np.linalg.eigh(matrix)
-        return values, vectors
-    values, vectors = _in_float64(jnp.linalg.eigh, matrix)
-    return values, vectors
-
-
-def _in_float64(function: Callable, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def _in_float64(function: Callable, *arrays: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
-        found: Any = function(*(jnp.asarray(array, jnp.float64) for array in arrays))
-        several = found if isinstance(found, tuple) else (found,)
-        return tuple(np.asarray(each) for each in several)
+        found = np.asarray(
+            function(*(jnp.asarray(array, jnp.float64) for array in arrays))
+        )
+    # NumPy and SciPy raise it; XLA's answer isn't a number.
+    if not np.isfinite(found).all():
+        raise np.linalg.LinAlgError("The matrix is singular, or not positive definite.")
+    return found
 
 
 def _cubed(matrix: np.ndarray) -> float:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from reconn import algebra, regression
+from reconn import regression
 from reconn.regression import Regression
 from reconn.second_look import LEAST, SecondLook, Surrogate
 from shadow import bars, checks, files
@@ -319,7 +319,7 @@ def _errors(
     centre, points, distances, median = regression.centred(features)
     width = scale * median
     offset = values.mean(axis=0, dtype=np.float64)
-    spectrum, basis = algebra.spectrum(regression.similarity(distances, width))
+    spectrum, basis = np.linalg.eigh(regression.similarity(distances, width))
     between = regression.squared_distances(unseen - centre, points)
     across = regression.similarity(between, width) @ basis
     along = basis.T @ (values - offset)

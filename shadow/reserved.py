@@ -39,6 +39,13 @@ def require(what: str) -> None:
         )
 
 
+def prepare() -> None:
+    """Of a process that is going to train on what is here, before JAX is used."""
+    # CUDA counts cards as NVIDIA's driver does, which is asked for their free memory.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    check()
+
+
 def check() -> None:
     """Of a worker that begins: as `require` under Slurm; else a hint where it helps."""
     slurm = by_slurm()

@@ -15,11 +15,11 @@ def commit() -> str:
     """The commit that this code is at, with a plus where files differ from it.
 
     In an archive (`git archive`, or one of a release) there is no telling whether files
-    differ.
+    differ: it is called one.
     """
     archived = _ARCHIVED.read_text().strip()
     if not archived.startswith("$"):
-        return archived[:10]
+        return f"{archived[:10]} (archive)"
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(_ROOT), *arguments]

@@ -17,7 +17,7 @@ from informed.cli.commands import refuse_unknown
 from informed.cli.configuration import load_experiment, load_sweep
 from informed.runs import diagnose, evaluation, pipeline, sweep
 from informed.runs.stages import Paths
-from shadow import places
+from shadow import places, reserved
 from shadow.launchers.share import Share
 
 
@@ -71,6 +71,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
+    if command in ("run", "attack", "sweep"):
+        reserved.prepare()
     if command == "sweep":
         _sweep(arguments, rest, workdir)
         return

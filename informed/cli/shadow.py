@@ -11,7 +11,6 @@ informed shadow merge runs/all runs/first runs/second
 import argparse
 import dataclasses
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -173,14 +172,12 @@ def _make(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> N
 
 def _prepare(arguments: argparse.Namespace) -> None:
     """What has to be said before JAX is first used."""
-    # CUDA counts cards as NVIDIA's driver does, which is asked for their free memory.
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if arguments.compilation_cache:
         compiled.keep_in(arguments.compilation_cache)
     if arguments.launcher == "ray":
         devices.cpu_only()  # the driver trains nothing
     else:
-        reserved.check()
+        reserved.prepare()
 
 
 def _launch(arguments: argparse.Namespace) -> Launch:

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float
 
 from shadow import bars, checks, files
 from shadow.data import Examples, Images
+from shadow.precision import highest
 
 # Grows when the classifier would be another one; see `shadow.records`.
 REVISION = 3
@@ -125,6 +126,7 @@ def train(
     )
 
     @functools.partial(jax.jit, donate_argnums=0)
+    @highest
     def step(state: tuple, images: Array, labels: Array, key: Array) -> tuple:
         params, moments = state
 
@@ -160,6 +162,7 @@ def train(
 
 
 @functools.partial(jax.jit, static_argnums=0)
+@highest
 def _predict(apply: Callable[[Any, Array], Array], params: Any, images: Array) -> Array:
     return jax.nn.log_softmax(apply(params, images))
 

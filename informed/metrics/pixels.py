@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, Float32, Int
 from dp import rates
 from reconn import perceptual
 from shadow import copies
+from shadow.precision import highest
 
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
@@ -61,7 +62,13 @@ def lpips(
 @functools.cache
 def _distance() -> Callable[..., Array]:
     """Loaded and compiled once."""
-    return jax.jit(perceptual.load())
+    distance = perceptual.load()
+
+    @highest
+    def exact(targets: Array, guesses: Array) -> Array:
+        return distance(targets, guesses)
+
+    return jax.jit(exact)
 
 
 def refuse_leaks(

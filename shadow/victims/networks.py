@@ -22,6 +22,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from shadow import checks, devices
+from shadow.precision import highest
 from shadow.training.versions import source_hash
 from shadow.victims import groups as grouped
 from shadow.victims.activations import ACTIVATIONS
@@ -428,6 +429,7 @@ def from_functions(
     )
 
 
+@highest
 def accuracy(
     victim: Victim, params: Params, images: ArrayLike, labels: ArrayLike
 ) -> float:

@@ -8,13 +8,14 @@ from scipy import stats
 
 from benchmarks.papers.balle.common import (
     CALLED,
+    below_from,
     both,
     curves,
     falls,
-    first_below,
     grid,
     line,
     number,
+    since,
     with_models,
 )
 from benchmarks.papers.lab import Lab, Run
@@ -84,7 +85,7 @@ def figure_5(lab: Lab) -> Found:
     errors = [run.of(name) for name in attacks]
     first = run.results["distance_percentiles"]["1"]
     below = {
-        name: first_below(_COUNTS, errors, at)
+        name: below_from(_COUNTS, errors, at)
         for name, at in (("first percentile", first), ("oracle", run.oracle))
     }
     drawn = curves(
@@ -92,10 +93,10 @@ def figure_5(lab: Lab) -> Found:
     )
     return Found(
         holds=falls(errors) and None not in below.values(),
-        verdict=f"The error falls from {number(errors[0])} with {_COUNTS[0]} shadow"
+        verdict=f"The error goes from {number(errors[0])} with {_COUNTS[0]} shadow"
         f" models to {number(errors[-1])} with {_COUNTS[-1]}; it is below the first"
-        f" percentile of distances ({number(first)}) from {below['first percentile']}"
-        f" on, below the oracle ({number(run.oracle)}) from {below['oracle']} on.",
+        f" percentile of distances ({number(first)}) {since(below['first percentile'])},"
+        f" below the oracle ({number(run.oracle)}) {since(below['oracle'])}.",
         theirs="below the first percentile with 5,000, below the oracle with 10,000",
         ours=f"{below['first percentile']} and {below['oracle']}, by kernel",
         lines=[
@@ -116,7 +117,7 @@ def figure_5_more(lab: Lab) -> Found:
     }
     first, oracle = runs[0].results["distance_percentiles"]["1"], runs[0].oracle
     below = {
-        name: first_below(_MORE, errors["network"], at)
+        name: below_from(_MORE, errors["network"], at)
         for name, at in (("first percentile", first), ("oracle", oracle))
     }
     drawn = curves(_MORE, errors, xlabel="shadow models", oracle=oracle)
@@ -126,8 +127,8 @@ def figure_5_more(lab: Lab) -> Found:
         f" {_MORE[0]} shadow models to {number(errors['network'][-1])} with"
         f" {_MORE[-1]}, the kernel's from {number(errors['kernel'][0])} to"
         f" {number(errors['kernel'][-1])}. The network is below the first percentile"
-        f" of distances ({number(first)}) from {below['first percentile']} on, below"
-        f" the oracle ({number(oracle)}) from {below['oracle']} on.",
+        f" of distances ({number(first)}) {since(below['first percentile'])}, below"
+        f" the oracle ({number(oracle)}) {since(below['oracle'])}.",
         theirs="below the first percentile with 5,000, below the oracle with 10,000",
         ours=f"{below['first percentile']} and {below['oracle']}, by network",
         lines=[line(run, theirs={}) for run in runs],

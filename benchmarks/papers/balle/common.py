@@ -85,12 +85,19 @@ def falls(errors: Sequence[float]) -> bool:
     return all(b < a for a, b in itertools.pairwise(errors))
 
 
-def first_below(
+def below_from(
     counts: Sequence[int], errors: Sequence[float], level: float
 ) -> int | None:
-    """The first count with an error below a level; None: there is none."""
-    found = (k for k, error in zip(counts, errors, strict=True) if error < level)
-    return next(found, None)
+    """The count from which on all errors are below a level; None: there is none."""
+    found = None
+    for count, error in zip(counts, errors, strict=True):
+        found = (found or count) if error < level else None
+    return found
+
+
+def since(count: int | None) -> str:
+    """From how many shadow models on."""
+    return "nowhere" if count is None else f"from {count:,} shadow models on"
 
 
 def curves(
