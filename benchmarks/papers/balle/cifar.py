@@ -96,7 +96,8 @@ def figure_5(lab: Lab) -> Found:
         verdict=f"The error goes from {number(errors[0])} with {_COUNTS[0]} shadow"
         f" models to {number(errors[-1])} with {_COUNTS[-1]}; it is below the first"
         f" percentile of distances ({number(first)})"
-        f" {since(below['first percentile'])}, below the oracle ({number(run.oracle)}) {since(below['oracle'])}.",
+        f" {since(below['first percentile'])}, below the oracle"
+        f" ({number(run.oracle)}) {since(below['oracle'])}.",
         theirs="below the first percentile with 5,000, below the oracle with 10,000",
         ours=f"{below['first percentile']} and {below['oracle']}, by kernel",
         lines=[
