@@ -6,7 +6,7 @@
 
 register.py   the rows: what the paper says, its numbers, how it is measured here
 lab.py        where and how runs of rows are made, shared between rows
-many.py       the runs of several rows in several processes, on a GPU or many cores
+many.py       the runs of several rows in several processes, which share a GPU
 results.py    what was found, as JSON with its provenance, in results/
 kept/         numbers of long runs, so that a row can be measured in parts
 commit.txt    the commit, in an archive that git made

@@ -150,13 +150,12 @@ class Lab:
         self.configurations.append(what.replace(str(self.work), "WORK"))
         self.seconds += seconds
 
-    def _by(self, key: str, *, before: bool) -> str:
-        """Remember which code and machine made something that is there now.
+    def _by(self, key: str, *, before: bool) -> None:
+        """Remember which code and machine made a file that is there now.
 
         Args:
-          key: of the run or file.
+          key: of the file.
           before: whether it was there before this call.
-        Returns: their names.
         """
         file = self.work / "makers.json"
         known = json.loads(file.read_text()) if file.exists() else {}
@@ -164,7 +163,6 @@ class Lab:
             known[key] = _UNKNOWN if before else here()
             files.write_json(file, known)
         self.makers.add(known[key])
-        return known[key]
 
     def kept(
         self, name: str, key: Any, make: Callable[[], Mapping[str, Any]]

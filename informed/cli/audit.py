@@ -9,8 +9,6 @@ import argparse
 import json
 import shlex
 import sys
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 from informed.audit import AuditConfig, Report, auditing, forecast, release
 from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
+from informed.cli.progress import Progress
 from informed.report import dossier, words
 from informed.report.about import About
 from informed.runs import reporting
@@ -167,7 +166,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             Path(arguments.workdir),
             shadow=arguments.shadow,
             data_dir=arguments.data_dir,
-            progress=_Progress(arguments, None),
+            progress=Progress(arguments, None),
         )
         out = Path(arguments.out or Path(arguments.workdir) / "report.html")
         document.save(out, redact=arguments.redact)
@@ -200,7 +199,7 @@ def _audit(arguments: argparse.Namespace) -> None:
         return
     if arguments.record is not None or arguments.products is not None:
         raise ValueError("--record and --products are of --release, which is missing.")
-    progress = _Progress(arguments, arguments.minutes)
+    progress = Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
@@ -445,57 +444,3 @@ def table(values: Mapping[str, Any]) -> str:
                 "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
             )
     return "\n".join(lines)
-
-
-class _Progress:
-    """What is being done, how long it went and how much is left at most.
-
-    A line a step on a terminal, else a line a minute; to stderr, stdout is for results.
-    A thread of its own repeats a step that takes longer than a minute.
-
-    Args:
-      minutes: that there are; None: nobody said.
-      stream: where lines go; None: stderr.
-      every: seconds between lines where nothing new is done.
-    """
-
-    def __init__(
-        self,
-        arguments: argparse.Namespace,
-        minutes: float | None,
-        stream: Any = None,
-        every: float = 60.0,
-    ) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._quiet = arguments.quiet
-        self._started, self._minutes = time.monotonic(), minutes
-        self._what, self._every = "", every
-        self._said = self._started
-        self._done = threading.Event()
-        if not self._quiet:
-            threading.Thread(target=self._repeat, daemon=True).start()
-
-    def __call__(self, what: str) -> None:
-        """A step begins."""
-        self._what = what
-        due = time.monotonic() - self._said >= self._every
-        if not self._quiet and (due or self._stream.isatty()):
-            self._say(what)
-
-    def close(self) -> None:
-        """No more lines."""
-        self._done.set()
-
-    def _repeat(self) -> None:
-        while not self._done.wait(self._every):
-            if self._what and time.monotonic() - self._said >= 0.9 * self._every:
-                self._say(f"still: {self._what}")
-
-    def _say(self, what: str) -> None:
-        self._said = time.monotonic()
-        passed = self._said - self._started
-        left = ""
-        if self._minutes is not None:
-            rest = 60 * self._minutes - passed
-            left = f", at most {words.seconds(rest)} left" if rest > 0 else ", ending"
-        print(f"[{words.seconds(passed)}{left}] {what}", file=self._stream, flush=True)

@@ -29,8 +29,7 @@ from shadow.factory import Factory
 SIZE = "fixed set 200, 20 epochs, 2,000 shadow models, 200 targets"
 _SHOWN = 6
 _COUNTS = (250, 500, 1000, 2000)
-# As many as leave a round number of the 19,600 images of our CIFAR-10 that are neither
-# targets nor fixed.
+# Doubled up to what a CIFAR-10 of 20,000 images has beside targets and fixed set.
 _MORE = (1000, 2000, 4000, 8000, 16_000)
 _GRADIENTS = 64
 _STORE = "22 min of two cores each"

@@ -9,6 +9,7 @@ import threading
 import time
 
 from informed.cli import audit as command
+from informed.cli.progress import Progress
 from informed.cli import printed
 from informed.report import words
 
@@ -135,7 +136,7 @@ class Terminal(io.StringIO):
 def test_26_a_long_step_without_a_terminal_prints_a_line_a_minute():
     arguments = argparse.Namespace(quiet=False)
     stream = Terminal(tty=False)
-    progress = command._Progress(arguments, 6.0, stream, every=0.1)
+    progress = Progress(arguments, 6.0, stream, every=0.1)
     progress("training")
     assert stream.getvalue() == ""
     deadline = time.monotonic() + 10

@@ -1,0 +1,63 @@
+"""What a long command is doing, a line a step."""
+
+import argparse
+import sys
+import threading
+import time
+from typing import Any
+
+from informed.report import words
+
+
+class Progress:
+    """What is being done, how long it went and how much is left at most.
+
+    A line a step on a terminal, else a line a minute; to stderr, stdout is for results.
+    A thread of its own repeats a step that takes longer than a minute.
+
+    Args:
+      minutes: that there are; None: nobody said.
+      stream: where lines go; None: stderr.
+      every: seconds between lines where nothing new is done.
+    """
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        minutes: float | None,
+        stream: Any = None,
+        every: float = 60.0,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = arguments.quiet
+        self._started, self._minutes = time.monotonic(), minutes
+        self._what, self._every = "", every
+        self._said = self._started
+        self._done = threading.Event()
+        if not self._quiet:
+            threading.Thread(target=self._repeat, daemon=True).start()
+
+    def __call__(self, what: str) -> None:
+        """A step begins."""
+        self._what = what
+        due = time.monotonic() - self._said >= self._every
+        if not self._quiet and (due or self._stream.isatty()):
+            self._say(what)
+
+    def close(self) -> None:
+        """No more lines."""
+        self._done.set()
+
+    def _repeat(self) -> None:
+        while not self._done.wait(self._every):
+            if self._what and time.monotonic() - self._said >= 0.9 * self._every:
+                self._say(f"still: {self._what}")
+
+    def _say(self, what: str) -> None:
+        self._said = time.monotonic()
+        passed = self._said - self._started
+        left = ""
+        if self._minutes is not None:
+            rest = 60 * self._minutes - passed
+            left = f", at most {words.seconds(rest)} left" if rest > 0 else ", ending"
+        print(f"[{words.seconds(passed)}{left}] {what}", file=self._stream, flush=True)
