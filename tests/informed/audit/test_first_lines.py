@@ -9,8 +9,8 @@ import threading
 import time
 
 from informed.cli import audit as command
-from informed.cli.progress import Progress
 from informed.cli import printed
+from informed.cli.progress import Progress
 from informed.report import words
 
 
