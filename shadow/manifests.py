@@ -182,6 +182,33 @@ def zarr_metadata(manifest: Mapping[str, Any]) -> dict[str, bytes]:
     }
 
 
+def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
+    """The models of a block: first, and one past the last."""
+    size = manifest["block_size"]
+    return block * size, min((block + 1) * size, manifest["num_models"])
+
+
+def arrays_of_block(
+    manifest: Mapping[str, Any], block: int, *values: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The arrays of a block by name, `PER_MODEL`, with the store's types.
+
+    Raises: ValueError: one has another shape than this block's.
+    """
+    start, stop = block_range(manifest, block)
+    arrays = {}
+    for name, each in zip(PER_MODEL, values, strict=True):
+        about = manifest["arrays"][name]
+        array = np.asarray(each, about["data_type"])
+        shape, found = (stop - start, *about["shape"][1:]), array.shape
+        if found != shape:
+            raise ValueError(
+                f"Expected {name} of block {block} to be {shape}, got {found}."
+            )
+        arrays[name] = array
+    return arrays
+
+
 def put_empty(
     place: Place, manifest: Mapping[str, Any], whole: Mapping[str, np.ndarray]
 ) -> None:

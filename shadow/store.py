@@ -42,7 +42,7 @@ the fingerprint of its store, which is checked when it is written and when it is
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ _DISCARDS = 3  # times that data which nobody announced are put again
 class ShadowStore:
     """A data set of trained models; see the module's docstring for its files.
 
-    Made by `create` or `open`; the constructor only takes a place that is a store.
+    Made by `create`; the constructor opens a place that is a store.
 
     Args:
       path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
@@ -225,8 +225,7 @@ class ShadowStore:
 
     def block_range(self, block: int) -> tuple[int, int]:
         """The models of a block: first, and one past the last."""
-        size = self.manifest["block_size"]
-        return block * size, min((block + 1) * size, len(self))
+        return manifests.block_range(self.manifest, block)
 
     def missing(self) -> list[int]:
         """Blocks that have no commit, by one listing."""
@@ -274,7 +273,8 @@ class ShadowStore:
           OSError: the place is full, or can't be reached or written to.
           ValueError: an array of another shape than the block's.
         """
-        arrays = self._checked(block, weights, images, labels)
+        values = weights, images, labels
+        arrays = manifests.arrays_of_block(self.manifest, block, *values)
         sums = {name: digest(values) for name, values in arrays.items()}
         versions = self.record.versions
         attempt = Attempt.of(
@@ -304,16 +304,7 @@ class ShadowStore:
             committed into another store that was here before.
           NotMadeError: it was never committed.
         """
-        commit = self.committed(block)
-        if commit is None:
-            raise self._incomplete()
-        found = self._read(block)
-        for name in PER_MODEL:
-            if name not in found or digest(found[name]) != commit.made.sha256[name]:
-                raise self._corrupt(
-                    block, f"is corrupt: {name} do not match the checksum"
-                )
-        return ShadowModels(**found)
+        return ShadowModels(**self._verified(block, PER_MODEL))
 
     def blocks(self) -> Iterator[ShadowModels]:
         """All blocks in order, each checked.
@@ -325,16 +316,13 @@ class ShadowStore:
         return (self.read_block(block) for block in range(self.num_blocks))
 
     def read(self) -> ShadowModels:
-        """The whole store; needs its size in memory."""
-        rows = len(self)
-        weights = np.empty((rows, self.manifest["num_params"]), np.float32)
-        images = np.empty((rows, *self.image_shape), np.float32)
-        labels = np.empty(rows, np.int32)
-        for number, block in enumerate(self.blocks()):
-            part = slice(*self.block_range(number))
-            weights[part], images[part] = block.weights, block.images
-            labels[part] = block.labels
-        return ShadowModels(weights=weights, images=images, labels=labels)
+        """The whole store; needs its size in memory. Raises: as `blocks`."""
+        return ShadowModels(**self._whole(PER_MODEL))
+
+    def targets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Images and labels of all targets, without weights. Raises: as `blocks`."""
+        found = self._whole(("images", "labels"))
+        return found["images"], found["labels"]
 
     def verify(self) -> list[int]:
         """Committed blocks that are corrupt.
@@ -420,7 +408,7 @@ class ShadowStore:
 
     def _announced(self, own: Attempt) -> Attempt | None:
         """The attempt that announced what is stored of a block; None: nobody did."""
-        found = self._read(own.block)
+        found = self._read(own.block, PER_MODEL)
         sums = {name: digest(values) for name, values in found.items()}
         if sums == own.sha256:
             return own
@@ -438,25 +426,37 @@ class ShadowStore:
         names = self.place.names(commits.ATTEMPTS)
         return [name for name in names if commits.block_of(name) == block]
 
-    def _checked(self, block: int, *values: np.ndarray) -> dict[str, np.ndarray]:
-        """Arrays of a block, by name, with the store's types."""
-        start, stop = self.block_range(block)
-        arrays = {}
-        for name, each in zip(PER_MODEL, values, strict=True):
-            about = self.manifest["arrays"][name]
-            array = np.asarray(each, about["data_type"])
-            shape, found = (stop - start, *about["shape"][1:]), array.shape
-            if found != shape:
-                raise ValueError(
-                    f"Expected {name} of block {block} to be {shape}, got {found}."
-                )
-            arrays[name] = array
-        return arrays
+    def _whole(self, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Arrays of all models, each block checked against its commit."""
+        if self.missing():
+            raise self._incomplete()
+        about = self.manifest["arrays"]
+        found = {
+            name: np.empty(about[name]["shape"], about[name]["data_type"])
+            for name in names
+        }
+        for block in range(self.num_blocks):
+            rows = slice(*self.block_range(block))
+            for name, values in self._verified(block, names).items():
+                found[name][rows] = values
+        return found
 
-    def _read(self, block: int) -> dict[str, np.ndarray]:
+    def _verified(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Arrays of a block that are what was committed. Raises as `read_block`."""
+        commit = self.committed(block)
+        if commit is None:
+            raise self._incomplete()
+        found = self._read(block, names)
+        for name in names:
+            if name not in found or digest(found[name]) != commit.made.sha256[name]:
+                what = f"is corrupt: {name} do not match the checksum"
+                raise self._corrupt(block, what)
+        return found
+
+    def _read(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
         """A block's arrays as they are stored, without those that can't be read."""
         found = {}
-        for name in PER_MODEL:
+        for name in names:
             # Left out where it isn't a chunk of this array.
             with contextlib.suppress(ValueError):
                 found[name] = self._rows(name, block)

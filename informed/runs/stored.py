@@ -179,10 +179,8 @@ def whole_view(experiment: Experiment, store: ShadowStore) -> View:
 
 
 def targets(store: ShadowStore) -> data.Examples:
-    """All targets of a store, without keeping its weights."""
-    pairs = [(block.images, block.labels) for block in store.blocks()]
-    images, labels = zip(*pairs, strict=True)
-    return examples(store, np.concatenate(images), np.concatenate(labels))
+    """All targets of a store; its weights are not read."""
+    return examples(store, *store.targets())
 
 
 def targets_of(store: ShadowStore, models: ShadowModels) -> data.Examples:

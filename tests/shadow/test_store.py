@@ -131,6 +131,9 @@ def test_what_was_written_is_read(make, split, rng):
     np.testing.assert_array_equal(whole.weights, weights)
     np.testing.assert_array_equal(whole.images, split.shadow.images)
     np.testing.assert_array_equal(whole.labels, split.shadow.labels)
+    images, labels = store.targets()
+    np.testing.assert_array_equal(images, split.shadow.images)
+    np.testing.assert_array_equal(labels, split.shadow.labels)
     for name in ("fixed", "shadow", "test"):
         np.testing.assert_array_equal(
             store.array(f"{name}_indices"), getattr(split, f"{name}_indices")
@@ -287,6 +290,8 @@ def test_an_unfinished_store_is_not_read_as_whole(make, split, rng):
     store = make()
     with pytest.raises(RuntimeError, match="0 of 3 blocks"):
         store.read()
+    with pytest.raises(RuntimeError, match="0 of 3 blocks"):
+        store.targets()
     fill(store, split, rng, blocks=[0, 2])
     assert store.missing() == [1]
     with pytest.raises(RuntimeError, match="2 of 3 blocks"):
@@ -308,6 +313,11 @@ def test_one_flipped_bit_is_found(make, split, rng, name):
     assert store.verify() == [1]
     with pytest.raises(shadow.CorruptBlockError, match=rf"Block 1 .*{name} do not"):
         store.read()
+    if name == "weights":  # which aren't read for the targets
+        np.testing.assert_array_equal(store.targets()[0], split.shadow.images)
+    else:
+        with pytest.raises(shadow.CorruptBlockError, match=rf"Block 1 .*{name} do not"):
+            store.targets()
     store.drop_block(1)
     assert store.missing() == [1]
 
