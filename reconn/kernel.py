@@ -18,7 +18,9 @@ whitened distance.
 """
 
 import dataclasses
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,50 @@ class KernelRegression:
             of_this = np.full(len(features), label)
             found += share[:, None].astype(np.float32) * self._chosen(features, of_this)
         return found
+
+
+def fitted_in(
+    workdir: Path,
+    features: Features,
+    images: TargetImages,
+    labels: Labels,
+    config: KernelConfig,
+    *,
+    num_train: int,
+    still_own: Callable[[], None],
+    progress: bool,
+) -> KernelRegression:
+    """Fit, judge on the validation models, and save; or read what was saved.
+
+    Args:
+      workdir: takes kernel/ and metrics.jsonl, of one line.
+      features, images, labels, config, progress: what `fit` takes.
+      num_train: how many of the models are fitted; the others validate.
+      still_own: called before anything is written; see `records.claim`.
+    """
+    folder, started = workdir / "kernel", time.monotonic()
+    if (folder / "labels.npy").exists():
+        return load(folder, config, images.shape[1:])
+    seen, unseen = slice(0, num_train), slice(num_train, None)
+    model = fit(
+        features[seen],
+        images[seen],
+        labels[seen],
+        config,
+        validation=(features[unseen], images[unseen], labels[unseen]),
+        progress=progress,
+    )
+    error = np.mean(np.square(model(features[unseen]) - images[unseen]), dtype=float)
+    right = np.mean(model.labels(features[unseen]) == labels[unseen])
+    line = {
+        "validation_mse": float(error),
+        "validation_labels_right": float(right),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    still_own()
+    files.write_bytes(workdir / "metrics.jsonl", (json.dumps(line) + "\n").encode())
+    save(model, folder)
+    return model
 
 
 def fit(

@@ -18,7 +18,7 @@ from shadow import safetensors
 from shadow.records import NotMadeError
 from shadow.victims import Params
 
-_FILE = "reconstructor.safetensors"
+FILE = "reconstructor.safetensors"
 _NETWORK = "network/"
 
 
@@ -48,7 +48,7 @@ class Saved:
         for module, values in jax.device_get(self.params).items():
             for name, value in values.items():
                 arrays[f"{_NETWORK}{module}/{name}"] = value
-        safetensors.write(workdir / _FILE, arrays)
+        safetensors.write(workdir / FILE, arrays)
 
     @classmethod
     def read(cls, workdir: Path) -> "Saved":
@@ -57,11 +57,11 @@ class Saved:
         Raises: NotMadeError: there is no finished reconstructor; ValueError: the file
           is damaged.
         """
-        if not (workdir / _FILE).exists():
+        if not (workdir / FILE).exists():
             raise NotMadeError(
                 f"The reconstructor in {workdir} is not finished.", by="train"
             )
-        arrays = safetensors.read(workdir / _FILE)
+        arrays = safetensors.read(workdir / FILE)
         params: dict[str, dict[str, np.ndarray]] = {}
         for path, value in arrays.items():
             if path.startswith(_NETWORK):

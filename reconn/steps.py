@@ -73,6 +73,8 @@ class Steps:
         """
         if params is None:
             params = self.network.init(self.init_key)
+        else:  # the steps take their state's memory, which here is the caller's
+            params = jax.tree.map(jnp.copy, params)
         state = {
             "params": self.placement.tree(params),
             "optimiser": self.placement.tree(self.optimiser.init(params)),

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int
 
-from reconn import checkpoints, features, kernel, losses, networks
+from reconn import checkpoints, features, kernel, losses, networks, saving
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
 from reconn.placement import Placement
@@ -34,7 +34,6 @@ from reconn.saving import Saved
 from reconn.shrinkage import Shrinkage
 from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, records, views
-from shadow.manifests import digest
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.release import Release
@@ -168,7 +167,7 @@ def train(
     _require_enough(models, config)
     workdir = Path(workdir)
     begin = None if start is None else _params_of(start, config)
-    _claim(workdir, models, config, key, view, begin)
+    still_own = _claim(workdir, models, config, key, view, begin)
     num_models = config.models or len(models)
     num_train = _num_train(models, config)
     # The last models validate; targets lie in random order. Statistics of the training
@@ -193,13 +192,14 @@ def train(
     )
     model: TrainedNetwork | kernel.KernelRegression
     if config.kind == "kernel":
-        model = _fit_kernel(
+        model = kernel.fitted_in(
+            workdir,
             inputs,
             images,
             labels,
-            config,
+            config.kernel,
             num_train=num_train,
-            workdir=workdir,
+            still_own=still_own,
             progress=progress,
         )
     else:
@@ -211,6 +211,7 @@ def train(
             key=key,
             workdir=workdir,
             begin=begin,
+            still_own=still_own,
             placement=Placement.of(devices),
             progress=progress,
             on_epoch=on_epoch,
@@ -221,6 +222,7 @@ def train(
     if config.shrink:
         shrinkage = Shrinkage.fit(mean, model(inputs[unseen]), images[unseen])
     params = model.params if isinstance(model, TrainedNetwork) else {}
+    still_own()
     Saved(standardiser=standardiser, shrinkage=shrinkage, params=params).write(workdir)
     scratch.unlink(missing_ok=True)
     return Reconstructor(
@@ -334,6 +336,7 @@ def _train_network(
     key: Array,
     workdir: Path,
     begin: Params | None,
+    still_own: Callable[[], None],
     placement: Placement,
     progress: bool,
     on_epoch: Callable[[], None],
@@ -404,6 +407,7 @@ def _train_network(
                 bar.set_postfix(validation_mse=f"{line['validation_mse']:.5f}")
                 began = time.monotonic()
                 if began - saved_at > pause or epoch + 1 == config.epochs:
+                    still_own()
                     checkpoints.save(manager, state, history)
                     saved_at = time.monotonic()
                     took = saved_at - began
@@ -414,42 +418,6 @@ def _train_network(
     return TrainedNetwork(network, best)
 
 
-def _fit_kernel(
-    inputs: np.ndarray,
-    images: np.ndarray,
-    labels: np.ndarray,
-    config: ReconnConfig,
-    *,
-    num_train: int,
-    workdir: Path,
-    progress: bool,
-) -> kernel.KernelRegression:
-    """Fit, judge on the validation part, and save; or read what was saved."""
-    folder, started = workdir / "kernel", time.monotonic()
-    if (folder / "labels.npy").exists():
-        return kernel.load(folder, config.kernel, images.shape[1:])
-    seen, unseen = slice(0, num_train), slice(num_train, None)
-    model = kernel.fit(
-        inputs[seen],
-        images[seen],
-        labels[seen],
-        config.kernel,
-        validation=(inputs[unseen], images[unseen], labels[unseen]),
-        progress=progress,
-    )
-    error = np.mean(np.square(model(inputs[unseen]) - images[unseen]), dtype=float)
-    line = {
-        "validation_mse": float(error),
-        "validation_labels_right": float(
-            np.mean(model.labels(inputs[unseen]) == labels[unseen])
-        ),
-        "seconds": round(time.monotonic() - started, 3),
-    }
-    files.write_bytes(workdir / "metrics.jsonl", (json.dumps(line) + "\n").encode())
-    kernel.save(model, folder)
-    return model
-
-
 def _claim(
     workdir: Path,
     models: ShadowModels | ShadowStore,
@@ -457,8 +425,11 @@ def _claim(
     key: Array,
     view: View,
     begin: Params | None,
-) -> None:
-    """Record what is trained in a folder, or check that it is the same."""
+) -> Callable[[], None]:
+    """Record what is trained in a folder, or check that it is the same.
+
+    Returns: see `records.claim`.
+    """
     run: dict[str, Any] = {
         "reconn": dataclasses.asdict(config),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
@@ -467,13 +438,17 @@ def _claim(
     }
     if begin is not None:
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(begin)]
-        run["start"] = checks.fingerprint([digest(leaf) for leaf in leaves])
-    begun = (workdir / "checkpoints").glob("[0-9]*"), (workdir / "kernel").glob("*.npy")
-    records.claim(
+        run["start"] = checks.fingerprint([checks.digest(leaf) for leaf in leaves])
+    begun = itertools.chain(
+        (workdir / "checkpoints").glob("[0-9]*"),
+        (workdir / "kernel").glob("*.npy"),
+        workdir.glob(saving.FILE),
+    )
+    return records.claim(
         workdir / "run.json",
         _record(run, config),
         f"The reconstructor in {workdir}",
-        begun=any(itertools.chain(*begun)),
+        begun=any(begun),
     )
 
 

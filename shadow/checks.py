@@ -159,6 +159,12 @@ def fingerprint(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def digest(values: np.ndarray) -> str:
+    """SHA-256 of an array's bytes, little-endian, in C order."""
+    array = np.ascontiguousarray(values)
+    return hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).data).hexdigest()
+
+
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Lines "a.b: x there, y asked for", one for each field that differs."""
     lines = []

@@ -10,6 +10,7 @@ targets that they have never seen.
 """
 
 import dataclasses
+import functools
 import os
 import re
 import warnings
@@ -103,6 +104,14 @@ class Examples:
     def image_shape(self) -> tuple[int, ...]:
         """(height, width, channels)."""
         return tuple(self.images.shape[1:])
+
+    @functools.cached_property
+    def sha256(self) -> dict[str, str]:
+        """Hashes of the images and the labels, by name, as a manifest holds them."""
+        return {
+            "images_sha256": checks.digest(self.images),
+            "labels_sha256": checks.digest(self.labels),
+        }
 
     def take(self, indices: np.ndarray | slice) -> "Examples":
         """The examples at `indices`, in that order."""

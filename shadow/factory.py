@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
-from shadow import bars, checks
+from shadow import bars, checks, manifests
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.store import ShadowStore
@@ -222,7 +222,17 @@ class Factory:
           blocks: those to make, in this order, if the store lacks them; None: all.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
+        Raises: FieldError: the store was created for another role, other data or
+          another victim; and as `train` and `ShadowStore.write_block`.
         """
+        manifests.require_made_of(
+            store.manifest,
+            f"the store {store.place}",
+            role=self.role,
+            layout=self.algorithm.layout(self.fixed),
+            fixed=self.fixed,
+            targets=targets,
+        )
         missing = store.missing()
         rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
         if blocks is None:

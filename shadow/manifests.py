@@ -5,7 +5,6 @@ theta, zarr's metadata, and the checksums of arrays that are not cut into blocks
 """
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from shadow import checks, commits, data, records, training, zarr_files
+from shadow.checks import FieldError
 from shadow.commits import BrokenSealError, CorruptBlockError
-from shadow.data import Split
+from shadow.data import Examples, Split
 from shadow.places import Place
 from shadow.records import NotMadeError, Record
 from shadow.training.algorithm import Algorithm
@@ -66,11 +66,7 @@ def of(
             "num_models": len(targets),
             "block_size": block_size,
             "content": {
-                part: {
-                    "name": examples.name,
-                    "images_sha256": digest(examples.images),
-                    "labels_sha256": digest(examples.labels),
-                }
+                part: {"name": examples.name, **examples.sha256}
                 for part, examples in (("fixed", split.fixed), ("targets", targets))
             },
         },
@@ -102,7 +98,7 @@ def of(
         "layout": [dataclasses.asdict(entry) for entry in layout],
         "models_per_batch": models_per_batch,
         "dropped": split.dropped,  # copies that the division left out
-        "sha256": {name: digest(values) for name, values in whole.items()},
+        "sha256": {name: checks.digest(values) for name, values in whole.items()},
     }
     manifest["arrays"] = _metadata(manifest, whole)
     return record, manifest, whole
@@ -182,6 +178,52 @@ def zarr_metadata(manifest: Mapping[str, Any]) -> dict[str, bytes]:
     }
 
 
+def require_made_of(
+    manifest: Mapping[str, Any],
+    what: str,
+    *,
+    role: str,
+    layout: tuple[Any, ...],
+    fixed: Examples,
+    targets: Examples,
+) -> None:
+    """Whether models of this role, victim and data belong into a store.
+
+    Args:
+      manifest: the manifest of the store.
+      what: names the store in messages, within a sentence.
+      role: "shadow" or "released".
+      layout: the slices of theta.
+      fixed, targets: the fixed set, and the targets of all models.
+    Raises: FieldError: the store is of another role, of other data, or of a victim with
+      other weights.
+    """
+    remedy = "Create a store for these models."
+    for field, value in (("role", role), ("num_models", len(targets))):
+        if value != manifest[field]:
+            raise FieldError(
+                field,
+                f"Expected {{}} to be {manifest[field]!r}, as of {what}, got"
+                f" {value!r}. {remedy}",
+            )
+    entries = [dataclasses.asdict(entry) for entry in layout]
+    if json.loads(json.dumps(entries)) != manifest["layout"]:
+        raise FieldError(
+            "victim",
+            f"Expected {{}} to have the weights that {what} was created for, got other"
+            f" ones. {remedy}",
+        )
+    content = manifest["configuration"]["content"]
+    for field, examples in (("fixed", fixed), ("targets", targets)):
+        for name, value in examples.sha256.items():
+            if content[field][name] != value:
+                raise FieldError(
+                    field,
+                    f"Expected {{}} to be those that {what} was created for; their"
+                    f" {name} is another. {remedy}",
+                )
+
+
 def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
     """The models of a block: first, and one past the last."""
     size = manifest["block_size"]
@@ -233,9 +275,3 @@ def put_empty(
         for name, content in contents.items():
             if place.get(name) != content:
                 place.put(name, content)
-
-
-def digest(values: np.ndarray) -> str:
-    """SHA-256 of an array's bytes, little-endian, in C order."""
-    array = np.ascontiguousarray(values)
-    return hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).data).hexdigest()

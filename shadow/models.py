@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from shadow import checks
+from shadow.checks import digest
 from shadow.data import Examples
-from shadow.manifests import digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

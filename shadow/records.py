@@ -151,7 +151,9 @@ def require_same(found: Record, wanted: Record, what: str) -> list[str]:
     return other
 
 
-def claim(file: Path, record: Record, what: str, *, begun: bool = True) -> None:
+def claim(
+    file: Path, record: Record, what: str, *, begun: bool = True
+) -> Callable[[], None]:
     """Put a record where there is none, or compare with the one that is there.
 
     Args:
@@ -160,12 +162,24 @@ def claim(file: Path, record: Record, what: str, *, begun: bool = True) -> None:
       what: names the thing in messages, as a subject.
       begun: whether anything was made under the record that is there; if not, it is
         replaced.
+    Returns: to be called before anything is kept under the record. It raises
+      ConfigurationMismatchError if somebody else has replaced the record since.
     Raises: ConfigurationMismatchError, VersionMismatchError: see `require_same`.
     """
     if file.exists() and begun:
         require_same(Record.read(json.loads(file.read_text())), record, what)
     else:
         files.write_json(file, record.values)
+    own = file.read_bytes()
+
+    def still_own() -> None:
+        if not file.exists() or file.read_bytes() != own:
+            raise ConfigurationMismatchError(
+                f"{what} was begun anew with another configuration while this run was"
+                " at it; nothing of this run is kept. Give each a folder of its own."
+            )
+
+    return still_own
 
 
 class Clock:

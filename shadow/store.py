@@ -42,16 +42,17 @@ the fingerprint of its store, which is checked when it is written and when it is
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shadow import commits, manifests, places, records, zarr_files
+from shadow import checks, commits, manifests, places, records, zarr_files
 from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
 from shadow.data import Split
-from shadow.manifests import MANIFEST, PER_MODEL, digest
+from shadow.manifests import MANIFEST, PER_MODEL
 from shadow.models import ShadowModels
 from shadow.places import Address, Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
@@ -184,7 +185,7 @@ class ShadowStore:
         )
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides the models."""
+        """A hash of what decides the models."""
         return self.manifest["fingerprint"]
 
     @property
@@ -215,7 +216,7 @@ class ShadowStore:
         values = None
         with contextlib.suppress(ValueError):
             values = self._rows(name, 0)
-        if values is None or digest(values) != self.manifest["sha256"][name]:
+        if values is None or checks.digest(values) != self.manifest["sha256"][name]:
             raise CorruptBlockError(
                 f"The array {name} of {self.place} does not match its checksum."
                 f" {manifests.MAKE_AGAIN}",
@@ -275,10 +276,9 @@ class ShadowStore:
         """
         values = weights, images, labels
         arrays = manifests.arrays_of_block(self.manifest, block, *values)
-        sums = {name: digest(values) for name, values in arrays.items()}
-        versions = self.record.versions
+        sums = {name: checks.digest(values) for name, values in arrays.items()}
         attempt = Attempt.of(
-            block, self.fingerprint(), versions, sums, trained_with=trained_with or {}
+            block, self.fingerprint(), self.record.versions, sums, trained_with or {}
         )
         return self._settle(attempt, arrays)
 
@@ -289,12 +289,12 @@ class ShadowStore:
 
         Raises: as `write_block`, and as `read_block` of the other store.
         """
-        models = source.read_block(block)
-        commit = source.committed(block)
-        if commit is None:
-            raise source._incomplete()
+        models, commit = source.read_block(block), source.committed(block)
+        assert commit is not None  # which reading has seen
         arrays = {name: getattr(models, name) for name in PER_MODEL}
-        return self._settle(commit.made, arrays)
+        # Versions that the user accepts make another fingerprint.
+        made = dataclasses.replace(commit.made, fingerprint=self.fingerprint())
+        return self._settle(made, arrays)
 
     def read_block(self, block: int) -> ShadowModels:
         """Read one block and check it against its commit.
@@ -325,9 +325,7 @@ class ShadowStore:
         return found["images"], found["labels"]
 
     def verify(self) -> list[int]:
-        """Committed blocks that are corrupt.
-
-        zarr's metadata are put back where they are damaged: the manifest has them.
+        """Committed blocks that are corrupt; damaged metadata of zarr are put back.
 
         Raises:
           CorruptBlockError: one of the arrays that are not cut into blocks is.
@@ -409,7 +407,7 @@ class ShadowStore:
     def _announced(self, own: Attempt) -> Attempt | None:
         """The attempt that announced what is stored of a block; None: nobody did."""
         found = self._read(own.block, PER_MODEL)
-        sums = {name: digest(values) for name, values in found.items()}
+        sums = {name: checks.digest(values) for name, values in found.items()}
         if sums == own.sha256:
             return own
         for name in self._attempts(own.block):
@@ -448,7 +446,8 @@ class ShadowStore:
             raise self._incomplete()
         found = self._read(block, names)
         for name in names:
-            if name not in found or digest(found[name]) != commit.made.sha256[name]:
+            values = found.get(name)
+            if values is None or checks.digest(values) != commit.made.sha256[name]:
                 what = f"is corrupt: {name} do not match the checksum"
                 raise self._corrupt(block, what)
         return found

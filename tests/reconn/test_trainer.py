@@ -215,6 +215,28 @@ def test_another_run_in_the_same_folder_is_refused(planted, key, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, first.model.params, again.model.params)
 
 
+@pytest.mark.parametrize("kind", ["network", "kernel"])
+def test_a_run_whose_folder_another_has_taken_keeps_nothing(
+    kind, planted, key, tmp_path, monkeypatch
+):
+    """The other begins before the first has kept anything."""
+    own, other = config(kind=kind), config(kind=kind, clip=9.0)
+    mine = trainer.features.read
+
+    def meanwhile(*arguments, **named):
+        trainer._claim(tmp_path, planted, other, key, trainer.EVERYTHING, None)
+        return mine(*arguments, **named)
+
+    monkeypatch.setattr(trainer.features, "read", meanwhile)
+    with pytest.raises(ConfigurationMismatchError, match="begun anew"):
+        reconn.train(planted, own, key=key, workdir=tmp_path, progress=False)
+    monkeypatch.undo()
+    with pytest.raises(FileNotFoundError, match="is not finished"):
+        reconn.load(tmp_path, other, SHAPE)
+    found = reconn.train(planted, other, key=key, workdir=tmp_path, progress=False)
+    assert found.standardiser.clip == 9.0
+
+
 def test_what_is_not_finished_is_not_loaded(planted, key, tmp_path):
     with pytest.raises(FileNotFoundError, match="no reconstructor"):
         reconn.load(tmp_path, config(), SHAPE)
@@ -233,6 +255,10 @@ def test_the_file_of_a_finished_one_is_all_that_it_takes(planted, key, tmp_path)
         planted, config(clip=1.5), key=key, workdir=tmp_path, progress=False
     )
     shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(ConfigurationMismatchError, match="epochs"):
+        reconn.train(
+            planted, config(epochs=3), key=key, workdir=tmp_path, progress=False
+        )
     loaded = reconn.load(tmp_path, config(clip=1.5), SHAPE)
     far = publish(9 * planted.weights)
     np.testing.assert_array_equal(loaded(far), trained(far))
@@ -295,6 +321,10 @@ def test_fine_tuning_begins_where_another_network_ended(planted, key, tmp_path):
     assert again == tuned
     with pytest.raises(ConfigurationMismatchError, match="start"):
         error(tmp_path / "tuned")
+    # And training has left it as it was.
+    before = one(publish(unseen.weights))
+    assert error(tmp_path / "again", start=one) == tuned
+    np.testing.assert_array_equal(one(publish(unseen.weights)), before)
 
 
 def test_a_start_of_another_architecture_is_refused(planted, key, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import zarr
 
 import shadow
-from shadow import commits, files, places
+from shadow import commits, files, merging, places
 from shadow.commits import Commit
 
 PROGRAM = """
@@ -284,6 +284,56 @@ def test_damage_outside_the_blocks_is_found(make, split, rng):
         store.array("fixed_labels")
     with pytest.raises(shadow.CorruptBlockError, match="fixed_labels"):
         store.verify()
+
+
+def test_a_store_takes_only_the_models_it_was_created_for(
+    make, split, victim, digits, key
+):
+    """Of its role, data and victim; on its disk nothing appears of others."""
+    store = make()
+    training = shadow.TrainingConfig(epochs=1)
+    algorithm = shadow.GradientDescent(victim=victim, training=training)
+
+    def refused(match, targets=split.shadow, **fields):
+        made = {"algorithm": algorithm, "fixed": split.fixed, "key": key}
+        factory = shadow.Factory(**made | fields)
+        with pytest.raises(ValueError, match=match):
+            factory.fill(store, targets, progress=False)
+
+    refused("role to be 'shadow', as of the store .*, got 'released'", role="released")
+    refused("num_models to be 40", targets=split.test)
+    swapped = split.shadow.take(np.arange(len(split.shadow))[::-1])
+    refused("targets to be those that .* images_sha256", targets=swapped)
+    refused("Expected fixed to be", fixed=split.fixed.take(slice(1, None)))
+    wider = shadow.victims.build(
+        shadow.victims.VictimConfig(widths=(6,)),
+        image_shape=digits.image_shape,
+        num_classes=10,
+    )
+    refused("Expected victim to have the weights", algorithm=dataclasses.replace(algorithm, victim=wider))
+    assert store.missing() == [0, 1, 2]
+
+
+def test_stores_of_versions_that_are_accepted_are_joined(
+    make, split, rng, tmp_path, monkeypatch
+):
+    """What is merged can be read; who made it is still said."""
+    one = make(tmp_path / "one")
+    fill(one, split, rng, blocks=[0])
+    monkeypatch.setattr(shadow.training, "REVISION", -1)
+    other = make(tmp_path / "other")
+    fill(other, split, rng, blocks=[1, 2])
+    monkeypatch.undo()
+    with pytest.raises(shadow.records.VersionMismatchError, match="training"):
+        merging.merge(tmp_path / "whole", [one, other], progress=False)
+    with shadow.records.accepting_other_versions():
+        merging.merge(tmp_path / "whole", [one, other], progress=False)
+    whole = shadow.ShadowStore(tmp_path / "whole")
+    assert whole.missing() == whole.verify() == []
+    np.testing.assert_array_equal(whole.read().images, split.shadow.images)
+    made = [whole.committed(block).made.versions for block in range(3)]
+    assert made == [each.record.versions for each in (one, other, other)]
+    assert made[0] != made[1]
 
 
 def test_an_unfinished_store_is_not_read_as_whole(make, split, rng):
