@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import span_data
-from shadow import data, safetensors
+from shadow import safetensors, sources
 
 _TEXTS = 16_000
 _TOGETHER = 500
@@ -57,7 +57,7 @@ def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
 def alexnet() -> Embedded:
     """CIFAR-10's classes; activations behind the fifth convolution, mean of each."""
     values, labels = span_data.by_alexnet((4,))
-    images = data.load("cifar10").images[: len(values)]
+    images = sources.load("cifar10").images[: len(values)]
     return values, labels, {"images": (images * 255).round().astype(np.uint8)}
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from benchmarks import span_data
 from informed.metrics import galleries
 from reconn.regression import Regression
-from shadow import data
+from shadow import data, sources
 from uninformed.few_shot import attack, heads, prior
 
 _CLASSES = 10
@@ -76,14 +76,14 @@ class Records(NamedTuple):
 
 def mnist() -> tuple[Records, Records]:
     """Known and private digits, none of the test split, on which the attack grew."""
-    examples = data.load("mnist").take(np.arange(20_000, 60_000))
+    examples = sources.load("mnist").take(np.arange(20_000, 60_000))
     rows = np.arange(len(examples))
     return _records(examples, rows[:12_000]), _records(examples, rows[30_000:])
 
 
 def cifar10() -> tuple[Records, Records]:
     """Known and private images; those on which the attack grew are known ones."""
-    examples, rows = data.load("cifar10"), np.arange(16_000)
+    examples, rows = sources.load("cifar10"), np.arange(16_000)
     return _records(examples, rows[:12_000]), _records(examples, rows[12_000:])
 
 

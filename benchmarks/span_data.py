@@ -123,9 +123,9 @@ def table(known: int, *, mixed: bool) -> Draw:
 
 def pixels(name: str, known: int) -> Draw:
     """Real pictures, and others of the same set as a gallery."""
-    from shadow import data
+    from shadow import sources
 
-    examples = data.load(name)
+    examples = sources.load(name)
     flat = examples.images.reshape(len(examples), -1)
 
     def draw(rng: np.random.Generator) -> Set:
@@ -156,9 +156,9 @@ def by_alexnet(
     layers: tuple[int, ...], number: int = _EMBEDDED
 ) -> tuple[np.ndarray, np.ndarray]:
     """Activations of AlexNet, means over positions, of CIFAR-10; and labels."""
-    from shadow import data
+    from shadow import sources
 
-    examples, maps_of = data.load("cifar10").take(np.arange(number)), alexnet()
+    examples, maps_of = sources.load("cifar10").take(np.arange(number)), alexnet()
 
     @jax.jit
     def encoded(images: Any) -> Any:

@@ -1,7 +1,7 @@
 """Public names of a package that are imported when they are first asked for (PEP 562).
 
     __getattr__, __dir__, __all__ = lazy.names(
-        __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split load"}
+        __name__, {"shadow.factory": "Factory", "shadow.data": "Examples Split split"}
     )
 
 One module of a package can then be used without what its other modules need: checks of

@@ -1,6 +1,7 @@
 """The model developer's side: D_- and z in, weights theta out.
 
 data       images and labels; fixed set, shadow targets, test targets
+sources    data sets by name
 victims    the models under attack, and theta as a vector
 training   the training algorithm A
 factory    A over thousands of targets at once
@@ -13,14 +14,7 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from shadow.data import (
-        Examples,
-        Split,
-        load,
-        register_source,
-        split,
-        split_by_indices,
-    )
+    from shadow.data import Examples, Split, split, split_by_indices
     from shadow.factory import Factory
     from shadow.launchers.table import register as register_launcher
     from shadow.models import ShadowModels
@@ -31,6 +25,7 @@ if TYPE_CHECKING:
         accepting_other_versions,
     )
     from shadow.release import Release, publish
+    from shadow.sources import load, register_source
     from shadow.store import CorruptBlockError, ShadowStore
     from shadow.training import (
         Algorithm,
@@ -55,13 +50,14 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "shadow.data": "Examples Split load register_source split split_by_indices",
+        "shadow.data": "Examples Split split split_by_indices",
         "shadow.factory": "Factory",
         "shadow.launchers.table": "register_launcher=register",
         "shadow.models": "ShadowModels",
         "shadow.records": "ConfigurationMismatchError NotMadeError VersionMismatchError"
         " accepting_other_versions",
         "shadow.release": "Release publish",
+        "shadow.sources": "load register_source",
         "shadow.store": "CorruptBlockError ShadowStore",
         "shadow.training": "Algorithm GradientDescent JaxFunction PythonFunction"
         " SeedFamily TrainingConfig",

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -85,7 +85,44 @@ def write_arrays(path: Path, **arrays: ArrayLike) -> None:
         )
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file; never unpickled."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
+def read_arrays(
+    path: str | os.PathLike, wanted: Sequence[str] = (), *, also: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; never unpickled.
+
+    Args:
+      path: the file.
+      wanted: arrays that it has to have; none: all that are there are read.
+      also: arrays that are read where they are there.
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it lacks an array, or it isn't a whole .npz file of numbers and texts.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {path} to load from.")
+    try:
+        arrays = np.load(path, allow_pickle=False)
+        if not isinstance(arrays, np.lib.npyio.NpzFile):
+            raise ValueError("it is a single array")
+        with arrays:
+            there = arrays.files
+            names = [name for name in (*wanted, *also) if name in there] or there
+            found = {name: arrays[name] for name in names}
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # zipfile, zlib and NumPy have many for damaged bytes
+        what = f"it can't be read: {error}"
+        if "pickle" in str(error):  # NumPy would say how to read it all the same
+            what = (
+                "it is of another format, or holds Python objects, which are never"
+                " unpickled (allow_pickle=False)"
+            )
+        raise ValueError(
+            f"Expected {path} to be a whole .npz file of numbers; {what}."
+        ) from error
+    if not set(wanted) <= found.keys():
+        raise ValueError(
+            f"Expected {path} to hold the arrays {' and '.join(wanted)}, found"
+            f" {', '.join(there) or 'none'}."
+        )
+    return found

@@ -38,8 +38,13 @@ def read(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
                 f" {root}, one a class; found none in {name}."
             )
         for file in of_class:
-            with Image.open(file) as picture:
-                array = _pixels(picture, file)
+            try:
+                with Image.open(file) as picture:
+                    array = _pixels(picture, file)
+            except (OSError, SyntaxError) as error:  # which Pillow has for bad bytes
+                raise ValueError(
+                    f"Expected {file} to be a picture: {error}."
+                ) from error
             array = array if array.ndim == 3 else array[..., None]
             if pixels and array.dtype != pixels[0].dtype:
                 raise ValueError(

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from shadow import devices, on_cards
+from shadow import checks, devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
 
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
@@ -148,6 +148,7 @@ class Runs:
     ) -> None:
         self.algorithm, self._draw, self._dtype = algorithm, draw, dtype
         self._width = width
+        self._size: int | None = None  # of theta, from the first run
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
         if self.batched:
@@ -233,12 +234,30 @@ class Runs:
             for row in range(start, stop)
         ]
         if self.algorithm.capabilities.on_cards:
-            return np.stack(on_cards.run(self.algorithm, arguments))
+            return self._stacked(on_cards.run(self.algorithm, arguments))
         jobs = (joblib.delayed(_on_cpu)(self.algorithm, *each) for each in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):
-            return np.stack(joblib.Parallel(n_jobs=processes(self.algorithm))(jobs))
+            trained = joblib.Parallel(n_jobs=processes(self.algorithm))(jobs)
+        return self._stacked(trained)
+
+    def _stacked(self, trained: list[np.ndarray]) -> np.ndarray:
+        """Theta of every row; all runs have to give equally many weights.
+
+        Raises: FieldError: one doesn't.
+        """
+        for theta in trained:
+            self._size = self._size or len(theta)
+            if len(theta) != self._size:
+                raise checks.FieldError(
+                    "train",
+                    f"Expected {{}} to return {self._size} numbers for every data set,"
+                    f" as it did at first, got {len(theta)}. A model whose size"
+                    " depends on the classes that it finds has to be told all of them"
+                    " (in scikit-learn: classes=).",
+                )
+        return np.stack(trained)
 
 
 def lanes(places: np.ndarray, width: int) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from shadow import checks
+from shadow import checks, files
 from shadow.data import Examples
 
 LABELS = ("label", "target", "class", "y")
@@ -207,9 +207,7 @@ def holds_embeddings(path: str | os.PathLike) -> bool:
 
 def load_embeddings(path: str | os.PathLike) -> Table:
     """Read an .npz file with embeddings and labels; see `embeddings_of`."""
-    file = Path(path)
-    with np.load(file, allow_pickle=False) as arrays:
-        return embeddings_of({name: arrays[name] for name in arrays.files}, file.name)
+    return embeddings_of(files.read_arrays(path), Path(path).name)
 
 
 def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> Table:
@@ -231,7 +229,7 @@ def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> T
                 f" {', '.join(arrays)}."
             )
     embeddings, labels = (np.asarray(arrays[each]) for each in (EMBEDDINGS, "labels"))
-    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1]:
+    if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
         raise ValueError(
             f"Expected {EMBEDDINGS} in {name} to be (records, dimensions) and labels"
             f" (records,), got {embeddings.shape} and {labels.shape}."
@@ -335,10 +333,15 @@ def table_of(
 
 
 def _csv(file: Path) -> dict[str, list[str]]:
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
-        header = next(reader, [])
-        rows = [row for row in reader if row]
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.reader(stream)
+            header = next(reader, [])
+            rows = [row for row in reader if row]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"Expected {file} to be a table with commas, in UTF-8: {error}."
+        ) from error
     if len(set(header)) != len(header) or not header:
         raise ValueError(f"Expected {file} to begin with the names of its columns.")
     for number, row in enumerate(rows, 2):
@@ -378,7 +381,11 @@ def _is_empty(value: Any) -> bool:
 
 
 def _require_filled(column: str, values: Any, name: str) -> None:
-    empty = [i for i, value in enumerate(values) if _is_empty(value)]
+    empty = [
+        i
+        for i, value in enumerate(values)
+        if _is_empty(value) or str(value).strip().lower() == "nan"
+    ]
     if empty:
         raise ValueError(
             f"Expected no empty labels in {name}, found {len(empty)} in the column"

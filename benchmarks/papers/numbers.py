@@ -15,7 +15,7 @@ from typing import Any
 from informed.runs import stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
-from shadow import checks, data, files
+from shadow import checks, files, sources
 
 FOLDER = Path(__file__).parent / "kept"
 _REVISION = "revision of "
@@ -89,7 +89,7 @@ def _images(experiment: Experiment, paths: Paths) -> dict[str, str]:
     found = {}
     for name in (experiment.data.name, experiment.data.shadow_name):
         if name:
-            pool = data.load(name, data_dir=paths.data_dir)
+            pool = sources.load(name, data_dir=paths.data_dir)
             digest = hashlib.sha256(pool.images.tobytes())
             digest.update(pool.labels.tobytes())
             found[name] = digest.hexdigest()

@@ -33,7 +33,7 @@ from informed.metrics import judging
 from informed.play import Trial
 from informed.report import words
 from informed.report.report import Report, finite
-from shadow import checks, data, limits, tables
+from shadow import checks, limits, sources, tables
 from shadow import records as versions
 from shadow.data import Examples
 from shadow.tables import Table
@@ -247,7 +247,7 @@ def _loaded(
         )
     if Path(name).is_dir():
         name = f"./{name}" if "/" not in name else name
-    return data.load(name, data_dir=data_dir), None
+    return sources.load(name, data_dir=data_dir), None
 
 
 def _run(

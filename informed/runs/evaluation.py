@@ -14,7 +14,7 @@ from informed.metrics import Neighbours, classifier, judging
 from informed.runs import former, protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
-from shadow import copies, data, files, places, records, victims
+from shadow import copies, files, places, records, sources, victims
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import ShadowStore
@@ -211,7 +211,7 @@ def classifier_of(
     stage = Stage(folder, name, record, outputs=(file.name,))
     if not stage.done:
         with stage.running():
-            pool = data.load(experiment.data.name, data_dir=paths.data_dir)
+            pool = sources.load(experiment.data.name, data_dir=paths.data_dir)
             left = np.flatnonzero(~copies.among(pool.images, pool.images[left_out]))
             left = np.random.default_rng(experiment.seed).permutation(left)
             trained = classifier.train(

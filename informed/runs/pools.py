@@ -3,7 +3,7 @@
 from typing import Any
 
 from informed.runs.experiment import Experiment
-from shadow import checks, data
+from shadow import checks, data, sources
 
 _FIELDS = {
     "num_fixed": "config.data.num_fixed",
@@ -28,12 +28,12 @@ class Pools:
     def load(self, name: str) -> data.Examples:
         """The data set of a name.
 
-        Raises: ValueError, FileNotFoundError: see `shadow.data.load`; they name the
+        Raises: ValueError, FileNotFoundError: see `shadow.sources.load`; they name the
           field of the configuration.
         """
         if name not in self._read:
             with checks.under("config.data"):
-                self._read[name] = data.load(name, data_dir=self._data_dir)
+                self._read[name] = sources.load(name, data_dir=self._data_dir)
         return self._read[name]
 
     def split(self, experiment: Experiment) -> data.Split:

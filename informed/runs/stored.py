@@ -14,7 +14,7 @@ from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
 from reconn.config import ReconnConfig
-from shadow import data, folders, training, victims, views
+from shadow import data, folders, sources, training, victims, views
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -28,7 +28,7 @@ REVISION = 5
 
 
 def hashes(experiment: Experiment) -> dict[str, str]:
-    """Of the user's own files and folders that data are read from, by their names.
+    """Of the user's own data: files, folders and what their functions load, by name.
 
     Prepared data sets are named by their version; what they hold doesn't change.
     """
@@ -36,8 +36,10 @@ def hashes(experiment: Experiment) -> dict[str, str]:
     for name in (experiment.data.name, experiment.data.shadow_name):
         if name is None:
             continue
-        path = Path(name)
-        if path.is_file() and path.suffix == ".npz":
+        path, of_user = Path(name), sources.registered_digest(name)
+        if of_user is not None:
+            found[name] = of_user
+        elif path.is_file() and path.suffix == ".npz":
             found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         elif path.is_dir() and "/" in name:
             found[name] = folders.digest(path)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadow
-from shadow import data
+from shadow import data, sources
 
 
 def examples(count: int = 60, num_classes: int = 3, side: int = 2) -> data.Examples:
@@ -138,21 +138,69 @@ def test_bad_arrays_are_refused_by_name(arrays, message):
 def test_ones_own_arrays_in_a_file(tmp_path):
     good = examples(6)
     np.savez(tmp_path / "mine.npz", images=good.images, labels=good.labels)
-    found = data.load(str(tmp_path / "mine.npz"))
+    found = sources.load(str(tmp_path / "mine.npz"))
     np.testing.assert_array_equal(found.images, good.images)
     assert found.num_classes == 3
     assert found.name == "mine.npz"
     with pytest.raises(FileNotFoundError, match=r"no.npz to load"):
-        data.load(str(tmp_path / "no.npz"))
+        sources.load(str(tmp_path / "no.npz"))
     with pytest.raises(ValueError, match=r"name to be digits.*/tmp"):
-        data.load("/tmp/folder")
+        sources.load("/tmp/folder")
     np.savez(tmp_path / "other.npz", pictures=good.images)
     with pytest.raises(ValueError, match="images and labels, found pictures"):
-        data.load(str(tmp_path / "other.npz"))
+        sources.load(str(tmp_path / "other.npz"))
     objects = np.array([{"run": "me"}])
     np.savez(tmp_path / "pickled.npz", images=objects, labels=good.labels)
     with pytest.raises(ValueError, match="allow_pickle"):
-        data.load(str(tmp_path / "pickled.npz"))
+        sources.load(str(tmp_path / "pickled.npz"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "single", "text"])
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, damage):
+    """By its name, and without advice to unpickle it."""
+    file, good = tmp_path / "mine.npz", examples(6)
+    np.savez(file, images=good.images, labels=good.labels)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 4
+    other = {"cut": content[:-400], "flipped": content, "empty": b"", "text": b"a\n"}
+    if damage == "single":
+        with file.open("wb") as stream:
+            np.save(stream, good.images)
+    else:
+        file.write_bytes(bytes(other[damage]))
+    with pytest.raises(ValueError, match=r"mine.npz to be a whole .npz file") as error:
+        sources.load(str(file))
+    assert "unsafe" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("labels", [np.array(["a"] * 6), np.full(6, np.nan)])
+def test_labels_of_a_file_are_whole_numbers(tmp_path, labels):
+    np.savez(tmp_path / "mine.npz", images=examples(6).images, labels=labels)
+    with pytest.raises(ValueError, match=r"mine.npz.labels as integers"):
+        sources.load(str(tmp_path / "mine.npz"))
+
+
+def test_right_labels_are_not_replaced_because_a_class_is_absent(tmp_path, digits):
+    """A file of shadow targets without nines: whether it has ten classes is told."""
+    some = digits.take(digits.labels < 9)
+    pool = digits.take(slice(0, 400))
+    file, parts = tmp_path / "mine.npz", {"num_fixed": 50, "num_test": 20, "seed": 0}
+
+    def drawn(**told):
+        np.savez(file, images=some.images, labels=some.labels, **told)
+        own = sources.load(str(file))
+        found = data.split(pool, num_shadow=500, shadow_pool=own, **parts)
+        return found.shadow.labels, own.labels[found.shadow_indices]
+
+    with pytest.raises(ValueError, match=r"end at 8, .* 10 classes.*num_classes=10"):
+        drawn()
+    np.testing.assert_array_equal(*drawn(num_classes=10))
+    labels, own = drawn(num_classes=9)
+    assert set(labels) == set(range(10))
+    assert np.mean(labels == own) < 0.3
+    with pytest.raises(ValueError, match=r"num_classes in mine.npz to be one"):
+        drawn(num_classes=9.5)
 
 
 def test_too_many_points_are_refused_with_the_numbers(digits):
@@ -185,7 +233,7 @@ def test_overlapping_parts_are_refused(digits):
 
 def test_an_unknown_name_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(ValueError, match=r"'mnits'.*Did you mean 'mnist'"):
-        data.load("mnits", data_dir=tmp_path)
+        sources.load("mnits", data_dir=tmp_path)
 
 
 def test_data_that_is_not_prepared_is_said_at_once(tmp_path):
@@ -214,4 +262,4 @@ def test_data_that_is_not_prepared_is_said_at_once(tmp_path):
 def test_data_sets_of_tfds_name_their_extra_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"'mnist' is neither.*adversary\[data\]'"):
-        data.load("mnist")
+        sources.load("mnist")

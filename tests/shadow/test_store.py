@@ -310,7 +310,8 @@ def test_a_store_takes_only_the_models_it_was_created_for(
         image_shape=digits.image_shape,
         num_classes=10,
     )
-    refused("Expected victim to have the weights", algorithm=dataclasses.replace(algorithm, victim=wider))
+    of_wider = dataclasses.replace(algorithm, victim=wider)
+    refused("Expected victim to have the weights", algorithm=of_wider)
     assert store.missing() == [0, 1, 2]
 
 

@@ -124,6 +124,27 @@ def test_a_line_with_too_few_cells_is_named(tmp_path):
         tables.load_table(write_csv(tmp_path / "u.csv", CELLS), label="lable")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("x,y\n1,é\n".encode("latin-1"), r"mine.csv to be a table .* UTF-8"),
+        (b"x,y\n1," + b"a" * 200_000, r"mine.csv .* field limit"),
+        (b"x,y\n1,0\n2,NaN\n3,1\n", r"no empty labels in mine.csv.* row 2"),
+    ],
+)
+def test_a_file_that_is_no_table_is_named(tmp_path, content, said):
+    (tmp_path / "mine.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        tables.load_table(tmp_path / "mine.csv")
+
+
+def test_a_picture_that_is_cut_short_is_named(tmp_path):
+    (tmp_path / "cats").mkdir()
+    (tmp_path / "cats" / "7.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(9))
+    with pytest.raises(ValueError, match=r"7.png to be a picture"):
+        shadow.load(str(tmp_path))
+
+
 def test_a_folder_of_pictures(tmp_path, rng):
     pixels = rng.integers(0, 256, (4, 6, 5, 3), np.uint8)
     for i, name in enumerate(["cat", "cat", "dog", "dog"]):

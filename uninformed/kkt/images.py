@@ -5,7 +5,7 @@ import hashlib
 
 import numpy as np
 
-from shadow import checks, data
+from shadow import checks, sources
 
 # Labels of the vehicles in CIFAR-10, one class of "binary"; animals are the other.
 _VEHICLES = (0, 1, 8, 9)
@@ -16,7 +16,7 @@ class PointsConfig:
     """The training set.
 
     Attributes:
-      name: name of the data set, as `shadow.data.load` takes it.
+      name: name of the data set, as `shadow.sources.load` takes it.
       classes: "binary", vehicles against animals of CIFAR-10 and odd against even
         labels of other data sets, or "all".
       points: number of training images, in equal shares of the classes.
@@ -80,7 +80,7 @@ def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
 
     Raises: FieldError: too few images of a class, on either side; unequal shares.
     """
-    pool = data.load(config.name, data_dir=data_dir)
+    pool = sources.load(config.name, data_dir=data_dir)
     labels = pool.labels
     if config.classes == "binary":
         vehicles = np.isin(labels, _VEHICLES)

@@ -23,7 +23,7 @@ from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.metrics import difficulty
 from informed.runs import evaluation, stored
-from shadow import data
+from shadow import data, sources
 from shadow.models import ShadowModels
 
 
@@ -163,7 +163,7 @@ def figure_4(lab: Lab) -> Found:
 
 def figure_3(lab: Lab) -> Found:
     """Distances between targets and all that the adversary has, at the paper's size."""
-    pool = data.load("mnist", data_dir=lab.data_dir)
+    pool = sources.load("mnist", data_dir=lab.data_dir)
     split = data.split(pool, num_fixed=10_000, num_shadow=59_000, num_test=1000, seed=0)
     known = np.concatenate([split.fixed.images, split.shadow.images])
 

@@ -10,7 +10,7 @@ from benchmarks.papers.row import Found, Picture, Row
 from dp import accounting
 from informed.metrics import difficulty
 from informed.runs import stored
-from shadow import data, victims
+from shadow import sources, victims
 
 # LPIPS, accuracy on training and test points, membership AUC, as Table IX has them.
 _TABLE_9 = {
@@ -55,7 +55,7 @@ def _seen(lab: Lab, run: Run) -> dict[str, float]:
     store = run.released
     victim = stored.victim_of(run.experiment, store)
     members = stored.fixed(store)
-    pool = data.load(run.experiment.data.name, data_dir=lab.data_dir)
+    pool = sources.load(run.experiment.data.name, data_dir=lab.data_dir)
     used = [store.array(f"{part}_indices") for part in ("fixed", "test")]
     rest = np.setdiff1d(np.arange(len(pool)), np.concatenate(used))
     others = pool.take(np.random.default_rng(0).choice(rest, _OTHERS, replace=False))

@@ -15,7 +15,7 @@ from informed import metrics
 from informed.runs import stored
 from reconn import features, trainer
 from reconn.config import ReconnConfig
-from shadow import data, files
+from shadow import files, sources
 from shadow.models import ShadowModels
 from shadow.release import publish
 
@@ -27,7 +27,7 @@ _TUNING = {"epochs": 100, "learning_rate": 3e-4}
 
 def _another(lab: Lab, first: Run) -> Run:
     """A run on images that no part of the first one has, from the same theta_0."""
-    pool = data.load("mnist", data_dir=lab.data_dir)
+    pool = sources.load("mnist", data_dir=lab.data_dir)
     used = [
         store.array(f"{part}_indices")
         for store, part in (

@@ -14,7 +14,7 @@ from informed import metrics, report
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.runs import stored
 from informed.threat import Knowledge
-from shadow import data, victims
+from shadow import sources, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.release import publish
@@ -24,7 +24,7 @@ _BEFORE, _INVERTED = 10_000, 3
 
 def _near_convergence(lab: Lab, run: Run) -> np.ndarray:
     """Theta after A on 10,000 points that no part of the run has."""
-    pool = data.load("mnist", data_dir=lab.data_dir)
+    pool = sources.load("mnist", data_dir=lab.data_dir)
     used = [
         run.shadows.array("fixed_indices"),
         run.shadows.array("shadow_indices"),

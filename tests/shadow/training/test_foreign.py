@@ -146,6 +146,24 @@ def test_what_cannot_be_hashed_needs_a_version(train):
     shadow.PythonFunction(train=function, version="1")
 
 
+def as_many_rows_as_classes(images, labels, seed):
+    return np.zeros((len(np.unique(labels)), 3))
+
+
+def test_a_model_of_another_size_is_refused(split):
+    """scikit-learn's models have a row for each class that they find."""
+    fixed = split.fixed.take(split.fixed.labels != 9)
+    targets = split.shadow.take(np.argsort(split.shadow.labels))
+    maker = shadow.Factory(
+        algorithm=shadow.PythonFunction(train=as_many_rows_as_classes),
+        fixed=fixed,
+        key=KEY,
+        width=2,
+    )
+    with pytest.raises(ValueError, match=r"train to return 27 numbers .* got 30"):
+        maker.train(targets)
+
+
 def test_what_the_function_raises_is_said(split):
     maker = factory(shadow.PythonFunction(train=fails, version="1"), split)
     with pytest.raises(RuntimeError, match="fails raised OSError: no space left"):

@@ -1,0 +1,204 @@
+"""Data sets by name.
+
+scikit-learn's digits (ships with it), any prepared TFDS image set (read through
+array_record; TensorFlow is never imported), the user's own .npz file or folder of
+pictures, or what a function of theirs loads.
+"""
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadow import checks, files, folders
+from shadow.data import Examples
+
+
+def load(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
+    """Load a whole data set, all its splits joined.
+
+    Args:
+      name: "digits", or one that was registered; a TFDS name such as "mnist",
+        "cifar10", "mnist:3.0.1"; the path of an .npz file with arrays images and
+        labels (see `Examples`); or that of a folder with a folder of images a class
+        (`shadow.folders`), with a "/" in it, as in "./pictures".
+      data_dir: TFDS folder; default: TFDS_DATA_DIR, else TFDS's own default.
+    Returns: Examples; the position of an image in it is what `Split` records.
+    Raises:
+      ValueError: no data set of that name, or it doesn't hold images of one shape.
+      FileNotFoundError: known to TFDS, but not prepared; says where it was looked
+        for and how to prepare it. Nothing is ever downloaded here.
+    """
+    if name in _SOURCES:
+        return _SOURCES[name]()
+    if name.endswith(".npz"):
+        return load_npz(name)
+    if "/" in name and Path(name).is_dir():
+        return load_folder(name)
+    return load_tfds(name, data_dir=data_dir)
+
+
+def load_npz(path: str | os.PathLike) -> Examples:
+    """The user's own arrays `images` and `labels` from an .npz file; never unpickled.
+
+    It may also have the number `num_classes`; without it, that is taken to be the
+    largest label plus one.
+
+    Raises: ValueError: an array is missing, or not what `Examples` expects.
+    """
+    arrays = files.read_arrays(path, ("images", "labels"), also=("num_classes",))
+    images, labels, name = arrays["images"], arrays["labels"], Path(path).name
+    if images.ndim == 3:
+        images = images[..., None]  # grey images are often kept without channels
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"Expected {name}.labels as integers, got {labels.dtype}.")
+    told = arrays.get("num_classes")
+    if told is not None and not (told.shape == () and told.dtype.kind in "iu"):
+        raise ValueError(f"Expected num_classes in {name} to be one integer.")
+    largest = int(labels.max()) + 1 if labels.size else 1
+    return Examples(
+        images=images,
+        labels=labels,
+        num_classes=largest if told is None else int(told),
+        classes_inferred=told is None,
+        name=name,
+    )
+
+
+def load_folder(path: str | os.PathLike) -> Examples:
+    """A folder with a folder of pictures for each class; see `shadow.folders`.
+
+    Raises: ValueError: no pictures, or of several sizes; says which.
+    """
+    images, labels = folders.read(path)
+    return Examples(
+        images=images,
+        labels=labels,
+        num_classes=len(folders.classes(path)),
+        name=Path(path).name,
+    )
+
+
+def load_digits() -> Examples:
+    """scikit-learn's 1,797 handwritten digits, 8 x 8, grey values 0 .. 16 as [0, 1]."""
+    from sklearn import datasets
+
+    bunch = datasets.load_digits()
+    images = (bunch.images / 16.0).astype(np.float32)[..., None]
+    return Examples(images=images, labels=bunch.target, num_classes=10, name="digits")
+
+
+_SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
+
+
+def register_source(name: str, load: Callable[[], Examples]) -> None:
+    """Make a data set of the user's own known to `load` by a name.
+
+    Raises: ValueError: another one has that name.
+    """
+    there = _SOURCES.get(name, load)
+    if there.__qualname__ != load.__qualname__:
+        raise ValueError(f"There is a data set called {name!r} already.")
+    _SOURCES[name] = load
+
+
+def registered_digest(name: str) -> str | None:
+    """A hash of what a function of the user's loads; None: it isn't one of theirs."""
+    if name == "digits" or name not in _SOURCES:
+        return None
+    return _digest(_SOURCES[name])
+
+
+@functools.cache
+def _digest(load: Callable[[], Examples]) -> str:
+    return checks.fingerprint(load().sha256)
+
+
+def load_tfds(name: str, *, data_dir: str | os.PathLike | None = None) -> Examples:
+    """Read a prepared TFDS image set in array_record format. See `load`.
+
+    Raises: ImportError: the extra "data" isn't installed.
+    """
+    tfds = _tfds(name)
+    root = Path(
+        data_dir or os.environ.get("TFDS_DATA_DIR") or tfds.core.constants.DATA_DIR
+    ).expanduser()
+    builder = tfds.builder_from_directory(_prepared_folder(name, root))
+    for feature in ("image", "label"):
+        if feature not in builder.info.features:
+            raise ValueError(
+                f"Expected the data set {name!r} to have the features image and label,"
+                f" found {', '.join(builder.info.features)}."
+            )
+    images, labels = [], []
+    for split in sorted(builder.info.splits):
+        source = builder.as_data_source(split=split)
+        for start in range(0, len(source), 4096):
+            rows = source.__getitems__(range(start, min(start + 4096, len(source))))
+            images += [row["image"] for row in rows]
+            labels += [row["label"] for row in rows]
+    shapes = {image.shape for image in images}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"Expected the data set {name!r} to hold images of one shape, found"
+            f" {len(shapes)} shapes, such as {sorted(shapes)[:2]}."
+        )
+    return Examples(
+        images=np.stack(images),
+        labels=np.asarray(labels),
+        num_classes=builder.info.features["label"].num_classes,
+        name=name,
+    )
+
+
+def _tfds(name: str) -> Any:
+    """The module tensorflow_datasets, which only its data sets need.
+
+    Raises: ImportError: it isn't installed; says how to install it.
+    """
+    try:
+        import tensorflow_datasets
+    except ImportError as error:
+        raise ImportError(
+            f"The data set {name!r} is neither {', '.join(_SOURCES)} nor a file or"
+            " folder. Those of TFDS need the extra: pip install"
+            " 'informed-adversary[data]'."
+        ) from error
+    return tensorflow_datasets
+
+
+def _prepared_folder(name: str, root: Path) -> Path:
+    """The newest prepared version of a data set below `root`, found without network."""
+    path, _, version = name.partition(":")
+    if not path or Path(path).is_absolute():
+        raise checks.FieldError(
+            "name",
+            f"Expected {{}} to be digits, a TFDS name or an .npz file, got {name!r}.",
+        )
+    found = [
+        folder.parent
+        for pattern in (f"{path}/*/dataset_info.json", f"{path}/*/*/dataset_info.json")
+        for folder in root.glob(pattern)
+        if version in ("", folder.parent.name)
+    ]
+    if found:
+        return max(found, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
+    tfds = _tfds(name)
+    known = [*_SOURCES, *tfds.list_builders(with_community_datasets=False)]
+    if path.split("/")[0] not in known:
+        raise checks.FieldError(
+            "name",
+            f"{{}} is {name!r}, which is neither prepared under {root} nor a data set"
+            f" of TFDS.{checks.nearest(path, known)}",
+        )
+    raise FileNotFoundError(
+        f"The data set {name!r} is not prepared: looked in {root / path}. Set"
+        " TFDS_DATA_DIR to a folder that holds it, or prepare it once (needs network"
+        " and `pip install 'informed-adversary[data,download]'`): python -c"
+        f" \"import tensorflow_datasets as t; t.builder('{name}', data_dir='{root}',"
+        " file_format='array_record').download_and_prepare()\""
+    )
