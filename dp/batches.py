@@ -154,10 +154,17 @@ def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
         many as there may be, an epoch being floor(1 / q) steps or more.
     """
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
+        alone = ""
+        if run.relation == "add_or_remove":
+            alone = (
+                ", and removing a record leaves every other one in the batches that it"
+                " was in, which isn't so where batches are cut from an order: for these"
+                " use zero_out"
+            )
         return Assumption(
             text=(
                 f"no record is in more than {run.steps} of the batches, as with full"
-                f" batches. {_NOISE_ALONE}"
+                f" batches{alone}. {_NOISE_ALONE}"
             ),
             otherwise=(),
         )

@@ -138,8 +138,8 @@ def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
     """epsilon-differential privacy, "replace_one", of a target from a finite set.
 
     |Z| kappa e^eps / (|Z| + e^eps - 1); the paper prints eps for e^eps in the
-    numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for the
-    0/1 error.
+    numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for
+    every error that is 0 between equal points; below, `pure` is returned.
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
@@ -148,6 +148,7 @@ def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
     with np.errstate(divide="ignore", invalid="ignore"):
         total = np.logaddexp(np.log(size - 1), epsilon)
         found = np.log(size) + log_kappa + epsilon - total
+    found = np.maximum(found, pure(log_kappa, epsilon, "replace_one"))
     return _valid(log_kappa, found, unless=epsilon)
 
 

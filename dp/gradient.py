@@ -27,6 +27,12 @@ from dp import bounds, checks
 from dp.mechanisms import PoissonGaussian
 
 Taps = Mapping[str, Array]
+# Grows when private training with the same key would give something else.
+REVISION = 2
+# Of clipping norms: squares of the entries of longer gradients don't vanish in float32.
+_SHORTEST = 1e-12
+_DRAWS = 4  # normal numbers in one of the noise: (2^23)^4 outcomes
+_GRID = 2.0**-10  # of a deviation: far above float32's digits, far below the noise
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +71,9 @@ class PrivacyConfig:
         assert self.clip_norm is not None
         limits = np.finfo(np.float32)
         deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
-        held = float(limits.tiny) <= self.clip_norm <= float(limits.max)
-        checks.require("clip_norm", self.clip_norm, held, "to be a number of float32")
+        held = _SHORTEST <= self.clip_norm <= float(limits.max)
+        allowed = f"to be a number of float32, at least {_SHORTEST:g}"
+        checks.require("clip_norm", self.clip_norm, held, allowed)
         held = deviation <= float(limits.max)
         held &= deviation >= float(limits.tiny) or not self.noise_multiplier
         allowed = "so that its product with clip_norm is a number of float32"
@@ -164,7 +171,10 @@ def squared_norms(
 ) -> Float[Array, " examples"]:
     """Squared lengths of the gradients of a layer's w and b, one an example."""
     if inputs.ndim == 2:
-        return (jnp.sum(inputs**2, axis=0) + 1) * jnp.sum(slopes**2, axis=0)
+        ones = jnp.ones((1, *inputs.shape[1:]), inputs.dtype)  # the input of b
+        first, large = _scaled(jnp.concatenate([inputs, ones]))
+        second, small = _scaled(slopes)
+        return first * second * (large * small) ** 2
     inputs = inputs.reshape(*inputs.shape[:2], -1)
     slopes = slopes.reshape(*slopes.shape[:2], -1)
     of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
@@ -173,6 +183,18 @@ def squared_norms(
     # a gradient of any length passes the clipping.
     gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)
     return jnp.sum(gradients**2, axis=(1, 2)) + of_bias
+
+
+def _scaled(
+    values: Float[Array, "rows examples"],
+) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+    """Squared lengths of columns in units of their largest entries, and these units.
+
+    The square of a slope can be 0 in float32 where the gradient is long all the same.
+    """
+    units = jax.lax.stop_gradient(jnp.abs(values).max(axis=0))
+    units = jnp.where(units > 0, units, 1.0)
+    return jnp.sum((values / units[None]) ** 2, axis=0), units
 
 
 def clip_factors(
@@ -191,19 +213,38 @@ def clip_factors(
 
 
 def add_noise(key: Array, sums: Any, deviation: float) -> Any:
-    """Independent Gaussian noise on every entry of a PyTree.
+    """Independent Gaussian noise on every entry of a PyTree, rounded to a public grid.
 
-    JAX's generator is good enough for research; it isn't a cryptographic one.
+    A normal number of float32 is one of 2^23, far apart in the tails, and what it is
+    added to shows in the last digits of their sum: both tell which gradient was under
+    the noise, however large it is (Mironov 2012). So each normal number here is made of
+    `_DRAWS` (Holohan and Braghin 2021), and the noisy sum is rounded to a multiple of
+    `_GRID` deviations, which is processing of a release and costs no privacy. What is
+    accounted for is exactly normal noise; this is as near as float32 comes, without a
+    proof. JAX's generator isn't a cryptographic one.
 
     Raises: ValueError: the deviation isn't >= 0 and finite.
     """
     checks.finite_at_least_0("deviation", deviation)
+    if not deviation:
+        return sums
     leaves, treedef = jax.tree.flatten(sums)
-    sizes = [leaf.size for leaf in leaves]
-    noise = jax.random.normal(key, (sum(sizes),), leaves[0].dtype) * deviation
+    sizes, dtype = [leaf.size for leaf in leaves], leaves[0].dtype
+    drawn = jax.random.normal(key, (_DRAWS, sum(sizes)), dtype).sum(axis=0)
+    noise = drawn * (deviation / math.sqrt(_DRAWS))
+    # A power of two, so that dividing by it and multiplying are exact.
+    least = float(jnp.finfo(dtype).tiny)
+    grid = 2.0 ** math.floor(math.log2(max(deviation * _GRID, least)))
     parts = jnp.split(noise, [sum(sizes[:i]) for i in range(1, len(sizes))])
     noisy = [
-        leaf + part.reshape(leaf.shape)
+        _rounded(leaf + part.reshape(leaf.shape), grid)
         for leaf, part in zip(leaves, parts, strict=True)
     ]
     return jax.tree.unflatten(treedef, noisy)
+
+
+def _rounded(values: Array, grid: float) -> Array:
+    """To multiples of a power of two; larger numbers are multiples of it already."""
+    whole = 2.0 ** jnp.finfo(values.dtype).nmant * grid
+    inside = jnp.where(jnp.abs(values) < whole, values, 0)
+    return jnp.where(inside == values, jnp.round(inside / grid) * grid, values)

@@ -107,6 +107,15 @@ class History:
             reconstruction.
         """
         if self.sampling_probability is None:
+            everybody = self.batch == self.records
+            if self.changed and everybody and relation == "add_or_remove":
+                # Removing a record from a batch of everybody moves the sum by C; from
+                # smaller ones, where another takes its place, by up to 2 C.
+                return Gaussian(
+                    noise_multiplier=self.noise_multiplier / 2,
+                    steps=self.steps,
+                    relation=relation,
+                )
             if self.records is None or self.batch is None:
                 raise checks.FieldError(
                     "sampling_probability",

@@ -158,7 +158,16 @@ class RevealedGaussian:
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Of (epsilon, delta)-differential privacy, under the relation."""
+        """Of (epsilon, delta)-differential privacy, under the relation.
+
+        Of adding or removing a record it is infinite for every delta below the
+        probability that the record is in a batch at all: who knows the batches sees
+        whether it is there. Above that, nothing is left to protect, and it is 0.
+        """
+        if self.relation == "add_or_remove" and self.sampling_probability < 1:
+            delta = float(checks.between("delta", delta, 0, 1))
+            seen = -math.expm1(self.steps * math.log1p(-self.sampling_probability))
+            return math.inf if delta < seen else 0.0
         return own_steps_epsilon(
             delta, self._step.mu, self.sampling_probability, self.steps
         )

@@ -291,7 +291,7 @@ def gaussian_given(
     """`gaussian_covariance` of an adversary who knows some coordinates of the target.
 
     What is left is normal around its conditional mean, whatever the values are, with
-    the covariance's Schur complement.
+    the covariance's Schur complement. All rounding counts as knowledge.
 
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
@@ -299,7 +299,9 @@ def gaussian_given(
       known: positions of the known coordinates (k,), integers; or whether each
         coordinate is known (d,), bool.
     Raises: ValueError: covariance isn't a finite symmetric matrix without negative
-      eigenvalues; a position that it doesn't have; known is neither of the two.
+      eigenvalues; a position that it doesn't have; known is neither of the two; or
+      known coordinates determine each other up to rounding, and seem to tell of others
+      by what is rounding.
     """
     eta = float(checks.finite_at_least_0("eta", eta))
     covariance = _covariance(covariance)
@@ -309,17 +311,46 @@ def gaussian_given(
     # In units of their standard deviations, or columns of small numbers would count as
     # unknown beside columns of large ones. What doesn't vary tells nothing.
     told &= np.diagonal(covariance) > 0
+    slack = 0.0
     if len(rest) and told.any():
-        units = np.sqrt(np.diagonal(covariance)[told])
-        alike = covariance[np.ix_(told, told)] / np.outer(units, units)
-        rounding = len(units) * np.finfo(float).eps
-        inverse = np.linalg.pinv(alike, rcond=rounding, hermitian=True)
-        across = covariance[np.ix_(told, free)] / units[:, None]
-        rest = rest - across.T @ inverse @ across
+        rest, slack = _left(covariance, told, free)
     if not len(rest):
         return 0.0
-    variances = np.maximum(np.linalg.eigvalsh(rest), 0.0)
+    variances = np.maximum(np.linalg.eigvalsh(rest) - slack, 0.0)
     return gaussian_covariance(eta, variances=variances)
+
+
+def _left(
+    covariance: np.ndarray, told: np.ndarray, free: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """What the known coordinates leave of the covariance of the others.
+
+    Returns: (matrix, slack); the Schur complement is at least matrix - slack I.
+    Raises: FieldError: see `gaussian_given`.
+    """
+    units = np.sqrt(np.diagonal(covariance)[told])
+    alike = covariance[np.ix_(told, told)] / np.outer(units, units)
+    across = covariance[np.ix_(told, free)] / units[:, None]
+    own = np.sqrt(np.diagonal(covariance)[free])
+    values, vectors = np.linalg.eigh(alike)
+    # An eigenvalue may be less by `off`, a product with a vector more by `more`.
+    rounding = 8 * len(units) * float(np.finfo(float).eps)
+    off, more = rounding * float(values.max()), rounding * np.linalg.norm(own)
+    along = vectors.T @ across
+    inverted = values > 2 * off
+    if np.any(np.abs(along[~inverted]) > rounding * own):
+        raise checks.FieldError(
+            "known",
+            "Expected {} without coordinates that others of them determine up to"
+            " rounding: what these tell of the rest is lost in it. Leave them out, or"
+            " take the coordinates that they determine as known.",
+        )
+    along, least = along[inverted], values[inverted] - off
+    lengths = np.linalg.norm(along, axis=1)
+    slack = np.sum((2 * lengths * more + more**2) / least)
+    slack += 8 * len(own) * np.finfo(float).eps * np.sum(own**2)
+    explained = (along / least[:, None]).T @ along
+    return covariance[np.ix_(free, free)] - explained, float(slack)
 
 
 def _told(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
@@ -423,11 +454,11 @@ def empirical(
     delta = 1 - float(checks.probability("confidence", confidence))
     checks.require("confidence", confidence, delta <= 0.5, "in [0.5, 1]")
     sample, eta = _without_overflow(sample, eta)
-    neighbours = _within(sample, sample, 2 * eta) - 1
+    neighbours = _within(sample, sample, 2 * eta, at_most=True) - 1
     most = int(neighbours.max())
     half, other = sample[: n // 2], sample[n // 2 :]
-    centre = half[_within(half, half, eta).argmax()]
-    hits = int(_within(centre[None], other, eta)[0])
+    centre = half[_within(half, half, eta, at_most=False).argmax()]
+    hits = int(_within(centre[None], other, eta, at_most=False)[0])
     low = rates.clopper_pearson(hits, len(other), 1 - 2 * delta)[0]
     return Empirical(
         low=math.log(low) if low else -math.inf,
@@ -463,13 +494,15 @@ def _within(
     centres: Float[np.ndarray, "centres d"],
     points: Float[np.ndarray, "points d"],
     eta: Number,
+    *,
+    at_most: bool,
 ) -> Int[np.ndarray, " centres"]:
-    """How many points are within eta of each centre."""
+    """How many points are within eta of each centre: at most, or at least so many."""
     lengths = np.sum(points**2, axis=1)
     found = []
     for start in range(0, len(centres), _ROWS):
         some = centres[start : start + _ROWS]
         squared = np.sum(some**2, axis=1)[:, None] + lengths - 2 * some @ points.T
-        slack = 1e-9 * (1 + lengths.max())  # rounding may only add neighbours
+        slack = 1e-9 * lengths.max() * (1 if at_most else -1)  # of rounding
         found.append(np.sum(squared <= eta**2 + slack, axis=1))
     return np.concatenate(found)

@@ -58,10 +58,10 @@ def of(
     checks.at_least("block_size", block_size, 1)
     targets = split.shadow if role == "shadow" else split.test
     layout = algorithm.layout(split.fixed)
+    configuration = {**algorithm.configuration, **configuration}
     record = Record.of(
         {
             "role": role,
-            **algorithm.configuration,
             **configuration,
             "num_models": len(targets),
             "block_size": block_size,
@@ -71,7 +71,7 @@ def of(
             },
         },
         data=data.REVISION,
-        training=training.REVISION,
+        **training.revisions(configuration),
         **networks.revisions(configuration),
     )
     whole = {

@@ -108,7 +108,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "--steps",
         type=int,
         help="of training, or, where batches aren't secret, those that a record takes"
-        " part in",
+        " part in; with --relation add_or_remove, of full batches alone",
     )
     group.add_argument(
         "--sampling-probability",
@@ -351,6 +351,7 @@ def _otherwise(
                 "log_gamma": float(bound.log_gamma),
                 "gamma": float(bound.gamma),
                 "epsilon": accounting.epsilon(mechanism, arguments.delta),
+                "relation": mechanism.relation,
             }
         )
     return rows
@@ -468,9 +469,10 @@ def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:
     title = "otherwise"
     for row in result["otherwise"]:
         gamma = rero.decimal(row["log_gamma"], up=True)
+        of = f" ({row['relation']})" if row["relation"] != result["relation"] else ""
         lines.append(
             f"{title:<20}gamma <= {gamma}, epsilon"
-            f" {rero.rounded_up(row['epsilon'], 4)}, if {row['if']}"
+            f" {rero.rounded_up(row['epsilon'], 4)}{of}, if {row['if']}"
         )
         title = ""
     return "\n".join(lines)

@@ -52,12 +52,12 @@ def shadow_record(experiment: Experiment) -> Record:
         "count": experiment.shadow.count,
         "block_size": experiment.shadow.block_size,
     }
+    model = experiment.model_configuration
     return Record.of(
-        experiment.model_configuration
-        | {"shadow": shadow, "files": hashes(experiment)},
+        model | {"shadow": shadow, "files": hashes(experiment)},
         data=data.REVISION,
-        training=training.REVISION,
-        **networks.revisions(experiment.model_configuration),
+        **training.revisions(model),
+        **networks.revisions(model),
     )
 
 
@@ -79,7 +79,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowSto
             Record.of(
                 configuration,
                 data=data.REVISION,
-                training=training.REVISION,
+                **training.revisions(configuration),
                 **networks.revisions(configuration),
             )
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Target,
         cross_entropy,
         epoch_batches,
+        revisions,
         span_losses,
         spans,
         step_keys,
@@ -46,7 +47,8 @@ __getattr__, __dir__, __all__ = lazy.names(
         "shadow.training.config": "INITIALISATIONS OPTIMISERS SHUFFLINGS"
         " TrainingConfig optimiser",
         "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
-        " cross_entropy epoch_batches span_losses spans step_keys steps_taken",
+        " cross_entropy epoch_batches revisions span_losses spans step_keys"
+        " steps_taken",
         "shadow.training.seeds": "SeedFamily",
     },
 )

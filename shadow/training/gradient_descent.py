@@ -13,7 +13,7 @@ moves a weight by about 3e-3 of its size.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
+from dp import gradient
 from shadow import checks
 from shadow.data import Examples
 from shadow.training import groups as grouped
@@ -40,6 +41,15 @@ Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
 Train = Callable[..., Params]
 State = Any  # (params, state of the optimiser)
 REVISION = 2  # of A and the keys it gets; see `shadow.records`
+
+
+def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
+    """Of what decides weights that are trained under a record's configuration."""
+    training = configuration.get("training")
+    private = isinstance(training, Mapping) and training.get("privacy")
+    return {"training": REVISION} | (
+        {"private_training": gradient.REVISION} if private else {}
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
 """Records, batches, epochs: against simulated attacks, quadrature and closed forms."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -179,6 +180,32 @@ def test_epsilon_of_known_batches_is_where_the_mean_of_delta_is():
         total += stats.binom.pmf(k, steps, q) * (first - second)
     assert total == pytest.approx(delta, rel=1e-4)
     assert total <= delta
+
+
+def test_who_knows_the_batches_sees_whether_a_record_is_there():
+    """With 0.634 it is in one of the batches: no epsilon hides that."""
+    run = dp.RevealedGaussian(
+        noise_multiplier=5.0,
+        sampling_probability=0.01,
+        steps=100,
+        relation="add_or_remove",
+    )
+    seen = 1 - 0.99**100
+    assert accounting.epsilon(run, 1e-5) == math.inf
+    assert accounting.epsilon(run, seen - 1e-6) == math.inf
+    assert accounting.epsilon(run, seen + 1e-6) == 0
+    always = dataclasses.replace(run, sampling_probability=1.0)
+    full = dp.Gaussian(noise_multiplier=5.0, steps=100, relation="add_or_remove")
+    assert accounting.epsilon(always, 1e-5) == pytest.approx(
+        accounting.epsilon(full, 1e-5), rel=1e-6
+    )
+
+
+def test_removal_from_batches_that_are_cut_is_said_to_be_another_matter():
+    run = dp.Gaussian(noise_multiplier=1.1, steps=15, relation="add_or_remove")
+    assert "use zero_out" in dp.assumption(run).text
+    run = dataclasses.replace(run, relation="zero_out")
+    assert "use zero_out" not in dp.assumption(run).text
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed"])

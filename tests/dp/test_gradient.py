@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
 
 from dp import accounting, gradient
 from dp.gradient import PrivacyConfig
@@ -103,6 +106,78 @@ def test_noise_has_the_deviation_asked_for():
     assert not np.array_equal(noisy["a"][0], noisy["b"])
     again = gradient.add_noise(jax.random.key(1), zeros, 3.0)
     assert np.abs(np.corrcoef(np.ravel(again["a"]), np.ravel(noisy["a"]))[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("large", "slope"), [(1e18, 1e-19), (1e15, 1e-20), (1e4, 1e-6)]
+)
+def test_a_long_gradient_is_clipped_though_its_slopes_have_no_squares(large, slope):
+    """In float32 the square of 1e-20 is 0; with an input of 1e15 the length is 1e-5."""
+    inputs, slopes = jnp.full((1, 1), large), jnp.full((1, 1), slope)
+    squared = gradient.squared_norms(inputs, slopes)
+    assert np.sqrt(squared[0]) == pytest.approx(large * slope, rel=1e-5)
+    factor = gradient.clip_factors(squared, 1e-6)[0]
+    assert factor * large * slope <= 1e-6 * (1 + 1e-5)
+    none = gradient.squared_norms(jnp.zeros((3, 2)), jnp.zeros((4, 2)))
+    np.testing.assert_array_equal(none, 0)
+
+
+def outcomes(steps):
+    """Normal numbers of float32 as JAX makes them of a uniform draw, by its number."""
+    low = np.nextafter(np.float32(-1), np.float32(0))
+    uniform = steps.astype(np.float32) * np.float32(2**-23) * (1 - low) + low
+    uniform = jnp.maximum(low, jnp.asarray(uniform, jnp.float32))
+    return np.asarray(jnp.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform))
+
+
+def impossible(release, candidate, deviation):
+    """How many entries can't be a normal number of float32 added to the candidate."""
+    z = (release.astype(np.float64) - candidate) / deviation
+    far = np.abs(z) > 2.5  # where outcomes of one draw are far apart
+    nearest = np.round((special.erf(z[far] / np.sqrt(2)) + 1) / 2 * 2**23)
+    possible = np.zeros(far.sum(), bool)
+    for step in range(-40, 41):
+        numbers = np.clip(nearest + step, 0, 2**23 - 1).astype(np.int32)
+        noise = outcomes(numbers) * np.float32(deviation)
+        possible |= candidate[far] + noise == release[far]
+    return np.sum(~possible)
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_the_last_digits_of_noise_do_not_tell_the_gradient(rng, protected):
+    """Of two candidates under noise of a hundred lengths, theory allows 50.2 %.
+
+    Noise of float32 as it comes tells which one it was, every time (Mironov 2012).
+    """
+    deviation, size, right = 100.0, 5000, 0
+    for trial in range(20):
+        rest = (rng.normal(size=size) * 5 / np.sqrt(size)).astype(np.float32)
+        own = rng.normal(size=(2, size))
+        own /= np.linalg.norm(own, axis=1, keepdims=True)
+        totals = rest + own.astype(np.float32)
+        truth = rng.integers(2)
+        key = jax.random.key(trial)
+        if protected:
+            release = gradient.add_noise(key, {"w": totals[truth]}, deviation)["w"]
+        else:
+            noise = np.asarray(jax.random.normal(key, (size,))) * np.float32(deviation)
+            release = totals[truth] + noise
+        found = [impossible(np.asarray(release), each, deviation) for each in totals]
+        right += int(np.argmin(found) == truth)
+    assert right <= 17 if protected else right == 20
+
+
+@given(st.floats(-30, 30), st.floats(-8, 8))
+def test_a_noisy_sum_lies_on_a_public_grid(log_deviation, log_sum):
+    """Whatever the sum; a large one, whose digits are farther apart, stays as it is."""
+    deviation, total = 10.0**log_deviation, np.float32(10.0**log_sum)
+    values = jnp.full(200, total)
+    found = np.asarray(gradient.add_noise(jax.random.key(0), [values], deviation)[0])
+    exponent = np.floor(np.log2(deviation)) - 10
+    digits = np.spacing(np.abs(found)).astype(np.float64)
+    grid = np.maximum(2.0**exponent, digits)
+    np.testing.assert_array_equal(np.remainder(found.astype(np.float64), grid), 0)
+    assert np.abs(found - total).max() < 6 * deviation + 2 * np.spacing(total)
 
 
 def test_a_configuration_is_accounted_for():

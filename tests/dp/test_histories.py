@@ -140,3 +140,21 @@ def test_a_history_without_a_probability_needs_records_and_batch():
 def test_what_is_no_history_is_refused(kept, said):
     with pytest.raises(dp.checks.FieldError, match=said):
         dp.History.of(kept)
+
+
+def test_batches_that_grew_to_everybody_are_taken_at_their_worst():
+    """Of a smaller batch another record takes the place of one that is removed."""
+    values = {
+        "noise_multipliers": 1.0,
+        "num_samples": 1000,
+        "batch_size": [[0, 500], [1, 1000]],
+        "num_updates": 2,
+        "sampling_method": "FIXED_BATCH_SIZE",
+    }
+    grown = dp.History.of(values).mechanism("add_or_remove")
+    small = dp.History.of(values | {"batch_size": 500}).mechanism("add_or_remove")
+    one = dataclasses.replace(small, steps=1)
+    for delta in (1e-5, 1e-3):
+        found = dp.accounting.epsilon(grown, delta)
+        assert found >= dp.accounting.epsilon(small, delta)
+        assert found >= dp.accounting.epsilon(one, delta)

@@ -182,3 +182,42 @@ def test_points_at_twice_the_threshold_are_both_near():
     assert priors.discrete(apart, mass, 0.1).anywhere == 0.0
     assert priors.discrete(apart, mass, 0.2).in_support == 0.0
     assert priors.on_a_line(np.array([0.7, 0.9]), mass, 0.0999) < -0.5
+
+
+def told_everything_or_refused(eta, covariance, known):
+    """kappa = 1, or a word that rounding hides it; never less."""
+    try:
+        found = priors.gaussian_given(eta, covariance=covariance, known=known)
+    except ValueError as error:
+        return "determine up to" in str(error)
+    return found == 0
+
+
+@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-6, 1e-7, 1e-8, 1e-9])
+def test_columns_that_nearly_determine_another_are_never_taken_for_ignorance(small):
+    """Total and part are known, so the rest is: the truth is kappa = 1."""
+    covariance = np.array(
+        [[1 + small**2, 1, small**2], [1, 1, 0], [small**2, 0, small**2]]
+    )
+    for share in (0.1, 1e-2, 1e-3):
+        known = np.array([0, 1])
+        assert told_everything_or_refused(share * small, covariance, known)
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-5, 1e-6])
+def test_collinear_columns_of_a_sample_leave_nothing(rng, small):
+    table = rng.normal(size=(5000, 20))
+    rest = rng.normal(size=5000) * small
+    table[:, 0] = table[:, 1:10].sum(axis=1) + rest
+    covariance = np.cov(np.column_stack([table, rest]).T)
+    known = np.arange(20)
+    for share in (0.1, 1e-2, 1e-3):
+        assert told_everything_or_refused(share * small, covariance, known)
+
+
+def test_bounds_of_a_sample_do_not_depend_on_its_unit(rng):
+    sample = rng.normal(size=(400, 2))
+    one = priors.empirical(sample, 1e-2)
+    for unit in (1e-6, 1e6):
+        found = priors.empirical(sample * unit, 1e-2 * unit)
+        assert (found.low, found.high) == (one.low, one.high)
