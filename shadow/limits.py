@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from types import FrameType
 
 
-class OutOfTimeError(RuntimeError):
-    """What was begun isn't finished in its time."""
+class OutOfTimeError(BaseException):
+    """What was begun isn't finished in its time.
+
+    No `Exception`: code that goes on after any error of what it calls has to stop.
+    """
 
 
 @contextlib.contextmanager

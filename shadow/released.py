@@ -153,11 +153,16 @@ def members(estimator: Any) -> list[Any]:
 
 
 def _fitted(estimator: Any) -> list[tuple[str, Any]]:
-    """Fitted attributes that hold arrays of floats, or lists of them."""
+    """Fitted attributes that hold arrays of floats, lists of them, or an intercept.
+
+    Regressors store that as a single number. Other single numbers, such as the time
+    that a search took, are no weights.
+    """
     return [
         (name, value)
         for name, value in sorted(vars(estimator).items())
-        if name.endswith("_") and not name.startswith("_") and _floats(value)
+        if (name.endswith("_") and not name.startswith("_") and _floats(value))
+        or (name == "intercept_" and isinstance(value, np.floating))
     ]
 
 
@@ -186,7 +191,8 @@ def _set_estimator(estimator: Any, values: list[np.ndarray]) -> None:
     for member in members(estimator):
         for name, value in _fitted(member):
             leaves, treedef = jax.tree_util.tree_flatten(value)
-            new = [np.asarray(values.pop(0), leaf.dtype) for leaf in leaves]
+            # A number stays one: `()` takes it out of its array.
+            new = [np.asarray(values.pop(0), leaf.dtype)[()] for leaf in leaves]
             setattr(member, name, jax.tree_util.tree_unflatten(treedef, new))
 
 

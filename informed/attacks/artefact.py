@@ -34,19 +34,21 @@ class ArtefactAttack:
     Attributes:
       table: the table whose rows the records are; None: records are features as they
         are.
+      position: where among the training records the unknown one is; None: not told.
       fields: stored fields that gave whole features away, one tuple a target that was
         read; grows while estimators are read, for the advice of `remedy`.
       stumbles: why an estimator could not be read, one line each; grows likewise.
     """
 
     table: Table | None = None
+    position: int | None = None
     fields: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def made(cls, config: NoSettings, material: Material) -> "ArtefactAttack":
         """As a row of the registry makes it."""
-        return cls(table=material.table)
+        return cls(table=material.table, position=material.position)
 
     def __call__(
         self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
@@ -80,7 +82,9 @@ class ArtefactAttack:
         """
         mean, label, certified = known.mean(axis=0), -1, False
         try:
-            answer = reconstruct_sklearn(estimator, known, labels)
+            answer = reconstruct_sklearn(
+                estimator, known, labels, position=self.position
+            )
             why = _unread(answer)
         except ValueError as error:
             # Our own kinds of errors quote no value; others are left out of what is

@@ -64,7 +64,9 @@ class RetrainingMembership:
         distances = [
             np.sum((thetas(each) - release.weights) ** 2, axis=1) for each in candidates
         ]
-        return (distances[1] < distances[0]).astype(np.int64)
+        # A candidate with which training diverges isn't the one.
+        first, second = (np.where(np.isfinite(d), d, np.inf) for d in distances)
+        return (second < first).astype(np.int64)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -71,6 +71,7 @@ class Material:
       table: the table whose rows the records are; None: records are pictures, or rows
         as they are.
       labels: (releases, points), of the unknown records, where several are missing.
+      position: where among the training records the unknown one is; None: not told.
     """
 
     settings: Any = None
@@ -85,6 +86,7 @@ class Material:
     template: Any = None
     table: Table | None = None
     labels: np.ndarray | None = None
+    position: int | None = None
 
     def affordable(self, share: float = 1.0) -> int | None:
         """Trainings that fit into a share of the limit; None: that isn't known."""

@@ -302,6 +302,7 @@ def _run(
     baselines = judging.baselines(models.targets, pool, groups=groups)
     ranking = records.rank(
         models.targets,
+        pool,
         about.split.test_indices,
         found,
         baselines,

@@ -44,8 +44,8 @@ def named(
       seconds_a_model: how long one training takes.
       limit: seconds that it may take.
     Returns: about, knows, size of the gallery, tried records of it for each target,
-      attempted targets, first (named rightly), certified, certified_wrong, seconds,
-      why_not.
+      attempted targets (those of which an attack has a guess), first (named rightly),
+      certified, certified_wrong, seconds, why_not: why something wasn't tried.
     """
     found: dict[str, Any] = {
         "about": "train again with the likeliest records of a gallery",
@@ -60,21 +60,29 @@ def named(
         "why_not": "",
     }
     guesses = [
-        trial.images
+        _padded(trial.images, models.count)
         for trial in trials
-        if trial.images is not None and len(trial.images) == models.count
+        if trial.images is not None and len(trial.images) <= models.count
+    ]
+    guessed = [
+        any(np.isfinite(each[i]).all() for each in guesses) for i in range(models.count)
     ]
     affordable = int(limit / max(seconds_a_model * models.count, 1e-9))
     why = ""
     if not models.subject.comparable:
         why = "the weights of two models have other shapes"
-    elif not guesses:
-        why = "no attack guessed all records"
+    elif not any(guessed):
+        why = "no attack has a guess"
     elif affordable < 2:
         why = f"not two trainings a record in {limit:.0f} s"
     if why:
         return found | {"why_not": why}
-    tried, begun = min(MOST, affordable, len(pool) + 1), time.monotonic()
+    most = min(MOST, len(pool) + 1)
+    tried, begun = min(most, affordable), time.monotonic()
+    if tried < most:
+        found["why_not"] = f"time for {tried} of {most} records for each target"
+    if not all(guessed):
+        found["why_not"] = "no attack has a guess for the others"
     picked, sure = [], []
     try:
         with limits.seconds(limit):
@@ -91,10 +99,16 @@ def named(
         found["why_not"] = str(error).rstrip(".")
     return found | {
         "tried": tried,
-        "attempted": len(picked),
+        "attempted": sum(guessed[: len(picked)]),
         "seconds": round(time.monotonic() - begun, 2),
         **galleries.verdict(picked, sure, models.targets),
     }
+
+
+def _padded(images: np.ndarray, count: int) -> np.ndarray:
+    """Guesses for the first targets as guesses for all, NaN for those cut off."""
+    rest = np.full((count - len(images), *images.shape[1:]), np.nan)
+    return np.concatenate([images, rest])
 
 
 def _likeliest(
@@ -122,6 +136,7 @@ def _named(
     thetas = training.at(i).thetas(images[:, None], labels[:, None])
     released = models.weights.weights[i]
     apart = np.linalg.norm(thetas.astype(np.float64) - released[None], axis=1)
+    apart = np.where(np.isfinite(apart), apart, np.inf)  # of trainings that diverged
     nearest = int(apart.argmin())
     # Copies of one record are one record.
     same = (images == images[nearest]).reshape(len(images), -1).all(axis=1)

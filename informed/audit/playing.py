@@ -142,6 +142,7 @@ def attempt(
                 template=checked.returned,
                 table=models.subject.table,
                 labels=models.targets.labels[_pairs(models)],
+                position=models.subject.place,
             )
             seen = _release(row, models, view, clock, shipped)
             found = play(

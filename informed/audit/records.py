@@ -59,6 +59,7 @@ class Ranking:
 
 def rank(
     truth: Examples,
+    pool: Examples,
     ids: np.ndarray,
     trials: list[Trial],
     baselines: list[judging.Baseline],
@@ -68,6 +69,7 @@ def rank(
 
     Args:
       truth: the targets, in the order in which they were attacked.
+      pool: all that is known to everyone.
       ids: their places in the data.
       trials, baselines: what attacks, and guesses without a release, made of them.
       found: indicators by name; see `indicators`.
@@ -80,6 +82,11 @@ def rank(
         if name != "two missing":
             best[: len(each)] = np.minimum(best[: len(each)], each)
     least = judging.thresholds(baselines)
+    read = np.zeros(len(truth), bool)
+    for trial in trials:
+        if trial.images is not None and trial.name != "two missing":
+            own = judging.read(trial, truth, pool, baselines)
+            read[: len(own)] |= own
     order = np.argsort(best, kind="stable")
     rows = []
     for i in order.tolist():
@@ -94,6 +101,7 @@ def rank(
                 "label": int(truth.labels[i]),
                 "best_mse": _number(best[i]),
                 "without_release_mse": float(least[i]),
+                "read": bool(read[i]),
                 "certified": bool(certain) if _judged(trials, i) else None,
                 "certified_by": certain,
                 "mse": attacks,

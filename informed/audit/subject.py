@@ -208,6 +208,11 @@ class Subject:
             labels=np.concatenate([part.labels for part in parts]),
         )
 
+    @property
+    def place(self) -> int:
+        """Where among the training records the target is: the last, unless moved."""
+        return len(self.fixed) if self.position is None else self.position
+
     def call(self, *, answers: bool = False, noise: float | None = None) -> Call:
         """The function as it is called."""
         asked = answers and self.answering

@@ -348,6 +348,7 @@ def _named(values: Mapping[str, Any]) -> gate.Value:
     if found["first"] is None:
         return None
     all_tried = found["attempted"] >= values["subject"]["targets"]
+    all_tried = all_tried and not found.get("why_not")
     return float(found["first"]) if found["first"] or all_tried else None
 
 

@@ -240,6 +240,19 @@ def exact(
     return right(trial, truth, pool) & (each < guessed(found)[: len(each)])
 
 
+def read(
+    trial: Trial, truth: Examples, pool: Examples, found: list[Baseline]
+) -> Bool[np.ndarray, " attempted"]:
+    """Which finished guesses are nearer than any without the release, or exact.
+
+    What is exact was read, however near an imputed column comes.
+    """
+    each = errors(trial, truth)
+    done = np.isfinite(each) if trial.finished is None else trial.finished
+    nearer = each < thresholds(found)[: len(each)]  # False where it isn't finite
+    return done & (nearer | exact(trial, truth, pool, found))
+
+
 def judge(
     trial: Trial, targets: Examples, pool: Examples, found: list[Baseline]
 ) -> dict[str, Any]:
@@ -281,8 +294,7 @@ def judge(
     certified = trial.certified
     is_right = right(trial, truth, pool)
     is_exact = done & exact(trial, truth, pool, found)
-    # What is exact was found, however near an imputed column comes.
-    succeeded = done & ((each < thresholds(found)[:count]) | is_exact)
+    succeeded = read(trial, truth, pool, found)
     return about | {
         "targets": count,
         "finished": int(done.sum()),

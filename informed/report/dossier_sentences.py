@@ -147,13 +147,7 @@ def worst(audit: Values) -> list[Said]:
     if not rows:
         return [Said("No record was attacked to the end.", ("records",))]
     # Of those that were read better than by a guess, if there are any.
-    row = min(
-        rows,
-        key=lambda each: (
-            each["best_mse"] >= each["without_release_mse"],
-            each["best_mse"],
-        ),
-    )
+    row = min(rows, key=lambda each: (not _read(each), each["best_mse"]))
     nearest = [name for name, error in row["mse"].items() if error == row["best_mse"]]
     by = f"the attack {nearest[0]}" if nearest else "an attack"
     field = f"records[{row['record']}]"
@@ -165,7 +159,7 @@ def worst(audit: Values) -> list[Said]:
     wrong = any(each["certified_wrong"] for each in audit["attacks"])
     if row["certified"] and not wrong:
         text += " The attack knows by itself that this is the record."
-    read = sum(each["best_mse"] < each["without_release_mse"] for each in rows)
+    read = sum(map(_read, rows))
     return [
         Said(text, (f"{field}.mse", f"{field}.without_release_mse")),
         Said(
@@ -173,6 +167,11 @@ def worst(audit: Values) -> list[Said]:
             ("records[].best_mse", "records[].without_release_mse"),
         ),
     ]
+
+
+def _read(row: Values) -> bool:
+    """Whether a record was read; documents of before tell it by the errors alone."""
+    return row.get("read", row["best_mse"] < row["without_release_mse"])
 
 
 def residual(audit: Values) -> list[Said]:
@@ -192,10 +191,11 @@ def residual(audit: Values) -> list[Said]:
             f" without it, by whoever {_who(best)}."
         )
     else:
+        most, whose = words.up_to(audit)
         text = (
             "By the attacks on one record that were finished no record was read better"
-            f" than by a guess. Up to {words.percent_up(best['success']['high'])} of"
-            " such records may still be (95 %), and attacks that weren't tried may read"
+            f" than by a guess. Up to {most} of such records may still be (95"
+            f" %{whose}), and attacks that weren't tried may read"
             f" more.{words.of_others(audit)}"
         )
     field = "attacks" if best is None else f"attacks[{best['name']}]"

@@ -184,6 +184,20 @@ def rated(values: Values) -> list[Values]:
     ]
 
 
+def up_to(values: Values) -> tuple[str, str]:
+    """The largest upper end of the success of attacks on one record; and whose it is.
+
+    An attack that was finished for few records says less than one for all of them. ""
+    where it is that of the strongest.
+    """
+    row = max(rated(values), key=lambda row: row["success"]["high"])
+    whose = ""
+    best = strongest(values)
+    if best is None or row["success"]["high"] > best["success"]["high"]:
+        whose = f' for the attack "{row["name"]}", finished for {row["finished"]}'
+    return percent_up(row["success"]["high"]), whose
+
+
 def of_others(values: Values) -> str:
     """What attacks on more than one record read; "" where they read nothing."""
     read = [
@@ -213,8 +227,8 @@ def _found(values: Values) -> str:
         return (
             f"{who} came nearer to none of {best['success']['trials']} {what}s than the"
             " best guess without the release (0 successes; 95 % interval up to"
-            f" {percent_up(best['success']['high'])}), by any attack on one {what} that"
-            f" was finished here, which is no protection.{together}"
+            f" {''.join(up_to(values))}), by any attack on one {what} that was finished"
+            f" here, which is no protection.{together}"
         )
     if not best["exact"]["successes"]:
         return (

@@ -86,7 +86,7 @@ def report(
     own = difficulty.target_losses(developer.descent.victim, truth.weights, targets)
     indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
     ids = np.asarray(released.array("test_indices"))
-    ranking = records.rank(targets, ids, trials, baselines, indicators)
+    ranking = records.rank(targets, pool, ids, trials, baselines, indicators)
     extra = _extra(
         workdir, results, developer, truth, targets, public, shadows, progress
     )

@@ -261,10 +261,12 @@ def _reconstruction(best: Candidate) -> Reconstruction:
 def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
     """The first candidate that explains theta, or else the one of least residual."""
     best: Candidate | None = None
+    least = np.inf
     for candidate in candidates:
         if candidate.explained:
             return candidate
-        if best is None or candidate.residual < best.residual:
-            best = candidate
+        residual = candidate.residual if candidate.residual >= 0 else np.inf  # NaN
+        if best is None or residual < least:
+            best, least = candidate, residual
     assert best is not None
     return best

@@ -94,10 +94,6 @@ class SpanAttack:
     def made(cls, config: SpanConfig, material: Material) -> "SpanAttack":
         """As a row of the registry makes it."""
         template = material.template
-        affordable = material.affordable()
-        if affordable is not None:
-            fewer = min(config.trainings, affordable)
-            config = dataclasses.replace(config, trainings=fewer)
         linear = released.is_estimator(template) and hasattr(template, "coef_")
         return cls(
             config=config,

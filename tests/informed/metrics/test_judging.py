@@ -183,6 +183,7 @@ def test_an_indicator_that_decides_the_error_is_seen(truth, pool):
     indicators = {"influence": 1 - strength, "loss": np.ones(10)}
     found = records.rank(
         truth,
+        pool,
         np.arange(10),
         [trial(guesses)],
         judging.baselines(truth, pool),
