@@ -11,6 +11,7 @@ or a model of another library. It is left out of the hash, and named in a warnin
 """
 
 import argparse
+import contextlib
 import contextvars
 import dataclasses
 import enum
@@ -83,7 +84,12 @@ class _Reader:
             self.function(function.func)
             self._put(_content([*function.args, *sorted(function.keywords.items())]))
             return
-        function = _plain(function)
+        *wrappers, function = _layers(function)
+        for each in wrappers:
+            self._wrapper(each)
+        if isinstance(function, functools.partial):
+            self.function(function)
+            return
         if not isinstance(function, types.FunctionType | types.MethodType):
             raise _unknown(f"an object of type {type(function).__name__}")
         try:
@@ -95,7 +101,35 @@ class _Reader:
         if isinstance(function, types.MethodType):
             captured.append(function.__self__)
         self._put(_content(captured))
+        self._attributes(function)
         self._read(function)
+
+    def _wrapper(self, function: Any) -> None:
+        """Put in a decorator around a function, as what it captures decides as much.
+
+        Of a library's, such as `jax.vmap`, what can be told of it.
+        """
+        if not isinstance(function, types.FunctionType):
+            return
+        code = function.__code__
+        if not _of_user(None, code.co_filename):
+            more = [each for name, each in vars(function).items() if name[:2] != "__"]
+            for each in _captured(function) + more:
+                with contextlib.suppress(ValueError):
+                    self._put(_content(each))
+            return
+        try:
+            self._put(inspect.getsource(code))
+        except (OSError, TypeError) as error:
+            raise _unknown("a decorator whose source isn't there") from error
+        self._put(_content(_captured(function)))
+        self._read(function)
+
+    def _attributes(self, function: Any) -> None:
+        """Put in what was set on a function, as `step.rate = 0.1` does."""
+        for name, value in sorted(vars(function).items()):
+            if not name.startswith("__"):
+                self._value(f"{function.__qualname__}.{name}", value)
 
     def _put(self, text: str) -> None:
         self.digest.update(text.encode() + b"\0")
@@ -116,18 +150,18 @@ class _Reader:
 
     def _global(self, name: str, value: Any, names: set[str]) -> None:
         """Put in one global; of a user's module the attributes read."""
-        value = _plain(value)
-        if isinstance(value, types.ModuleType):
-            if _of_user(value.__name__, getattr(value, "__file__", None)):
-                for inner in sorted(names & vars(value).keys()):
-                    self._global(f"{name}.{inner}", vars(value)[inner], names)
-        elif isinstance(value, type | types.FunctionType | types.MethodType):
-            self._put(f"{name} is {value.__module__}.{value.__qualname__}")
+        plain = _plain(value)
+        if isinstance(plain, types.ModuleType):
+            if _of_user(plain.__name__, getattr(plain, "__file__", None)):
+                for inner in sorted(names & vars(plain).keys()):
+                    self._global(f"{name}.{inner}", vars(plain)[inner], names)
+        elif isinstance(plain, type | types.FunctionType | types.MethodType):
+            self._put(f"{name} is {plain.__module__}.{plain.__qualname__}")
             self._follow(value)
-        elif callable(value) and not hasattr(value, "__dict__"):
-            self._put(f"{name} is {getattr(value, '__qualname__', repr(type(value)))}")
+        elif callable(plain) and not hasattr(plain, "__dict__"):
+            self._put(f"{name} is {getattr(plain, '__qualname__', repr(type(plain)))}")
         else:
-            self._value(name, value)
+            self._value(name, plain)
             self._follow(value)
 
     def _value(self, name: str, value: Any) -> None:
@@ -139,7 +173,9 @@ class _Reader:
 
     def _follow(self, value: Any) -> None:
         """Read on in code of the user's."""
-        value = _plain(value)
+        *wrappers, value = _layers(value)
+        for each in wrappers:
+            self._followed_wrapper(each)
         if isinstance(value, functools.partial):
             self._follow(value.func)
             return
@@ -152,8 +188,8 @@ class _Reader:
             return
         if not isinstance(value, type):
             self._put(_source(value))
-            for each in _captured(value):
-                self._value(f"what {value.__qualname__} captures", each)
+            self._capturing(value)
+            self._attributes(value)
             self._read(value)
             return
         self._seen.add(id(value))
@@ -163,10 +199,31 @@ class _Reader:
         for name, inner in sorted(vars(value).items()):
             inner = getattr(inner, "__func__", inner)
             inner = inner.fget if isinstance(inner, property) else inner
+            if isinstance(inner, functools.cached_property):
+                inner = inner.func
             if isinstance(inner, types.FunctionType):
-                self._read(inner)
+                for each in _layers(inner):
+                    if isinstance(each, types.FunctionType):
+                        self._capturing(each)
+                        self._attributes(each)
+                        self._read(each)
             elif not name.startswith(("__", "_abc")) and not isinstance(inner, _SLOTS):
                 self._global(f"{value.__qualname__}.{name}", inner, set())
+
+    def _followed_wrapper(self, function: Any) -> None:
+        """A decorator around a function that is followed; what can't be told warns."""
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
+        try:
+            self._wrapper(function)
+        except ValueError:
+            self.unhashed.add(f"what decorates {function.__qualname__}")
+
+    def _capturing(self, function: Any) -> None:
+        """Put in what a function captures, or note that it can't be."""
+        for each in _captured(function):
+            self._value(f"what {function.__qualname__} captures", each)
 
 
 def _captured(function: Any) -> list[Any]:
@@ -182,9 +239,15 @@ def _captured(function: Any) -> list[Any]:
 
 def _plain(value: Any) -> Any:
     """The function below decorators such as `jax.jit`."""
-    while hasattr(value, "__wrapped__") and not isinstance(value, type):
-        value = value.__wrapped__
-    return value
+    return _layers(value)[-1]
+
+
+def _layers(value: Any) -> list[Any]:
+    """A function in its decorators, the outermost first."""
+    found = [value]
+    while hasattr(found[-1], "__wrapped__") and not isinstance(found[-1], type):
+        found.append(found[-1].__wrapped__)
+    return found
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -234,7 +297,12 @@ def _content(value: Any) -> str:
         return _of_array(value.detach().cpu().numpy())
     if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
         return _of_function(value)
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+    owner = getattr(value, "__self__", None)
+    if isinstance(value, types.BuiltinFunctionType):
+        if owner is None or isinstance(owner, types.ModuleType):
+            return repr(value)
+        return f"{value.__qualname__} of {_content(owner)}"
+    if isinstance(value, type | types.ModuleType):
         return repr(value)
     fields = list(_fields(value))
     return f"{type(value).__qualname__}{_content(fields)}"
@@ -268,9 +336,17 @@ def _fields(value: Any) -> Iterator[Any]:
     """
     if dataclasses.is_dataclass(value):
         yield from (getattr(value, f.name) for f in dataclasses.fields(value))
+        # What it holds besides, but for what is computed from the rest and kept.
+        kept = {f.name for f in dataclasses.fields(value)}
+        for name, more in sorted(getattr(value, "__dict__", {}).items()):
+            computed = isinstance(
+                getattr(type(value), name, None), functools.cached_property
+            )
+            if name not in kept and not computed:
+                yield name, more
     elif isinstance(value, types.SimpleNamespace | argparse.Namespace):
         yield vars(value)
-    elif hasattr(value, "to_dict"):  # ml_collections.ConfigDict
+    elif type(value).__module__.startswith("ml_collections."):  # a ConfigDict
         yield value.to_dict()
     elif callable(value) and hasattr(value, "__self__"):
         yield from (value.__qualname__, type(value.__self__))

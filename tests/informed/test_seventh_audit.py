@@ -29,6 +29,8 @@ from informed.cli.gate import Gate, GateFailedError
 from informed.metrics import judging
 from informed.play import Trial, play
 from informed.report import dossier_sentences, words
+from informed.runs import experiment as experiments
+from informed.runs import stored
 from informed.threat import Knowledge
 from shadow import limits, released
 from tests.informed.report.test_sixth_audit import attack, document
@@ -318,3 +320,21 @@ def test_records_that_are_exact_are_read_however_near_an_imputed_column(records)
     values = document(attack("a", row["success"], certified_wrong=0), records=rows)
     said = dossier_sentences.worst(values)[-1].text
     assert said.startswith("Of 10 records 10 are read better")
+
+
+def test_what_a_function_of_the_users_loads_is_in_the_record(records):
+    """Its name stays, what it loads may not."""
+    images = [records, dataclasses.replace(records, images=1 - records.images)]
+    experiment = experiments.Experiment(data=experiments.DataConfig(name="seventh"))
+
+    def record(examples):
+        def load_seventh():
+            return examples
+
+        shadow.register_source("seventh", load_seventh)
+        return stored.shadow_record(experiment).configuration["files"]
+
+    first, again, other = map(record, (*images[:1] * 2, images[1]))
+    assert first == again
+    assert set(first) == {"seventh"}
+    assert first != other

@@ -101,6 +101,94 @@ from helpers import step
 def train(images, labels, key):
     return step(images)
 """,
+    "of a decorator": """
+def configured(**settings):
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapped(*arguments):
+            return function(*arguments, **settings)
+        return wrapped
+    return wrap
+@configured(rate=float(os.environ["X"]))
+def train(images, labels, key, rate):
+    return images * rate
+""",
+    "of a decorator of another function": """
+def configured(rate):
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapped(w):
+            return function(w) * rate
+        return wrapped
+    return wrap
+@jax.jit
+@configured(float(os.environ["X"]))
+def step(w):
+    return w
+def train(images, labels, key):
+    return step(images)
+""",
+    "a partial function, jitted": """
+def base(images, labels, key, rate):
+    return images * rate
+train = jax.jit(functools.partial(base, rate=float(os.environ["X"])))
+""",
+    "default of a method": """
+class Model:
+    def step(self, w, rate=float(os.environ["X"])):
+        return w * rate
+def train(images, labels, key):
+    return Model().step(images)
+""",
+    "captured by a method": """
+def made(rate):
+    class Model:
+        @property
+        def rate(self):
+            return rate
+        @classmethod
+        def step(cls, w):
+            return w * rate
+    return Model
+Model = made(float(os.environ["X"]))
+def train(images, labels, key):
+    return Model.step(images)
+""",
+    "beside the fields of a dataclass": """
+@dataclasses.dataclass
+class Model:
+    width: int = 3
+    seed: dataclasses.InitVar[float] = 0.0
+    def __post_init__(self, seed):
+        self.rate = seed
+    def train(self, images, labels, key):
+        return images * self.rate
+train = Model(seed=float(os.environ["X"])).train
+""",
+    "attribute of a function": """
+def step(w):
+    return w * step.rate
+step.rate = float(os.environ["X"])
+def train(images, labels, key):
+    return step(images)
+""",
+    "method of a dictionary": """
+def made(get):
+    def train(images, labels, key):
+        return images * get("rate")
+    return train
+train = made({"rate": float(os.environ["X"])}.get)
+""",
+    "one of several by type": """
+@functools.singledispatch
+def step(w):
+    return w
+def made(rate):
+    return lambda w: w * rate
+step.register(np.ndarray, made(float(os.environ["X"])))
+def train(images, labels, key):
+    return step(images)
+""",
 }
 HELPERS = """
 import os
@@ -238,3 +326,18 @@ def test_a_trained_model_of_another_library_is_told_by_its_arrays():
     functions = [lambda images, labels, key, t=tensor: t for tensor in tensors]
     first, again, other = map(source_hash, functions)
     assert first == again != other
+
+
+def test_an_object_that_says_little_of_itself_is_refused(load):
+    program = """
+class Thing:
+    def __init__(self, rate):
+        self.rate = rate
+    def to_dict(self):
+        return {}
+def made(thing):
+    return lambda images, labels, key: images * thing.rate
+train = made(Thing(float(os.environ["X"])))
+"""
+    with pytest.raises(ValueError, match="captures a value of Thing"):
+        source_hash(load(program).train)
