@@ -29,9 +29,9 @@ _LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
     """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
 
-    Exact for full batches; else by the privacy loss distribution, rounded up by what
-    its composition may have lost, or by Renyi divergences where that is more than
-    delta; or that of full batches where it is less. 0 with infinite noise; infinite
+    Exact for full batches; else the least of three: by the privacy loss distribution,
+    rounded up by what its composition may have lost, by Renyi divergences, and that of
+    full batches. 0 with infinite noise; infinite
     where mu overflows.
 
     Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
@@ -49,8 +49,8 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
     least = float(delta) - poisson.rounding(losses, run.steps)
     if least > 0:
         found.append(float(losses.get_epsilon_for_delta(least)))
-    else:  # below what rounding lets the distribution tell
-        found.append(_of_renyi(renyi(run), delta))
+    # Of very many steps, whose grid is coarse, and below what rounding lets it tell.
+    found.append(_of_renyi(renyi(run), delta))
     return float(np.nanmin(found))
 
 

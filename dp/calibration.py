@@ -27,7 +27,9 @@ _ROUNDING = (
     1e-2  # of the privacy loss, steps times grid^2: beyond, a grid is too coarse
 )
 _EVALUATIONS = 40  # on the fine grid; secants take 2 to 6
-_LARGEST_STEP = 1e-3  # of sigma, where a bound that is verified fails
+# Of sigma, where a bound that is verified fails: steps grow 16-fold up to here, then by
+# a quarter, as far from the root a grid may say nothing.
+_LARGE_STEP = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -273,7 +275,7 @@ def _verified(
         if bound.log_gamma <= log_gamma and bound.gamma <= gamma:
             return run(sigma), bound
         sigma *= 1 + step
-        step = min(16 * step, _LARGEST_STEP)
+        step *= 16 if step < _LARGE_STEP else 1.25
 
 
 def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:

@@ -29,6 +29,9 @@ _TAIL = 1e-15
 # the error was at most 1e-15 for 1,000 steps, 1e-13 for 10,000, 5e-11 for a million.
 _ROUND_OFF, _ROUND_OFF_A_STEP = 1e-14, 4e-16
 _LONGEST = 4e6  # points of a privacy loss distribution; beyond, its grid is coarser
+# Beyond, dp-accounting's powers of a distribution take minutes (1e8 steps: not done in
+# one); Renyi divergences and full batches, which take no time, decide.
+_MOST_STEPS = 10**7
 _COARSEST = 100.0  # its exponential is a float still; sigma = 1e-3 needs 10
 _ORDERS = 60
 # Noise multipliers between which dp-accounting's privacy losses are made. Below, its
@@ -116,8 +119,8 @@ def losses(
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
     made coarser, which loosens the bound and keeps it valid. Where sigma or the
-    probability is tiny, or no grid would do, all that counts is whether the target is
-    ever sampled.
+    probability is tiny, or steps are more than 1e7, or no grid would do, all that
+    counts is whether the target is ever sampled.
 
     Args:
       grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
@@ -132,7 +135,8 @@ def losses(
 
     sigma = min(sigma, _MOST)
     spacing = _usable(grid, max(sigma, _LEAST), probability, steps)
-    if sigma < _LEAST or probability < _RAREST or spacing > _COARSEST:
+    too_many = steps > _MOST_STEPS
+    if sigma < _LEAST or probability < _RAREST or spacing > _COARSEST or too_many:
         ever = -math.expm1(_never(probability, steps))
         nothing = common.DifferentialPrivacyParameters(0.0, ever)
         return privacy_loss_distribution.from_privacy_parameters(
