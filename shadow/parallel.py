@@ -22,6 +22,10 @@ from shadow.training.algorithm import Algorithm, Draw
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
 
+class OtherSizeError(checks.FieldError):
+    """A training gives more or fewer weights for one data set than for another."""
+
+
 def mesh() -> Mesh:
     """All local devices, among which rows are divided."""
     return Mesh(np.array(jax.local_devices()), ("rows",))
@@ -245,12 +249,12 @@ class Runs:
     def _stacked(self, trained: list[np.ndarray]) -> np.ndarray:
         """Theta of every row; all runs have to give equally many weights.
 
-        Raises: FieldError: one doesn't.
+        Raises: OtherSizeError: one doesn't.
         """
         for theta in trained:
             self._size = self._size or len(theta)
             if len(theta) != self._size:
-                raise checks.FieldError(
+                raise OtherSizeError(
                     "train",
                     f"Expected {{}} to return {self._size} numbers for every data set,"
                     f" as it did at first, got {len(theta)}. A model whose size"

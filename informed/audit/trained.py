@@ -13,11 +13,10 @@ from informed.threat import Knowledge
 from shadow import limits
 from shadow.data import Examples
 from shadow.models import ShadowModels
+from shadow.parallel import OtherSizeError
 from shadow.release import Release, publish
 
 Progress = Callable[[str], None]
-# What NumPy says of weights that don't stack.
-_SHAPES = "must have the same shape"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,8 +149,8 @@ def train(
         try:
             factory = subject.factory("released", answers=True, secret=secret)
             made = factory.train(of)
-        except ValueError as error:
-            if not subject.comparable or _SHAPES not in str(error):
+        except OtherSizeError:
+            if not subject.comparable:
                 raise
             # The pre-flight's models had one shape by chance.
             subject = dataclasses.replace(subject, comparable=False)

@@ -16,6 +16,7 @@ import zarr
 import shadow
 from shadow import commits, files, merging, places
 from shadow.commits import Commit
+from shadow.training import gradient_descent
 
 PROGRAM = """
 import sys, jax, shadow
@@ -321,7 +322,7 @@ def test_stores_of_versions_that_are_accepted_are_joined(
     """What is merged can be read; who made it is still said."""
     one = make(tmp_path / "one")
     fill(one, split, rng, blocks=[0])
-    monkeypatch.setattr(shadow.training, "REVISION", -1)
+    monkeypatch.setattr(gradient_descent, "REVISION", -1)
     other = make(tmp_path / "other")
     fill(other, split, rng, blocks=[1, 2])
     monkeypatch.undo()
