@@ -167,15 +167,8 @@ def _together(
     count = arguments.unknown
     for begin in range(len(done), arguments.targets - count + 1, count):
         points = split.test.take(slice(begin, begin + count))
-        known = split.fixed
-        larger = dataclasses.replace(
-            factory,
-            fixed=dataclasses.replace(
-                known,
-                images=np.concatenate([known.images, points.images[:-1]]),
-                labels=np.concatenate([known.labels, points.labels[:-1]]),
-            ),
-        )
+        others = points.take(slice(0, -1))
+        larger = dataclasses.replace(factory, fixed=split.fixed.joined(others))
         release = shadow.publish(larger.train(points.take(slice(-1, None))))
         start = time.perf_counter()
         found = attack.several(

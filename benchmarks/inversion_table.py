@@ -241,12 +241,7 @@ class Bench:
         weights, labels = [], []
         for game in range(games):
             points = test.take(slice(game * count, (game + 1) * count))
-            fixed = self.split.fixed
-            larger = dataclasses.replace(
-                fixed,
-                images=np.concatenate([fixed.images, points.images[:-1]]),
-                labels=np.concatenate([fixed.labels, points.labels[:-1]]),
-            )
+            larger = self.split.fixed.joined(points.take(slice(0, -1)))
             weights.append(self.factory({}, larger).train(points.take(slice(-1, None))))
             labels.append(points.labels)
         told = informed.Knowledge.informed(factory, public=self.split.shadow)

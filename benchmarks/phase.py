@@ -112,11 +112,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
         algorithm=shadow.GradientDescent(
             victim=victim, training=shadow.TrainingConfig()
         ),
-        fixed=dataclasses.replace(
-            rest,
-            images=np.concatenate([rest.images, points.images[:-1]]),
-            labels=np.concatenate([rest.labels, points.labels[:-1]]),
-        ),
+        fixed=rest.joined(points.take(slice(0, -1))),
         key=jax.random.key(seed),
         role="released",
     )

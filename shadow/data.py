@@ -8,6 +8,7 @@ targets that they have never seen. Where data sets come from is in `sources`.
 import dataclasses
 import functools
 import warnings
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Int
@@ -111,6 +112,29 @@ class Examples:
         return dataclasses.replace(
             self, images=self.images[indices], labels=self.labels[indices]
         )
+
+    def joined(self, *others: "Examples | None") -> "Examples":
+        """These and others, in that order; None adds nothing."""
+        parts = [self, *(other for other in others if other is not None)]
+        return dataclasses.replace(
+            self,
+            images=np.concatenate([part.images for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+        )
+
+    def means(self, wanted: np.ndarray, dtype: Any = None) -> np.ndarray:
+        """The mean image of each of some labels; of all images where it has none.
+
+        Args:
+          wanted: (labels,).
+          dtype: of the sums and the means; None: that of the images.
+        """
+        overall = self.images.mean(axis=0, dtype=dtype)
+        of_label = {
+            label: self.images[self.labels == label].mean(axis=0, dtype=dtype)
+            for label in np.unique(self.labels).tolist()
+        }
+        return np.stack([of_label.get(int(label), overall) for label in wanted])
 
 
 def _scaled(images: np.ndarray, name: str) -> np.ndarray:

@@ -2,9 +2,10 @@
 
 import contextlib
 import json
+import math
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -75,6 +76,23 @@ def as_json(value: Any) -> bytes:
     """`value` as indented JSON with sorted keys."""
     text = json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
     return (text + "\n").encode()
+
+
+def finite(value: Any) -> Any:
+    """Plain values for JSON: NaN and infinity become None, arrays lists."""
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    if isinstance(value, np.ndarray):
+        return finite(value.tolist())
+    if isinstance(value, np.generic):
+        return finite(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
 
 
 def write_arrays(path: Path, **arrays: ArrayLike) -> None:

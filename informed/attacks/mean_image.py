@@ -24,23 +24,15 @@ class MeanImage:
         del key
         knowledge.require(release, "fixed")
         assert knowledge.fixed is not None
-        images, labels = knowledge.fixed.images, knowledge.fixed.labels
-        if knowledge.public is not None:
-            images = np.concatenate([images, knowledge.public.images])
-            labels = np.concatenate([labels, knowledge.public.labels])
-        mean = images.mean(axis=0)
+        everything = knowledge.fixed.joined(knowledge.public)
+        images, mean = everything.images, everything.images.mean(axis=0)
         if knowledge.labels is None:
             guesses = np.stack([mean] * len(release))
             if knowledge.known is not None:
                 guesses = knowledge.known.completed(guesses, images - mean)
             return Reconstruction(images=guesses)
-        of_label = {
-            int(label): images[labels == label].mean(axis=0)
-            for label in np.unique(labels)
-        }
-        told = [of_label.get(int(label), mean) for label in knowledge.labels]
-        guesses = np.stack(told)
+        guesses = everything.means(knowledge.labels)
         if knowledge.known is not None:
-            errors = images - np.stack([of_label[int(label)] for label in labels])
+            errors = images - everything.means(everything.labels)
             guesses = knowledge.known.completed(guesses, errors)
         return Reconstruction(images=guesses, labels=knowledge.labels)

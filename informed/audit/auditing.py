@@ -32,8 +32,8 @@ from informed.audit.preflight import Preflight
 from informed.metrics import judging
 from informed.play import Trial
 from informed.report import words
-from informed.report.report import Report, finite
-from shadow import checks, limits, sources, tables
+from informed.report.report import Report
+from shadow import checks, files, limits, sources, tables
 from shadow import records as versions
 from shadow.data import Examples
 from shadow.tables import Table
@@ -351,7 +351,7 @@ def _run(
         "seconds": round(time.monotonic() - started, 1),
     }
     return Report(
-        values=finite(values),
+        values=files.finite(values),
         pictures=_pictures(models, found, baselines, ranking)
         | {"decoded": pictured.pictures if pictured else {}},
     )

@@ -8,8 +8,7 @@ import numpy as np
 
 from informed.audit import budget, playing
 from informed.audit.findings import Preflight
-from informed.report.report import finite
-from shadow import checks
+from shadow import checks, files
 
 
 def plan(
@@ -146,4 +145,4 @@ def as_json(checked: Preflight, *, minutes: float, targets: int) -> str:
         **found(checked),
         "plan": estimate(checked, minutes=minutes, targets=targets),
     }
-    return json.dumps(finite(values), allow_nan=False)
+    return json.dumps(files.finite(values), allow_nan=False)

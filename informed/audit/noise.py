@@ -271,12 +271,7 @@ def apart(targets: Examples, public: Examples) -> Examples:
             if (int(label) not in seen) == fresh and i not in rows:
                 rows.append(i)
                 seen.add(int(label))
-    others = public.take(np.array(rows))
-    return dataclasses.replace(
-        targets,
-        images=np.concatenate([targets.images[:1], others.images]),
-        labels=np.append(targets.labels[:1], others.labels),
-    )
+    return targets.take(slice(0, 1)).joined(public.take(np.array(rows)))
 
 
 def calibrated(

@@ -195,14 +195,7 @@ def influence(models: Models) -> np.ndarray:
     subject, targets = models.subject, models.targets
     labels = np.unique(targets.labels)
     pool = subject.known_to_all()
-    means = np.stack(
-        [
-            pool.images[pool.labels == label].mean(axis=0)
-            if (pool.labels == label).any()
-            else pool.images.mean(axis=0)
-            for label in labels
-        ]
-    )
+    means = pool.means(labels)
     runs = subject.runs(models.knowledge().training_key, len(labels))
     at_means = runs(means[:, None], labels[:, None], np.zeros(len(labels), int))
     own = subject.only(WEIGHTS)(models.released)

@@ -201,12 +201,7 @@ class Subject:
 
     def known_to_all(self) -> Examples:
         """D_- and all public records."""
-        parts = (self.fixed, self.split.shadow, self.held_out)
-        return dataclasses.replace(
-            self.fixed,
-            images=np.concatenate([part.images for part in parts]),
-            labels=np.concatenate([part.labels for part in parts]),
-        )
+        return self.fixed.joined(self.split.shadow, self.held_out)
 
     @property
     def place(self) -> int:

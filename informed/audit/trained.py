@@ -191,9 +191,7 @@ def with_shadows(
         ids = np.arange(start, min(start + together, count))
         try:
             weights = factory.train(subject.split.shadow.take(ids), ids=ids)
-        except ValueError as error:
-            if _SHAPES not in str(error):
-                raise
+        except OtherSizeError:
             why = "the weights of two models have other shapes"
             return dataclasses.replace(
                 models, why_no_shadows=why, seconds=models.seconds + clock.passed

@@ -16,6 +16,7 @@ from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruc
 from informed.cli import gate
 from informed.cli.commands import refuse_unknown
 from shadow import checks
+from shadow.files import finite
 
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
@@ -237,16 +238,16 @@ def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
         "refuted": list(answer.refuted),
         "stored": list(answer.stored),
         "unread": list(answer.unread),
-        "label": _plain(answer.y),
+        "label": finite(answer.y),
         "words": None if answer.words is None else sorted(answer.words),
         "passages": passages(answer.words or ()),
         "named": None if answer.named is None else list(answer.named),
         "features": [
             {
                 "name": names[j] if j < len(names) else str(j),
-                "value": _plain(answer.value[j]),
-                "lower": _plain(answer.lower[j]),
-                "upper": _plain(answer.upper[j]),
+                "value": finite(answer.value[j]),
+                "lower": finite(answer.lower[j]),
+                "upper": finite(answer.upper[j]),
                 "determined": bool(answer.determined[j]),
                 "field": answer.sources[j],
             }
@@ -265,14 +266,3 @@ def summary(answer: Answer, names: tuple[str, ...]) -> dict[str, Any]:
         "contradictions": list(answer.contradictions),
         "notes": list(answer.notes),
     }
-
-
-def _plain(value: Any) -> Any:
-    """JSON's own types; None for what is not finite."""
-    if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -129,7 +129,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     else:
         result, bound = _of_history(arguments, history, log_kappa)
     if arguments.json:
-        print(json.dumps(_finite(result), allow_nan=False))
+        print(json.dumps(files.finite(result), allow_nan=False))
     else:
         print(_table(result, bound))
     if getattr(arguments, "figure", None) is not None:
@@ -436,17 +436,6 @@ def _notes(arguments: argparse.Namespace, records: int | None) -> list[str]:
             " than independent pixels; hold it against a sample (dp.priors.empirical)"
         )
     return notes
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no infinity: None."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _table(result: dict[str, Any], bound: dp.ReRoBound) -> str:

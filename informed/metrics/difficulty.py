@@ -207,12 +207,7 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
     """
     if len(target) != 1:
         raise ValueError(f"Expected one target, got {len(target)}.")
-    fixed = factory.fixed
-    seen = dataclasses.replace(
-        fixed,
-        images=np.concatenate([fixed.images[:-1], target.images]),
-        labels=np.concatenate([fixed.labels[:-1], target.labels]),
-    )
+    seen = factory.fixed.take(slice(0, -1)).joined(target)
     with_it = dataclasses.replace(factory, fixed=seen).train(others)
     ids = np.arange(len(others), 2 * len(others))  # randomness of their own
     without_it = factory.train(others, ids=ids)

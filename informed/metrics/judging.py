@@ -67,11 +67,7 @@ def baselines(
     flat = pool.images.reshape(len(pool), -1).astype(np.float64)
     mean = np.broadcast_to(pool.images.mean(axis=0), targets.images.shape)
     median = np.broadcast_to(np.median(pool.images, axis=0), targets.images.shape)
-    of_label = mean.copy()
-    for i, label in enumerate(targets.labels):
-        members = pool.labels == label
-        if members.any():
-            of_label[i] = pool.images[members].mean(axis=0)
+    of_label = pool.means(targets.labels)
     nearest = pool.images[metrics.nearest_neighbours(targets.images, pool.images).index]
     found = [
         ("mean record", "no release; public records", mean, False),

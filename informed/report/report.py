@@ -8,7 +8,6 @@ import csv
 import dataclasses
 import io
 import json
-import math
 import os
 import re
 from collections.abc import Mapping
@@ -16,33 +15,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from informed.report import words
 from shadow import files
 
 SCHEMA = "report.schema.json"
-_ATTACK_COLUMNS = (
-    "name",
-    "sees",
-    "knows",
-    "tried",
-    "targets",
-    "planned",
-    "finished",
-    "mse_mean",
-    "mse_median",
-    "ssim",
-    "lpips",
-    "labels_named",
-    "labels_right",
-    "certified",
-    "certified_wrong",
-    "tpr",
-    "trainings",
-    "seconds",
-    "why_not",
-)
 
 
 # An error, whoever's code raised it: its message may quote a record.
@@ -113,21 +89,6 @@ class Report:
                 writer.writerow(["" if v is None else v for v in line])
         return stream.getvalue()
 
-    @property
-    def attacks_csv(self) -> str:
-        """One line an attack."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        rates = ("success", "exact")
-        writer.writerow([*_ATTACK_COLUMNS, *(f"{r}_{e}" for r in rates for e in _ENDS)])
-        for row in self.values["attacks"]:
-            line = [row[name] for name in _ATTACK_COLUMNS]
-            for name in rates:
-                rate = row[name] or {}
-                line += [rate.get(end) for end in _ENDS]
-            writer.writerow(["" if v is None else v for v in line])
-        return stream.getvalue()
-
     def html(self, *, redact: bool = False) -> str:
         """The page.
 
@@ -170,30 +131,10 @@ class Report:
         return " ".join(words.answer(self.values))
 
 
-_ENDS = ("successes", "trials", "rate", "low", "high")
-
-
 def schema() -> dict[str, Any]:
     """The JSON schema of `Report.values`."""
     text = resources.files("informed.report").joinpath(SCHEMA).read_text()
     return json.loads(text)
-
-
-def finite(value: Any) -> Any:
-    """Plain values for JSON: NaN and infinity become None, arrays lists."""
-    if isinstance(value, Mapping):
-        return {str(name): finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    if isinstance(value, np.ndarray):
-        return finite(value.tolist())
-    if isinstance(value, np.generic):
-        return finite(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
 
 
 def _silent(value: Any) -> Any:

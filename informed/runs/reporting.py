@@ -22,7 +22,7 @@ from informed.attacks import registry
 from informed.audit import membership, noise, records
 from informed.metrics import difficulty, judging
 from informed.play import ALL_BUT_ONE, SEED, Trial, blank
-from informed.report.report import Report, finite
+from informed.report.report import Report
 from informed.runs import former, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
@@ -74,11 +74,7 @@ def report(
     truth = released.read()
     targets = stored.targets_of(released, truth)
     fixed, public = stored.fixed(shadows), stored.targets(shadows)
-    pool = dataclasses.replace(
-        fixed,
-        images=np.concatenate([fixed.images, public.images]),
-        labels=np.concatenate([fixed.labels, public.labels]),
-    )
+    pool = fixed.joined(public)
     developer = stored.factory_of(experiment, released, role="released")
     trials = _trials(experiment, results, paths, developer)
     baselines = judging.baselines(targets, pool)
@@ -115,7 +111,7 @@ def report(
         "seconds": round(results["wall_s"] + time.monotonic() - started, 1),
     }
     return Report(
-        values=finite(values),
+        values=files.finite(values),
         pictures=_pictures(targets, trials, baselines, ranking),
     )
 
@@ -255,7 +251,7 @@ def _extra(
     ]
     bounds = _noise(developer, targets, public, progress)
     found = {**made, "membership": members, "bounds": bounds}
-    files.write_json(file, finite(found))
+    files.write_json(file, files.finite(found))
     return json.loads(file.read_text())
 
 

@@ -65,10 +65,8 @@ class Solver:
             knowledge, config, width=gauss_newton.AT_ONCE, key=draw_key
         )
         assert knowledge.fixed is not None
-        images, labels = knowledge.fixed.images, knowledge.fixed.labels
-        if knowledge.public is not None:
-            images = np.concatenate([images, knowledge.public.images])
-            labels = np.concatenate([labels, knowledge.public.labels])
+        everything = knowledge.fixed.joined(knowledge.public)
+        images, labels = everything.images, everything.labels
         self.coordinates = coordinates.principal_components(images)
         self.starts = Starts(
             config, self.runs, self.coordinates, images, labels, start_key

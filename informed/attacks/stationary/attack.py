@@ -272,20 +272,9 @@ class Prior:
     @classmethod
     def of(cls, fixed: Examples, public: Examples | None, on_levels: bool) -> "Prior":
         """The prior that all images tell which the adversary knows."""
-        images, labels = fixed.images, fixed.labels
-        if public is not None:
-            images = np.concatenate([images, public.images])
-            labels = np.concatenate([labels, public.labels])
-        present = [labels == label for label in range(fixed.num_classes)]
-        whole = images.mean(axis=0, dtype=np.float64)
-        means = np.stack(
-            [
-                images[members].mean(axis=0, dtype=np.float64)
-                if members.any()
-                else whole
-                for members in present
-            ]
-        )
+        everything = fixed.joined(public)
+        images, labels = everything.images, everything.labels
+        means = everything.means(np.arange(fixed.num_classes), np.float64)
         return cls(
             coordinates.principal_components(images - means[labels]),
             means,

@@ -18,8 +18,7 @@ import informed
 from informed.audit import Report, noise, schema, subject
 from informed.cli import main
 from informed.report import page, words
-from informed.report.report import finite
-from shadow import checks, tables
+from shadow import checks, files, tables
 
 SOURCE = """
 import jax
@@ -91,7 +90,7 @@ def test_the_document_is_strict_json_with_a_schema(audit):
     for wrong in ({"records": None}, {"schema": 2}, {"surplus": 1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**values, **wrong}, schema())
-    assert finite({"a": np.nan, "b": [np.float32(1), np.inf]}) == {
+    assert files.finite({"a": np.nan, "b": [np.float32(1), np.inf]}) == {
         "a": None,
         "b": [1.0, None],
     }
@@ -102,9 +101,6 @@ def test_csv_is_tidy(audit):
     attacks = {row["attack"] for row in rows}
     assert {"inversion", "kernel"} <= attacks
     assert len(rows) == 6 * len(attacks)
-    assert len(list(csv.DictReader(io.StringIO(audit.attacks_csv)))) == len(
-        audit.values["attacks"]
-    )
 
 
 def test_the_page_stands_alone(audit):
