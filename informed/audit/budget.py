@@ -2,12 +2,11 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from informed.attacks import registry
-from shadow import checks, limits
+from shadow import checks, devices, limits
 
 # Shares of the time after the pre-flight for what isn't an attack, beside those of
 # the attacks (`Row.share`). A kernel regression on 900 models of 25,450 weights takes
@@ -103,7 +102,7 @@ def plan(
         )
     if affordable < targets:
         why.append(f"{affordable} targets instead of {targets}: time")
-    memory = int(_MEMORY * _memory() / (4 * max(params, 1)))
+    memory = int(_MEMORY * devices.memory_bytes() / (4 * max(params, 1)))
     by_time = int(_SHADOWS * seconds / seconds_a_model)
     limits = {
         "public records": public,
@@ -188,11 +187,6 @@ def _share(part: str, to_come: Sequence[str]) -> float:
     """Of a part in what is left for those to come, itself among them."""
     share = shares()
     return share[part] / sum(share[each] for each in to_come)
-
-
-def _memory() -> int:
-    """Of the machine, bytes."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def with_advice(row: dict[str, Any]) -> dict[str, Any]:

@@ -50,10 +50,8 @@ class Preflight:
       busy: share of the cores that was at work for others when times were measured;
         None: the system doesn't tell.
       order_matters, key_matters: whether weights change with them; None: not tried.
-      shift: distance between weights of two targets, over their length.
       instability: None: not tried.
       accuracy: of one model, on public records; None: models can't be asked.
-      seconds: that all this took.
     """
 
     subject: Subject
@@ -67,10 +65,8 @@ class Preflight:
     busy: float | None
     order_matters: bool | None
     key_matters: bool | None
-    shift: float
     instability: Instability | None
     accuracy: float | None
-    seconds: float
 
     @property
     def stops(self) -> tuple[Finding, ...]:

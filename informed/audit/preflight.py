@@ -8,8 +8,6 @@ voids an audit, or weakens it, becomes a finding with its remedy.
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 from informed.audit.findings import LEVELS, Finding, Preflight
 from informed.audit.probe import BUSY, others_at_work
 from informed.audit.questions import Look
@@ -67,7 +65,6 @@ def check(
                 f"other jobs used {100 * busy:.0f} % of the cores while times were"
                 " measured: a quiet machine is faster",
             )
-    length = max(float(np.linalg.norm(look.theta)), np.finfo(float).tiny)
     return Preflight(
         subject=look.subject,
         returned=look.returned,
@@ -80,8 +77,6 @@ def check(
         busy=busy,
         order_matters=look.order_matters,
         key_matters=look.key_matters,
-        shift=look.apart / length,
         instability=look.instability,
         accuracy=look.accuracy,
-        seconds=time.monotonic() - started,
     )

@@ -24,7 +24,6 @@ from shadow.training.algorithm import Capabilities, Draw
 from shadow.victims import Slice
 from shadow.views import Layers
 
-ENGINES = ("jax", "runs", "processes")
 # Public records for accuracy and queries, at most.
 _HELD_OUT = 200
 _LARGEST_FIXED = 1000
