@@ -7,18 +7,23 @@ place, which its number decides, then (`lanes`).
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import joblib
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
 from shadow import checks, devices, on_cards
 from shadow.training.algorithm import Algorithm, Draw
 
+# Programs that are kept compiled: of both roles of a few algorithms.
+_KEPT = 4
+_compiled: dict[tuple[int, str], tuple[Callable, Algorithm]] = {}
 EVERYWHERE, BY_ROW = PartitionSpec(), PartitionSpec("rows")
 
 
@@ -67,15 +72,62 @@ def program(
       runs (rows,)) -> theta (rows, params).
     """
 
-    def one(fixed: tuple, images: Array, labels: Array, run: Array) -> Array:
+    rows = (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
+    return sharded(functools.partial(_many, algorithm, draw), rows, BY_ROW, on)
+
+
+def _many(
+    algorithm: Algorithm,
+    draw: Callable[[Any], Draw],
+    fixed: tuple,
+    images: Array,
+    labels: Array,
+    runs: Array,
+) -> Array:
+    """A on every row; traced."""
+
+    def one(images: Array, labels: Array, run: Array) -> Array:
         return algorithm(fixed, images, labels, draw(run))  # type: ignore[return-value]
 
-    def many(fixed: tuple, images: Array, labels: Array, runs: Array) -> Array:
-        if algorithm.capabilities.one_by_one:
-            return jax.lax.map(lambda row: one(fixed, *row), (images, labels, runs))
-        return jax.vmap(one, in_axes=(None, 0, 0, 0))(fixed, images, labels, runs)
+    if algorithm.capabilities.one_by_one:
+        return jax.lax.map(lambda row: one(*row), (images, labels, runs))
+    return jax.vmap(one)(images, labels, runs)
 
-    return sharded(many, (EVERYWHERE, BY_ROW, BY_ROW, BY_ROW), BY_ROW, on)
+
+def _shared(algorithm: Algorithm, draw: Callable[[Any], Draw]) -> Callable:
+    """`program`, compiled once for all draws of an A that differ in their keys alone.
+
+    Such as those of shadow and of released models: keys are arguments of what is
+    compiled. A shared theta_0 stays a constant in it, which decides last digits.
+    """
+    traced, shape = jax.make_jaxpr(draw, return_shape=True)(np.int32(0))
+    whole = jax.tree.structure(shape)
+    floating = jax.numpy.floating
+    still = [jax.dtypes.issubdtype(value.dtype, floating) for value in traced.consts]
+    values = list(zip(traced.consts, still, strict=True))
+    digests = [checks.digest(np.asarray(value)) for value, fixed in values if fixed]
+    # On an accelerator, also one that is only planned for, A is traced otherwise.
+    text = f"{traced.jaxpr} {whole} {digests} {devices.cache_bound()}"
+    about = id(algorithm), text
+    if about not in _compiled:
+
+        def many(keys: list, *rows: Any) -> Array:
+            left = iter(keys)
+            known = [value if fixed else next(left) for value, fixed in values]
+
+            def drawn(run: Array) -> Draw:
+                again = jaxpr_as_fun(ClosedJaxpr(traced.jaxpr, known))
+                return jax.tree.unflatten(whole, again(run))
+
+            return _many(algorithm, drawn, *rows)
+
+        ins = (EVERYWHERE, EVERYWHERE, BY_ROW, BY_ROW, BY_ROW)
+        while len(_compiled) >= _KEPT:
+            del _compiled[next(iter(_compiled))]
+        # With A, so that no other one gets its id.
+        _compiled[about] = sharded(many, ins, BY_ROW), algorithm
+    keys = [value for value, fixed in values if not fixed]
+    return functools.partial(_compiled[about][0], everywhere(keys))
 
 
 def lower(
@@ -156,7 +208,7 @@ class Runs:
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
         if self.batched:
-            self._program = program(algorithm, draw)
+            self._program = _shared(algorithm, draw)
             images = np.asarray(fixed[0], dtype)
             self._fixed = everywhere((images, np.asarray(fixed[1], np.int32)))
         else:

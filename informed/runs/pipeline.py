@@ -95,8 +95,9 @@ def works(
     if form == forms.MEASURED:
         factory = by_role["shadow"]
         form = forms.fastest(factory, split.shadow) if trains() else None
+    # One for both roles, so that their training is compiled once.
+    algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     for role, factory in by_role.items():
-        algorithm = dataclasses.replace(factory.descent, form=form)
         store = ShadowStore.create(
             paths.store(role),
             configuration=experiment.model_configuration,

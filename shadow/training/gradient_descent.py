@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int32
 from dp import gradient
 from shadow import checks
 from shadow.data import Examples
+from shadow.precision import highest
 from shadow.training import groups as grouped
 from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
@@ -114,6 +115,7 @@ class GradientDescent:
         del fixed
         return self.victim.layout
 
+    @highest
     def initialise(self, key: Array) -> Array:
         """Theta_0 (params,)."""
         if self.training.initialisation == "seeded":

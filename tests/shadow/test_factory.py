@@ -290,3 +290,26 @@ np.save(sys.argv[1], factory.train(made(11)))
         found.append(np.load(file))
     assert found[0].shape == (11, 7960)
     np.testing.assert_allclose(found[0], found[1], atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"initialisation": "random"}, {"batch_size": 10, "shuffling": "unknown"}],
+)
+def test_both_roles_are_compiled_once(make, split, fields):
+    """And each has the bits that it has alone; another theta_0 is another program."""
+    first = make(**fields)
+    algorithm = first.algorithm
+    other = dataclasses.replace(first, role="released")
+    apart = dataclasses.replace(other, algorithm=dataclasses.replace(algorithm))
+    alone = apart.train(split.test)
+
+    def programs():
+        return sum(own is algorithm for _, own in parallel._compiled.values())
+
+    first.train(split.shadow)
+    np.testing.assert_array_equal(other.train(split.test), alone)
+    assert programs() == 1
+    if not fields:
+        dataclasses.replace(first, key=jax.random.key(7)).train(split.test)
+        assert programs() == 2
