@@ -342,8 +342,9 @@ def _left(
         raise checks.FieldError(
             "known",
             "Expected {} without coordinates that others of them determine up to"
-            " rounding: what these tell of the rest is lost in it. Leave them out, or"
-            " take the coordinates that they determine as known.",
+            " rounding (as sums of columns in single precision do): what these tell of"
+            " the rest is lost in it. Leave them out, or compute the covariance of what"
+            " was rounded to float32 from the float64 values.",
         )
     along, least = along[inverted], values[inverted] - off
     lengths = np.linalg.norm(along, axis=1)

@@ -12,6 +12,7 @@ any order).
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
 import math
@@ -181,8 +182,9 @@ def train(
     )
     if start is not None:
         standardiser = standardiser.seeing(start.standardiser)
-    process = jax.process_index()
-    scratch = workdir / ("features.npy" if not process else f"features-{process}.npy")
+    # Of this record and process alone: another run may have taken the folder.
+    mark = hashlib.sha256((workdir / "run.json").read_bytes()).hexdigest()[:12]
+    scratch = workdir / f"features-{mark}-{jax.process_index()}.npy"
     inputs, images, labels = features.read(
         models,
         view,
@@ -396,6 +398,7 @@ def _train_network(
                         "best": jax.tree.map(jnp.copy, state["params"]),
                         "best_mse": placement.tree(jnp.float32(line["validation_mse"])),
                     }
+                still_own()
                 files.write_bytes(
                     workdir / "metrics.jsonl",
                     "".join(
@@ -407,7 +410,6 @@ def _train_network(
                 bar.set_postfix(validation_mse=f"{line['validation_mse']:.5f}")
                 began = time.monotonic()
                 if began - saved_at > pause or epoch + 1 == config.epochs:
-                    still_own()
                     checkpoints.save(manager, state, history)
                     saved_at = time.monotonic()
                     took = saved_at - began

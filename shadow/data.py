@@ -226,32 +226,39 @@ def split(
     taken = pool.images[np.concatenate([test, fixed])]
     fresh = np.flatnonzero(~copies.among(shadow_pool.images, taken))
     if balanced:  # by the labels that its records are going to have
-        shadow_pool = _relabelled(shadow_pool, pool.num_classes, rng)
+        shadow_pool = _relabelled(shadow_pool, pool, rng)
     (shadow,), repeated = _draw(
         shadow_pool.take(fresh), [num_shadow], rng, balanced=balanced
     )
     dropped += len(shadow_pool) - len(fresh) + repeated
     shadow = fresh[shadow]
-    shadow_pool = _relabelled(shadow_pool, pool.num_classes, rng)
+    shadow_pool = _relabelled(shadow_pool, pool, rng)
     found = split_by_indices(
         pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
     )
     return dataclasses.replace(found, dropped=dropped)
 
 
-def _relabelled(pool: Examples, classes: int, rng: np.random.Generator) -> Examples:
-    """With labels by chance, where a pool is of other classes."""
-    if pool.num_classes == classes:
-        return pool
-    if pool.classes_inferred and pool.num_classes < classes:
+def _relabelled(
+    shadows: Examples, pool: Examples, rng: np.random.Generator
+) -> Examples:
+    """With labels by chance, where the shadow targets' pool is of other classes.
+
+    Raises: ValueError: nobody told the number of classes of the one that has fewer.
+    """
+    if shadows.num_classes == pool.num_classes:
+        return shadows
+    fewer, more = sorted((shadows, pool), key=lambda each: each.num_classes)
+    if fewer.classes_inferred:
         raise ValueError(
-            f"The labels of {pool.name} end at {pool.num_classes - 1}, and the fixed"
-            f" set has {classes} classes. If they are the same classes, put"
-            f" num_classes={classes} into the file; if they are others, which random"
-            f" labels then replace, put num_classes={pool.num_classes}."
+            f"The labels of {fewer.name} end at {fewer.num_classes - 1}, and"
+            f" {more.name} has {more.num_classes} classes. If they are the same"
+            f" classes, put num_classes={more.num_classes} into the file; if they are"
+            " others, for which the shadow targets get random labels, put"
+            f" num_classes={fewer.num_classes}."
         )
-    labels = rng.integers(0, classes, len(pool))
-    return dataclasses.replace(pool, labels=labels, num_classes=classes)
+    labels = rng.integers(0, pool.num_classes, len(shadows))
+    return dataclasses.replace(shadows, labels=labels, num_classes=pool.num_classes)
 
 
 def split_by_indices(

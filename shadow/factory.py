@@ -225,11 +225,13 @@ class Factory:
         Raises: FieldError: the store was created for another role, other data or
           another victim; and as `train` and `ShadowStore.write_block`.
         """
+        batched = self.algorithm.capabilities.batched
         manifests.require_made_of(
             store.manifest,
             f"the store {store.place}",
             role=self.role,
-            layout=self.algorithm.layout(self.fixed),
+            # What isn't batched would have to train a model to tell its layout.
+            layout=self.algorithm.layout(self.fixed) if batched else None,
             fixed=self.fixed,
             targets=targets,
         )

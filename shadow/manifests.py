@@ -183,7 +183,7 @@ def require_made_of(
     what: str,
     *,
     role: str,
-    layout: tuple[Any, ...],
+    layout: tuple[Any, ...] | None,
     fixed: Examples,
     targets: Examples,
 ) -> None:
@@ -193,21 +193,26 @@ def require_made_of(
       manifest: the manifest of the store.
       what: names the store in messages, within a sentence.
       role: "shadow" or "released".
-      layout: the slices of theta.
+      layout: the slices of theta; None: the shape of what is written tells.
       fixed, targets: the fixed set, and the targets of all models.
     Raises: FieldError: the store is of another role, of other data, or of a victim with
       other weights.
     """
     remedy = "Create a store for these models."
-    for field, value in (("role", role), ("num_models", len(targets))):
+    wanted = {
+        "role": role,
+        "num_models": len(targets),
+        "num_classes": fixed.num_classes,
+    }
+    for field, value in wanted.items():
         if value != manifest[field]:
             raise FieldError(
                 field,
                 f"Expected {{}} to be {manifest[field]!r}, as of {what}, got"
                 f" {value!r}. {remedy}",
             )
-    entries = [dataclasses.asdict(entry) for entry in layout]
-    if json.loads(json.dumps(entries)) != manifest["layout"]:
+    entries = [dataclasses.asdict(entry) for entry in layout or ()]
+    if layout and json.loads(json.dumps(entries)) != manifest["layout"]:
         raise FieldError(
             "victim",
             f"Expected {{}} to have the weights that {what} was created for, got other"

@@ -46,7 +46,7 @@ _PAIRS = 20
 _LOSSES = 200
 _SHOWN = 12
 # Where what is played here is kept. The revision grows when it would be another thing.
-_EXTRA, _REVISION = "report-extra.json", 2
+_EXTRA, _REVISION = "report-extra.json", 3
 
 
 def report(

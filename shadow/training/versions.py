@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import contextvars
 import dataclasses
+import dis
 import enum
 import functools
 import hashlib
@@ -86,7 +87,7 @@ class _Reader:
             return
         *wrappers, function = _layers(function)
         for each in wrappers:
-            self._wrapper(each)
+            self._decorator(each)
         if isinstance(function, functools.partial):
             self.function(function)
             return
@@ -113,8 +114,9 @@ class _Reader:
             return
         code = function.__code__
         if not _of_user(None, code.co_filename):
-            more = [each for name, each in vars(function).items() if name[:2] != "__"]
-            for each in _captured(function) + more:
+            # Of `functools.singledispatch` the functions by type.
+            registered = getattr(function, "registry", None)
+            for each in [*_captured(function), registered]:
                 with contextlib.suppress(ValueError):
                     self._put(_content(each))
             return
@@ -126,9 +128,18 @@ class _Reader:
         self._read(function)
 
     def _attributes(self, function: Any) -> None:
-        """Put in what was set on a function, as `step.rate = 0.1` does."""
+        """Put in what was set on a function, as `step.rate = 0.1` does.
+
+        But for what its own code sets, which is another value after each call.
+        """
+        plain = getattr(function, "__func__", function)
+        stored = {
+            each.argval
+            for each in dis.get_instructions(plain)
+            if each.opname == "STORE_ATTR"
+        }
         for name, value in sorted(vars(function).items()):
-            if not name.startswith("__"):
+            if not name.startswith("__") and name not in stored:
                 self._value(f"{function.__qualname__}.{name}", value)
 
     def _put(self, text: str) -> None:
@@ -175,7 +186,7 @@ class _Reader:
         """Read on in code of the user's."""
         *wrappers, value = _layers(value)
         for each in wrappers:
-            self._followed_wrapper(each)
+            self._decorator(each)
         if isinstance(value, functools.partial):
             self._follow(value.func)
             return
@@ -203,15 +214,16 @@ class _Reader:
                 inner = inner.func
             if isinstance(inner, types.FunctionType):
                 for each in _layers(inner):
-                    if isinstance(each, types.FunctionType):
+                    own = isinstance(each, types.FunctionType)
+                    if own and _of_user(None, each.__code__.co_filename):
                         self._capturing(each)
                         self._attributes(each)
                         self._read(each)
             elif not name.startswith(("__", "_abc")) and not isinstance(inner, _SLOTS):
                 self._global(f"{value.__qualname__}.{name}", inner, set())
 
-    def _followed_wrapper(self, function: Any) -> None:
-        """A decorator around a function that is followed; what can't be told warns."""
+    def _decorator(self, function: Any) -> None:
+        """Put in what decorates a function, or note that it can't be."""
         if id(function) in self._seen:
             return
         self._seen.add(id(function))
@@ -266,6 +278,8 @@ def _file(value: Any) -> str | None:
 def _of_user(module: str | None, file: str | None) -> bool:
     """Whether this is a file of the user's, rather than of a library."""
     if file is None or (module or "").split(".")[0] in _OURS:
+        return False
+    if file.startswith("<"):  # made at run time, as by dataclasses and beartype
         return False
     path = os.path.realpath(file)
     return not any(path.startswith(folder + os.sep) for folder in _LIBRARIES)
@@ -336,7 +350,11 @@ def _fields(value: Any) -> Iterator[Any]:
     """
     if dataclasses.is_dataclass(value):
         yield from (getattr(value, f.name) for f in dataclasses.fields(value))
-        # What it holds besides, but for what is computed from the rest and kept.
+        # What it holds besides, but for what is computed from the rest and kept, and
+        # for what Flax keeps in its modules, which is another one in each process.
+        parents = inspect.getmro(type(value))
+        if any(parent.__module__.startswith("flax.") for parent in parents):
+            return
         kept = {f.name for f in dataclasses.fields(value)}
         for name, more in sorted(getattr(value, "__dict__", {}).items()):
             computed = isinstance(

@@ -98,6 +98,23 @@ def test_no_handler_of_errors_goes_on_after_the_time_is_over():
         stubborn()
 
 
+def test_the_end_of_a_time_within_xla_is_the_end_of_a_time():
+    """What XLA calls hands on an error of its own in the place of any other."""
+
+    def slow(value):
+        time.sleep(2)
+        return value
+
+    @jax.jit
+    def called(value):
+        return jax.pure_callback(slow, jax.ShapeDtypeStruct((), np.float32), value)
+
+    with pytest.raises(limits.OutOfTimeError), limits.seconds(0.3):
+        jax.block_until_ready(called(np.float32(1)))
+    with pytest.raises(KeyError), limits.seconds(5.0):
+        raise KeyError("its own")
+
+
 def test_a_reading_that_time_cuts_off_is_no_reading_that_failed(
     records, tmp_path, monkeypatch
 ):

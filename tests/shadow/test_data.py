@@ -199,6 +199,11 @@ def test_right_labels_are_not_replaced_because_a_class_is_absent(tmp_path, digit
     labels, own = drawn(num_classes=9)
     assert set(labels) == set(range(10))
     assert np.mean(labels == own) < 0.3
+    # The same where the private pool lacks a class.
+    np.savez(file, images=some.images, labels=some.labels)
+    private = sources.load(str(file))
+    with pytest.raises(ValueError, match=r"mine.npz end at 8, and digits has 10"):
+        data.split(private, num_shadow=100, shadow_pool=pool, **parts)
     with pytest.raises(ValueError, match=r"num_classes in mine.npz to be one"):
         drawn(num_classes=9.5)
 

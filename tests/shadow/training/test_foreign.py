@@ -146,6 +146,34 @@ def test_what_cannot_be_hashed_needs_a_version(train):
     shadow.PythonFunction(train=function, version="1")
 
 
+def test_a_finished_store_trains_nothing(split, tmp_path):
+    """Not even one model, whose layout would be known without."""
+    file = tmp_path / "calls"
+
+    def counted(images, labels, seed):
+        with file.open("a") as stream:
+            stream.write("called\n")
+        return np.zeros(3)
+
+    algorithm = shadow.PythonFunction(train=counted, version="1")
+    maker = factory(algorithm, split, width=4)
+    store = shadow.ShadowStore.create(
+        tmp_path / "store",
+        configuration={},
+        algorithm=algorithm,
+        split=split,
+        role="shadow",
+        block_size=16,
+        initialisation=None,
+    )
+    maker.fill(store, split.shadow, progress=False)
+    assert store.missing() == []
+    file.unlink()
+    again = shadow.PythonFunction(train=counted, version="1")
+    factory(again, split, width=4).fill(store, split.shadow, progress=False)
+    assert not file.exists()
+
+
 def as_many_rows_as_classes(images, labels, seed):
     return np.zeros((len(np.unique(labels)), 3))
 

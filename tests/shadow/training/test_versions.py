@@ -341,3 +341,46 @@ train = made(Thing(float(os.environ["X"])))
 """
     with pytest.raises(ValueError, match="captures a value of Thing"):
         source_hash(load(program).train)
+
+
+def test_what_decorators_and_dataclasses_make_at_run_time_is_no_code_of_the_users(load):
+    """Without a warning, which is an error here, and the same after a call."""
+    program = """
+import beartype, logging
+@dataclasses.dataclass
+class Config:
+    rate: float = 0.1
+CONFIG = Config()
+def logged(logger):
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapped(*arguments):
+            return function(*arguments)
+        return wrapped
+    return wrap
+@beartype.beartype
+def step(w: int) -> int:
+    return w
+@beartype.beartype
+def train(images: int, labels, key) -> int:
+    train.calls = getattr(train, "calls", 0) + 1
+    return step(images) + int(CONFIG.rate)
+"""
+    train = load(program).train
+    first = source_hash(train)
+    train(1, 2, 3)
+    assert source_hash(train) == first
+
+
+def test_a_module_of_flax_is_told_by_its_fields(load):
+    pytest.importorskip("flax")
+    program = """
+import flax.linen as nn
+def made(width):
+    module = nn.Dense(width)
+    return lambda images, labels, key: module.init(key, images)
+train = made(int(10 * float(os.environ["X"])))
+"""
+    first = source_hash(load(program).train)
+    assert source_hash(load(program).train) == first
+    assert source_hash(load(program, "0.2").train) != first
