@@ -125,7 +125,7 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
     rows = rng.permutation(np.concatenate([zeros, others]))
     np.savez(mine, images=digits.images[rows], labels=digits.labels[rows])
     noise = rng.random((80, 8, 8, 1)).astype(np.float32)
-    np.savez(theirs, images=noise, labels=np.arange(80) % 3)
+    np.savez(theirs, images=noise, labels=np.arange(80) % 3, num_classes=3)
     cli.main(
         [
             "run",

@@ -9,7 +9,7 @@ from uninformed.kkt.images import PointsConfig
 
 def test_a_version_of_a_data_set_is_the_same_task(monkeypatch, digits):
     """CIFAR-10 is vehicles against animals by any of its names."""
-    monkeypatch.setattr(kkt_images.data, "load", lambda name, data_dir: digits)
+    monkeypatch.setattr(kkt_images.sources, "load", lambda name, data_dir: digits)
     plain, versioned = (
         kkt_images.load(PointsConfig(name=name))
         for name in ("cifar10", "cifar10:3.0.2")
