@@ -169,8 +169,7 @@ def train(
     workdir = Path(workdir)
     begin = None if start is None else _params_of(start, config)
     still_own = _claim(workdir, models, config, key, view, begin)
-    num_models = config.models or len(models)
-    num_train = _num_train(models, config)
+    num_models, num_train = config.models or len(models), _num_train(models, config)
     # The last models validate; targets lie in random order. Statistics of the training
     # part alone, so that validation is as blind as an attack.
     standardiser = features.fit(
@@ -182,15 +181,9 @@ def train(
     )
     if start is not None:
         standardiser = standardiser.seeing(start.standardiser)
-    # Of this record and process alone: another run may have taken the folder.
-    mark = hashlib.sha256((workdir / "run.json").read_bytes()).hexdigest()[:12]
-    scratch = workdir / f"features-{mark}-{jax.process_index()}.npy"
+    scratch = _scratch(workdir)
     inputs, images, labels = features.read(
-        models,
-        view,
-        standardiser,
-        num_models=num_models,
-        scratch=scratch,
+        models, view, standardiser, num_models=num_models, scratch=scratch
     )
     model: TrainedNetwork | kernel.KernelRegression
     if config.kind == "kernel":
@@ -230,6 +223,12 @@ def train(
     return Reconstructor(
         view=view, standardiser=standardiser, model=model, shrinkage=shrinkage
     )
+
+
+def _scratch(workdir: Path) -> Path:
+    """A file of this record and process alone: another run may take the folder."""
+    mark = hashlib.sha256((workdir / "run.json").read_bytes()).hexdigest()[:12]
+    return workdir / f"features-{mark}-{jax.process_index()}.npy"
 
 
 def _params_of(start: Reconstructor, config: ReconnConfig) -> Params:

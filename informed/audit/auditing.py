@@ -298,18 +298,7 @@ def _run(
         seconds_a_model=checked.seconds_a_model,
         limit=min(for_gallery, clock.left),
     )
-    groups = None if about.table is None else about.table.groups
-    baselines = judging.baselines(models.targets, pool, groups=groups)
-    ranking = records.rank(
-        models.targets,
-        pool,
-        about.split.test_indices,
-        found,
-        baselines,
-        records.indicators(
-            models, seconds_a_model=checked.seconds_a_model, limit=clock.left
-        ),
-    )
+    baselines, ranking = _ranked(models, checked, found, pool, clock.left)
     pictured = decoder.decoded(models, found, limit=min(for_decoder, clock.left))
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
@@ -355,6 +344,24 @@ def _run(
         pictures=_pictures(models, found, baselines, ranking)
         | {"decoded": pictured.pictures if pictured else {}},
     )
+
+
+def _ranked(
+    models: trained.Models,
+    checked: Preflight,
+    found: list[Trial],
+    pool: Examples,
+    limit: float,
+) -> tuple[list[judging.Baseline], records.Ranking]:
+    """Guesses without the release, and the records by how near attacks came."""
+    about, targets = models.subject, models.targets
+    groups = None if about.table is None else about.table.groups
+    baselines = judging.baselines(targets, pool, groups=groups)
+    indicators = records.indicators(
+        models, seconds_a_model=checked.seconds_a_model, limit=limit
+    )
+    ids = about.split.test_indices
+    return baselines, records.rank(targets, pool, ids, found, baselines, indicators)
 
 
 def _parts(
