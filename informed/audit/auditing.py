@@ -357,10 +357,8 @@ def _ranked(
     about, targets = models.subject, models.targets
     groups = None if about.table is None else about.table.groups
     baselines = judging.baselines(targets, pool, groups=groups)
-    indicators = records.indicators(
-        models, seconds_a_model=checked.seconds_a_model, limit=limit
-    )
-    ids = about.split.test_indices
+    each, ids = checked.seconds_a_model, about.split.test_indices
+    indicators = records.indicators(models, seconds_a_model=each, limit=limit)
     return baselines, records.rank(targets, pool, ids, found, baselines, indicators)
 
 
