@@ -22,6 +22,7 @@ from dp import (
     accounting,
     bounds,
     calibration,
+    conditional,
     expected_error,
     gradient,
     mechanisms,
@@ -133,6 +134,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         calibration.calibrate,
         {"gamma": 0.2, "kappa": 0.1, "steps": 2, "delta": 1e-5} | ZERO,
     ),
+    # What they are given is checked by `priors.gaussian_given`.
+    "conditional.checked": (conditional.checked, {"covariance": SPREAD}),
+    "conditional.left": (None, {}),
+    "conditional.told": (None, {}),
     "expected_error.fisher_mse": (
         expected_error.fisher_mse,
         {"information_trace": 2.0, "d": 3},

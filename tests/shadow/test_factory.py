@@ -165,14 +165,16 @@ def test_the_fixed_set_is_not_copied_per_model(rng):
             key=jax.random.key(0),
             width=16,
         )
+        program = maker._runs._program
         ids = np.arange(16, dtype=np.int32)
-        program = maker._runs._program.lower(
+        lowered = program.func.lower(
+            *program.args,
             (fixed.images, fixed.labels),
             fixed.images[:16, None],
             fixed.labels[:16, None],
             ids,
         )
-        memory = program.compile().memory_analysis()
+        memory = lowered.compile().memory_analysis()
         assert memory.temp_size_in_bytes < 16 * fixed.images.nbytes / 4
 
 
