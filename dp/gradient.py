@@ -171,10 +171,12 @@ def squared_norms(
 ) -> Float[Array, " examples"]:
     """Squared lengths of the gradients of a layer's w and b, one an example."""
     if inputs.ndim == 2:
-        ones = jnp.ones((1, *inputs.shape[1:]), inputs.dtype)  # the input of b
-        first, large = _scaled(jnp.concatenate([inputs, ones]))
-        second, small = _scaled(slopes)
-        return first * second * (large * small) ** 2
+        # In units of the largest slope: in float32 the square of a slope can be 0 where
+        # the gradient is long all the same.
+        units = jax.lax.stop_gradient(jnp.abs(slopes).max(axis=0))
+        units = jnp.where(units > 0, units, 1.0)
+        own = jnp.sum((slopes / units[None]) ** 2, axis=0)
+        return (jnp.sum(inputs**2, axis=0) + 1) * units * own * units
     inputs = inputs.reshape(*inputs.shape[:2], -1)
     slopes = slopes.reshape(*slopes.shape[:2], -1)
     of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
@@ -183,18 +185,6 @@ def squared_norms(
     # a gradient of any length passes the clipping.
     gradients = jnp.einsum("fnp,unp->nfu", inputs, slopes)
     return jnp.sum(gradients**2, axis=(1, 2)) + of_bias
-
-
-def _scaled(
-    values: Float[Array, "rows examples"],
-) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
-    """Squared lengths of columns in units of their largest entries, and these units.
-
-    The square of a slope can be 0 in float32 where the gradient is long all the same.
-    """
-    units = jax.lax.stop_gradient(jnp.abs(values).max(axis=0))
-    units = jnp.where(units > 0, units, 1.0)
-    return jnp.sum((values / units[None]) ** 2, axis=0), units
 
 
 def clip_factors(
