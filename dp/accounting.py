@@ -31,8 +31,7 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
 
     Exact for full batches; else the least of three: by the privacy loss distribution,
     rounded up by what its composition may have lost, by Renyi divergences, and that of
-    full batches. 0 with infinite noise; infinite
-    where mu overflows.
+    full batches. 0 with infinite noise; infinite where mu overflows.
 
     Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
     """
@@ -49,7 +48,8 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
     least = float(delta) - poisson.rounding(losses, run.steps)
     if least > 0:
         found.append(float(losses.get_epsilon_for_delta(least)))
-    # Of very many steps, whose grid is coarse, and below what rounding lets it tell.
+    # The distribution tells little of very many steps, whose grid is coarse, and
+    # nothing where rounding is more than delta.
     found.append(_of_renyi(renyi(run), delta))
     return float(np.nanmin(found))
 

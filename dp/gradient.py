@@ -29,7 +29,8 @@ from dp.mechanisms import PoissonGaussian
 Taps = Mapping[str, Array]
 # Grows when private training with the same key would give something else.
 REVISION = 2
-# Of clipping norms: squares of the entries of longer gradients don't vanish in float32.
+# The least clipping norm: squares of the entries of gradients that are longer don't
+# vanish in float32.
 _SHORTEST = 1e-12
 _DRAWS = 4  # normal numbers in one of the noise: (2^23)^4 outcomes
 _GRID = 2.0**-10  # of a deviation: far above float32's digits, far below the noise

@@ -209,8 +209,8 @@ def split(
         shadows, Section VI-B). Images that are also in the fixed set or among the test
         targets are never drawn from it. Where it has another number of classes, its
         labels mean nothing to the victim and are replaced by uniform random ones.
-    Raises: ValueError: more examples asked for than there are, or images of the two
-      pools differ in shape.
+    Raises: ValueError: more examples asked for than there are; images of the two pools
+      differ in shape; or so do their numbers of classes, and nobody told the smaller.
     """
     sizes = {"num_fixed": num_fixed, "num_shadow": num_shadow, "num_test": num_test}
     for field, value in sizes.items():

@@ -108,13 +108,13 @@ class _Reader:
     def _wrapper(self, function: Any) -> None:
         """Put in a decorator around a function, as what it captures decides as much.
 
-        Of a library's, such as `jax.vmap`, what can be told of it.
+        Of a library's decorator, such as `jax.vmap`, only what can be told is put in.
         """
         if not isinstance(function, types.FunctionType):
             return
         code = function.__code__
         if not _of_user(None, code.co_filename):
-            # Of `functools.singledispatch` the functions by type.
+            # `functools.singledispatch` keeps its functions here, by type.
             registered = getattr(function, "registry", None)
             for each in [*_captured(function), registered]:
                 with contextlib.suppress(ValueError):
@@ -130,7 +130,7 @@ class _Reader:
     def _attributes(self, function: Any) -> None:
         """Put in what was set on a function, as `step.rate = 0.1` does.
 
-        But for what its own code sets, which is another value after each call.
+        What its own code sets is left out: it is another value after each call.
         """
         plain = getattr(function, "__func__", function)
         stored = {
@@ -350,8 +350,8 @@ def _fields(value: Any) -> Iterator[Any]:
     """
     if dataclasses.is_dataclass(value):
         yield from (getattr(value, f.name) for f in dataclasses.fields(value))
-        # What it holds besides, but for what is computed from the rest and kept, and
-        # for what Flax keeps in its modules, which is another one in each process.
+        # Attributes beside the fields count too. Those that are computed from the rest
+        # and kept don't, nor what Flax keeps, which differs between processes.
         parents = inspect.getmro(type(value))
         if any(parent.__module__.startswith("flax.") for parent in parents):
             return

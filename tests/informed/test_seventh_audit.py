@@ -33,16 +33,10 @@ from informed.runs import experiment as experiments
 from informed.runs import stored
 from informed.threat import Knowledge
 from shadow import limits, released
+from tests.informed.audit.test_gallery import QUICK, mean
 from tests.informed.report.test_sixth_audit import attack, document
 
 KEY = jax.random.key(0)
-QUICK = {
-    "fixed": 40,
-    "targets": 3,
-    "minutes": 1.0,
-    "skip": ("two missing", "membership", "noise", "defences"),
-    "version": "1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -201,10 +195,6 @@ def audited(digits):
     def named(models, trials, pool, **settings):
         seen.update(models=models, trials=trials, pool=pool, settings=settings)
         return original(models, trials, pool, **settings)
-
-    def mean(images, labels):
-        features = images.reshape(len(images), -1)
-        return np.stack([features[labels == c].sum(axis=0) for c in range(10)])
 
     patch.setattr(gallery, "named", named)
     seen["audit"] = informed.audit(mean, digits.take(np.arange(400)), **QUICK).values
