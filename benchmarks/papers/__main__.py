@@ -1,6 +1,7 @@
 """`python -m benchmarks.papers`; see the package's docstring."""
 
 import argparse
+import contextlib
 import json
 import traceback
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from benchmarks.papers import many, page, register, results
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Row
-from shadow import checks
+from shadow import checks, devices
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -67,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             again=arguments.again,
         )
         if arguments.processes == 1:
+            with contextlib.suppress(RuntimeError):  # JAX is in use, as in a test
+                devices.one_a_core()
             for row in rows:
                 _measure(row, lab)
         elif failed := _many(rows, lab, arguments.processes):
