@@ -20,6 +20,7 @@ Source: ours.
 import dataclasses
 import functools
 import math
+import warnings
 from collections.abc import Iterator
 
 import jax
@@ -46,10 +47,8 @@ _PASSES = 3
 _CANDIDATES = 1e5
 # Elements that a pass compares before all still weights are compared.
 _ELEMENTS = 4
-# Largest families that are searched by drawing theta_0 whole, and by training from
-# every seed: a matter of time.
-MOST_DRAWN, MOST_TRAINED = 1 << 26, 1 << 17
-WAYS = ("still weights", "null space", "training", "none")
+# The largest family that is searched by drawing theta_0 whole: a matter of time.
+MOST_DRAWN = 1 << 26
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,15 +59,10 @@ class RecoveredSeeds:
       seeds: (releases,), `NOT_FOUND` where no seed explains the release.
       agreement: (releases,), share of the still weights that are those of the seed; by
         the other ways 1 where a seed was found, otherwise 0.
-      way: the one of `WAYS` by which the seeds were searched.
-      searched: number of seeds that were tried; fewer than the family has if all
-        releases had their seed early.
     """
 
     seeds: Int[np.ndarray, " releases"]
     agreement: Float[np.ndarray, " releases"]
-    way: str
-    searched: int
 
     @property
     def found(self) -> np.ndarray:
@@ -88,6 +82,7 @@ def recover(
       progress: whether to show a bar.
     Raises: FieldError: a fact that it needs is None, or not all weights are released.
       ValueError: `seeds.draw` makes another number of weights.
+    Warns: RuntimeWarning: no seed was searched, with the reason.
     """
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
@@ -96,17 +91,26 @@ def recover(
     by_still = still_search(release, knowledge, key=key)
     if by_still is not None:
         return by_still.search(progress=progress)
-    # Second way: directions in which D_- has no extent.
     thetas, rest_key = release.weights.astype(np.float64), jax.random.fold_in(key, 2)
+    # Second way: directions in which D_- has no extent.
     test = null_space.of(knowledge, family)
     if test is not None and len(family) <= MOST_DRAWN:
         seeds = test.search(family, thetas, progress=progress)
-        return _by_other_ways(seeds, "null space", len(family))
     # Third way: training from every seed.
-    if len(family) <= MOST_TRAINED:
+    elif not (why_not := retrained.why_not(knowledge, family)):
         seeds = retrained.search(knowledge, family, thetas, rest_key, progress=progress)
-        return _by_other_ways(seeds, "training", len(family))
-    return _by_other_ways(np.full(len(thetas), NOT_FOUND), "none", 0)
+    else:
+        if test is not None:
+            why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
+        warnings.warn(
+            f"None of the {len(family):,} seeds was searched: training leaves no weight"
+            f" as it was, and {why_not}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        seeds = np.full(len(thetas), NOT_FOUND)
+    # Neither compares single weights.
+    return RecoveredSeeds(seeds=seeds, agreement=(seeds != NOT_FOUND).astype(float))
 
 
 def still_search(
@@ -134,16 +138,6 @@ def makes_its_own_start(knowledge: Knowledge) -> bool:
     """Whether A draws theta_0 itself, from its own key, as functions of users do."""
     assert knowledge.algorithm is not None
     return knowledge.algorithm.initialise(jax.random.key(0)) is None
-
-
-def _by_other_ways(seeds: np.ndarray, way: str, searched: int) -> RecoveredSeeds:
-    """The result of a way that compares no single weights."""
-    return RecoveredSeeds(
-        seeds=seeds,
-        agreement=(seeds != NOT_FOUND).astype(np.float64),
-        way=way,
-        searched=searched,
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -267,13 +261,10 @@ class StillSearch:
         """Pass after pass, until every release has its seed."""
         count = len(self.values)
         seeds, agreement = np.full(count, NOT_FOUND), np.zeros(count)
-        searched = 0
         for number in range(len(self.passes)):
             wanted = np.flatnonzero(seeds == NOT_FOUND)
-            begin = self.family.start
-            for end, hits in self.sweeps(wanted, number, begin, progress=progress):
-                searched += end - begin
-                begin = end
+            first = self.family.start
+            for _, hits in self.sweeps(wanted, number, first, progress=progress):
                 for row, seed in hits:
                     share = self.agreement(int(wanted[row]), seed)
                     if share > agreement[wanted[row]]:
@@ -282,9 +273,7 @@ class StillSearch:
                     break
             if (seeds != NOT_FOUND).all():
                 break
-        return RecoveredSeeds(
-            seeds=seeds, agreement=agreement, way="still weights", searched=searched
-        )
+        return RecoveredSeeds(seeds=seeds, agreement=agreement)
 
 
 def _hit(stays: Still, tolerances: np.ndarray) -> float:

@@ -5,6 +5,7 @@ influence of the release; from a wrong one as far away as two models trained fro
 different initialisations are.
 """
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -13,6 +14,8 @@ from informed.threat import Knowledge, own_runs
 from shadow import bars
 from shadow.training.seeds import SeedFamily
 
+# The largest family that is searched so: a matter of time.
+MOST_TRAINED = 1 << 17
 # Seeds that are trained from before their distances are compared.
 _CHUNK = 256
 # Seeds trained from at once on one device; a matter of speed and memory.
@@ -20,6 +23,20 @@ _WIDTH = 16
 # A seed is found if its model lies at most this many times as far from the release as
 # the next seed's. Larger values name a seed more often, and more often a wrong one.
 _CLOSER = 0.5
+
+
+def why_not(knowledge: Knowledge, family: SeedFamily) -> str:
+    """Why a family can't be searched so, in a phrase; "" where it can."""
+    assert knowledge.algorithm is not None
+    if len(family) > MOST_TRAINED:
+        return f"at most {MOST_TRAINED:,} are searched by training from each"
+    own = knowledge.algorithm.initialise(jax.random.key(0)) is None
+    if not own and family.generator != "threefry":
+        return (
+            f"the theta_0 of a {family.generator} seed can't be drawn inside the"
+            " compiled training"
+        )
+    return ""
 
 
 def search(
@@ -30,15 +47,14 @@ def search(
     *,
     progress: bool = False,
 ) -> Int[np.ndarray, " releases"]:
-    """The seed of each release whose model lies much nearer than all others."""
+    """The seed of each release whose model lies much nearer than all others.
+
+    Args, for which `why_not` is empty: as for `recovery.recover`.
+    """
     algorithm, fixed = knowledge.algorithm, knowledge.fixed
     assert algorithm is not None
     assert fixed is not None
-    makes_its_own = algorithm.initialise(key) is None
-    if not makes_its_own and family.generator != "threefry":
-        # Such a theta_0 can't be drawn inside the compiled program.
-        return np.full(len(thetas), NOT_FOUND)
-    if makes_its_own:
+    if algorithm.initialise(key) is None:
         runs = own_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
     else:
         runs = own_runs(
