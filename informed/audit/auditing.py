@@ -41,7 +41,6 @@ from shadow.tables import Table
 Progress = Callable[[str], None]
 # Of the time, for what comes after everything: judging, pictures, the page.
 _LAST = 0.03
-_SHOWN = 12
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 
@@ -341,8 +340,13 @@ def _run(
     }
     return Report(
         values=files.finite(values),
-        pictures=_pictures(models, found, baselines, ranking)
-        | {"decoded": pictured.pictures if pictured else {}},
+        pictures={
+            **records.pictures(
+                ranking, ranking.order, models.targets, found, baselines
+            ),
+            "table": models.subject.table,
+            "decoded": pictured.pictures if pictured else {},
+        },
     )
 
 
@@ -469,31 +473,4 @@ def _about(
         "seconds_a_model": checked.seconds_a_model,
         "shadow_models": 0 if models.shadows is None else len(models.shadows),
         "accuracy": accuracy,
-    }
-
-
-def _pictures(
-    models: trained.Models,
-    found: list[Trial],
-    baselines: list[judging.Baseline],
-    ranking: records.Ranking,
-) -> dict[str, Any]:
-    """Records and guesses: training data, for the page alone."""
-    by_name = {
-        t.name: t.images
-        for t in found
-        if t.images is not None and np.isfinite(t.images).any()
-    }
-    oracle = next(b for b in baselines if b.name == "nearest public record")
-    count = len(ranking.order)
-    places = np.unique(
-        np.linspace(0, count - 1, min(_SHOWN, count)).round().astype(int)
-    )
-    return {
-        "order": ranking.order,
-        "shown": [ranking.order[i] for i in places],
-        "targets": models.targets,
-        "guesses": by_name,
-        "nearest": oracle.images,
-        "table": models.subject.table,
     }

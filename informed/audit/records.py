@@ -30,6 +30,8 @@ from shadow.data import Examples
 _RIDGE = 1e-2
 # Other records that leverage is computed from, at most.
 _ROWS = 2000
+# Targets that a page shows, at most.
+SHOWN = 12
 # Targets without which no correlation is given.
 _FEWEST = 5
 INDICATORS = {
@@ -55,6 +57,33 @@ class Ranking:
     order: list[int]
     indicators: dict[str, dict[str, Any]]
     by: str
+
+
+def pictures(
+    ranking: Ranking,
+    order: list[int],
+    targets: Examples,
+    trials: list[Trial],
+    baselines: list[judging.Baseline],
+) -> dict[str, Any]:
+    """Records and guesses: training data, for `Report.pictures` alone.
+
+    Args:
+      order: positions of the targets of which `SHOWN` are shown, evenly from worst to
+        best.
+      Others: as for `rank`.
+    """
+    places = np.linspace(0, len(order) - 1, min(SHOWN, len(order)))
+    guesses = {t.name: t.images for t in trials if t.images is not None}
+    oracle = next(b for b in baselines if b.name == "nearest public record")
+    return {
+        "order": ranking.order,
+        "shown": [order[i] for i in np.unique(places.round().astype(int))],
+        "targets": targets,
+        "guesses": {n: g for n, g in guesses.items() if np.isfinite(g).any()},
+        "nearest": oracle.images,
+        "table": None,
+    }
 
 
 def rank(

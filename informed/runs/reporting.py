@@ -44,7 +44,6 @@ _THRESHOLD = 0.5
 _PAIRS = 20
 # Shadow models for membership scores.
 _LOSSES = 200
-_SHOWN = 12
 # Where what is played here is kept. The revision grows when it would be another thing.
 _EXTRA, _REVISION = "report-extra.json", 3
 
@@ -110,9 +109,12 @@ def report(
         f"informed report {workdir}",
         "seconds": round(results["wall_s"] + time.monotonic() - started, 1),
     }
+    # The records that every attack was tried on.
+    tried = min((len(t.images) for t in trials if t.images is not None), default=0)
+    order = [i for i in ranking.order if i < tried]
     return Report(
         values=files.finite(values),
-        pictures=_pictures(targets, trials, baselines, ranking),
+        pictures=records.pictures(ranking, order, targets, trials, baselines),
     )
 
 
@@ -359,26 +361,3 @@ def _accuracy(
         for theta in thetas
     ]
     return float(np.mean(found))
-
-
-def _pictures(
-    targets: Examples,
-    trials: list[Trial],
-    baselines: list[judging.Baseline],
-    ranking: records.Ranking,
-) -> dict[str, Any]:
-    """The records that every attack was tried on, first."""
-    tried = min((len(t.images) for t in trials if t.images is not None), default=0)
-    order = [i for i in ranking.order if i < tried]
-    places_ = np.unique(
-        np.linspace(0, len(order) - 1, min(_SHOWN, len(order))).round().astype(int)
-    )
-    oracle = next(b for b in baselines if b.name == "nearest public record")
-    return {
-        "order": ranking.order,
-        "shown": [order[i] for i in places_],
-        "targets": targets,
-        "guesses": {t.name: t.images for t in trials if t.images is not None},
-        "nearest": oracle.images,
-        "table": None,
-    }
