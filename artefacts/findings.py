@@ -255,6 +255,20 @@ def single_precision(known: np.ndarray) -> bool:
     return same and not whole and not np.array_equal(digits, np.round(digits))
 
 
+def trained_in_single(estimator: Any) -> bool:
+    """Whether an estimator stores statistics in single precision.
+
+    The known rows may then be more precise than what it was fitted to.
+    """
+    found = []
+    for value in vars(estimator).values():
+        arrays = value if isinstance(value, list) else [value]
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            arrays = list(value.ravel())
+        found += [np.asarray(a) for a in arrays if isinstance(a, np.ndarray)]
+    return any(a.dtype == np.float32 or single_precision(a) for a in found)
+
+
 def nothing(features: int) -> tuple[np.ndarray, np.ndarray]:
     """Box that tell nothing."""
     return np.full(features, -np.inf), np.full(features, np.inf)

@@ -5,14 +5,20 @@ the model behind it tells in its own units can be carried back. A transformer th
 or forgets carries back nothing.
 """
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, special
 
 from artefacts import registry
 from artefacts.findings import EPS, Box, nothing
 from artefacts.registry import register
+
+# From an end of the uniform distribution, what scikit-learn's QuantileTransformer takes
+# for the end.
+_QUANTILE_EDGE = 1e-7
 
 
 def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
@@ -116,6 +122,24 @@ def _power_rounding(transformer: Any, bounds: Box) -> np.ndarray:
     return 16 * EPS * (error + largest + np.abs(mean)) / scale
 
 
+def _quantile(transformer: Any, bounds: Box, features: int) -> Box:
+    """Monotone, one feature at a time; the first and the last quantile stay open."""
+    ends = []
+    normal = transformer.output_distribution == "normal"
+    # scikit-learn puts what is at the ends of the distribution there.
+    edge = -special.ndtri(_QUANTILE_EDGE) if normal else 1.0
+    first, last = (-edge, edge) if normal else (0.0, edge)
+    for end, room in ((bounds[0], -1e-9), (bounds[1], 1e-9)):
+        moved = np.clip(end + room * np.maximum(1.0, np.abs(end)), first, last)
+        inside = np.isfinite(end) & (moved > first) & (moved < last)
+        back = transformer.inverse_transform(np.where(inside, moved, 0.5)[None])[0]
+        ends.append(np.where(inside, back, np.nan))
+    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))
+    room = np.where(np.isfinite(room), room, 0.0)
+    lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
+    return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
+
+
 def _imputer(imputer: Any, bounds: Box, features: int) -> Box | None:
     """Identity, but what equals the statistic may have been missing."""
     statistics = np.asarray(imputer.statistics_)
@@ -186,21 +210,29 @@ def _bins(model: Any, bounds: Box, features: int) -> Box | None:
     return lower, upper
 
 
+def one_hot_columns(encoder: Any) -> list[np.ndarray]:
+    """Of each feature the categories that have a column of the output."""
+    found = []
+    for j, categories in enumerate(encoder.categories_):
+        kept = np.arange(len(categories))
+        if encoder.drop_idx_ is not None and encoder.drop_idx_[j] is not None:
+            kept = np.delete(kept, encoder.drop_idx_[j])
+        found.append(kept)
+    return found
+
+
 def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A column that is surely one names the category, if categories are numbers."""
     if getattr(encoder, "_infrequent_enabled", False):
         return None
     lower, upper = nothing(features)
     at = 0
-    for j, categories in enumerate(encoder.categories_):
-        kept = np.arange(len(categories))
-        if encoder.drop_idx_ is not None and encoder.drop_idx_[j] is not None:
-            kept = np.delete(kept, encoder.drop_idx_[j])
+    for j, kept in enumerate(one_hot_columns(encoder)):
         ones = bounds[0][at : at + len(kept)] > 0.5
         zeros = bounds[1][at : at + len(kept)] < 0.5
         at += len(kept)
-        named = np.asarray(categories)
-        if named.dtype.kind not in "fiu" or encoder.handle_unknown != "error":
+        named = np.asarray(encoder.categories_[j])
+        if named.dtype.kind not in "fiu" or not np.all(np.isfinite(named)):
             continue
         if ones.sum() == 1:
             lower[j] = upper[j] = named[kept[ones]][0]
@@ -254,20 +286,20 @@ def _union(union: Any, bounds: Box, features: int) -> Box | None:
     for _, part in union.transformer_list:
         if part == "drop":
             continue
-        width = _width(part, features)
-        if width is None:
+        wide = width(part, features)
+        if wide is None:
             break
         found = pull(
-            part, (bounds[0][at : at + width], bounds[1][at : at + width]), features
+            part, (bounds[0][at : at + wide], bounds[1][at : at + wide]), features
         )
-        at += width
+        at += wide
         if found is not None:
             lower, upper = np.maximum(lower, found[0]), np.minimum(upper, found[1])
     return lower, upper
 
 
-def _width(part: Any, features: int) -> int | None:
-    """Outputs of a transformer."""
+def width(part: Any, features: int) -> int | None:
+    """How many outputs a transformer has; None: that can't be told."""
     if part is None or part == "passthrough":
         return features
     try:
@@ -279,19 +311,23 @@ def _width(part: Any, features: int) -> int | None:
 
 def _chain(pipeline: Any, bounds: Box, features: int) -> Box | None:
     """Backwards through the steps."""
-    steps = [step for _, step in pipeline.steps]
-    widths = [features]
-    for step in steps[:-1]:
-        width = _width(step, widths[-1])
-        if width is None:
-            return None
-        widths.append(width)
     found: Box | None = bounds
-    for step, width in zip(reversed(steps), reversed(widths), strict=True):
-        if found is None:
+    for step, each in backwards(pipeline, features):
+        if found is None or each is None:
             return None
-        found = pull(step, found, width)
+        found = pull(step, found, each)
     return found
+
+
+def backwards(pipeline: Any, features: int) -> Iterator[tuple[Any, int | None]]:
+    """Steps from the last to the first, each with how many features its input has."""
+    steps = [step for _, step in pipeline.steps]
+    widths: list[int | None] = [features]
+    for before, step in itertools.pairwise(steps):
+        # A fitted step knows, where it isn't one that takes anything.
+        own, last = getattr(step, "n_features_in_", None), widths[-1]
+        widths.append(own or (None if last is None else width(before, last)))
+    yield from zip(reversed(steps), reversed(widths), strict=True)
 
 
 def _function(transformer: Any, bounds: Box, features: int) -> Box | None:
@@ -303,6 +339,7 @@ register("MinMaxScaler", inverse=_min_max)
 register("MaxAbsScaler", inverse=_max_abs)
 register("RobustScaler", inverse=_robust)
 register("PowerTransformer", inverse=_power)
+register("QuantileTransformer", inverse=_quantile)
 register("SimpleImputer", inverse=_imputer)
 register(("PCA", "IncrementalPCA"), inverse=_components)
 register("PolynomialFeatures", inverse=_polynomial)

@@ -224,15 +224,19 @@ def how_exact(line: Line) -> str:
     width = finding.upper - finding.lower
     size = np.maximum(np.abs(finding.upper), np.abs(finding.lower))
     with np.errstate(invalid="ignore"):
-        points = int((width <= 1e-6 * np.maximum(size, 1e-12)).sum())
-    bounded = int(np.isfinite(width).sum())
+        close = width <= 1e-6 * np.maximum(size, 1e-12)
+    finite = np.isfinite(width)
+    points, bounded = int((finite & close).sum()), int(finite.sum())
     total = len(width)
     if points == total:
         return "to rounding"
     text = f"{points} of {total} to rounding" if points else ""
     if bounded > points:
         text += (", " if text else "") + f"{bounded - points} intervals"
-    return text or "one-sided bounds"
+    if not text and finding.values is not None:
+        return "some categories"
+    one_sided = np.isfinite(finding.lower) | np.isfinite(finding.upper)
+    return text or ("one-sided bounds" if one_sided.any() else "nothing of features")
 
 
 def _field(line: Line) -> tuple[str, str, str, str, str]:

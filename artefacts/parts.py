@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import _safe_indexing
 
-from artefacts import inverse, registry
+from artefacts import inverse, names, registry
 from artefacts.findings import Box
 from artefacts.readers.moments import by_svd
 from artefacts.registry import register
@@ -48,6 +48,14 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
         def back(bounds: Box, step: Any = step, features: int = features) -> Box | None:
             return inverse.pull(step, bounds, features)
 
+        def named(
+            bounds: Box | None,
+            values: np.ndarray | None,
+            step: Any = step,
+            features: int = features,
+        ) -> np.ndarray | None:
+            return names.pull(step, bounds, values, features)
+
         path = here.leaf.path
         lost = not inverse.carries(step)
         here = inside(
@@ -56,6 +64,7 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             "",
             known=made,
             back=back,
+            names=named,
             moved=True,
             step=functools.partial(_made, step),
         )
@@ -127,6 +136,13 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
             lower[columns], upper[columns] = bounds
             return lower, upper
 
+        def named(
+            bounds: Box | None,
+            values: np.ndarray | None,
+            columns: np.ndarray = columns,
+        ) -> np.ndarray | None:
+            return None if values is None else names.placed(values, columns, features)
+
         known = _safe_indexing(site.leaf.known, columns, axis=1)
         scalar = next(c for n, _, c in transformer.transformers_ if n == name)
         if isinstance(scalar, (str, int)):
@@ -140,6 +156,7 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
                 name,
                 known=known,
                 back=back,
+                names=named,
                 columns=here,
                 reach=here,
                 moved=here is None,
@@ -189,6 +206,9 @@ def _selector(site: Site) -> Iterator[Site | Unread]:
         lower[kept], upper[kept] = bounds
         return lower, upper
 
+    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else names.placed(values, kept, features)
+
     known = np.asarray(site.leaf.known)[:, kept]
     columns = None if site.columns is None else site.columns[kept]
     yield from leaves(
@@ -198,6 +218,7 @@ def _selector(site: Site) -> Iterator[Site | Unread]:
             "estimator_",
             known=known,
             back=back,
+            names=named,
             columns=columns,
             reach=columns,
             moved=columns is None,

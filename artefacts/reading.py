@@ -249,14 +249,20 @@ def read_leaf(site: Site, read: Read) -> None:
             f"{leaf.path}: what it tells cannot be carried back through"
             f" {' and '.join(site.through)}."
         )
+        if any(map(_says, findings)) and part not in read.unread:
+            read.unread.append(part)
     read.lines += [_line(site, finding) for finding in findings]
 
 
 def _says(finding: Finding) -> bool:
     """Whether it tells anything of the missing row, or of the known ones."""
-    told = (finding.lower, finding.estimate, finding.values, finding.words)
-    more = (finding.label, finding.named, finding.certified)
-    return any(each is not None for each in (*told, *more))
+    numbers = (finding.lower, finding.upper, finding.estimate)
+    if any(each is not None and np.isfinite(each).any() for each in numbers):
+        return True
+    if finding.values is not None and any(each is not None for each in finding.values):
+        return True
+    more = (finding.words, finding.label, finding.named, finding.certified)
+    return any(each is not None for each in more)
 
 
 def densified(leaf: Leaf) -> Leaf:
@@ -328,8 +334,9 @@ def _stored(site: Site, read: Read) -> list[Finding]:
         for finding in findings:
             read.notes += [f"{leaf.path or name}: {note}" for note in finding.notes]
     known = contents.numbers(leaf.known)
-    # A reader of stored rows has said what they tell, also where it is nothing.
-    if known is not None and reader is not rows.read:
+    # A reader of stored rows has said what they tell, where it found them.
+    own = reader is rows.read and any(each.lower is not None for each in findings)
+    if known is not None and not own:
         told = any(_tells_all(each, known) for each in findings)
         findings = findings if told else [*findings, *stored.read(leaf)]
     if reader is None and not findings:
@@ -389,14 +396,17 @@ def _line(site: Site, finding: Finding) -> Line:
         # A point whose ends come back apart wasn't carried.
         low, high = _back(site, guess, guess)
         guess = None if low is None or high is None else _middle(low, high)
-    columns, values = site.columns, finding.values
+    told = None
+    if finding.lower is not None and finding.upper is not None:
+        told = finding.lower, finding.upper
+    values = site.names(told, finding.values)
+    if values is not None and all(each is None for each in values):
+        values = None
     sure = finding.determined
-    if columns is None:
-        values = sure = None
-    elif values is not None or sure is not None:
-        total = site.features
-        values = None if values is None else _spread_out(values, columns, total, None)
-        sure = None if sure is None else _spread_out(sure, columns, total, False)
+    if site.columns is None:
+        sure = None
+    elif sure is not None:
+        sure = _spread_out(sure, site.columns, site.features, False)
     return Line(
         path=site.leaf.path,
         estimator=type(site.leaf.estimator).__name__,

@@ -149,9 +149,7 @@ def _read(told: Leaf, gallery: Any) -> Answer:
     # With more features than rows Newton's method takes half a minute.
     needless = confirmed and span.applies(leaf)
     closed, candidates, reason = _closed_form(leaf, target_label, needless)
-    held: tuple[str, ...] = ()
-    if numeric is not None:
-        held = tuple(each.path for each in contents.holdings(estimator, known))
+    held = tuple(each.path for each in contents.holdings(estimator, known))
     if not lines and not candidates and closed is None:
         raise reason or _nothing_told(estimator, read.failures, held)
     # What one leaf confirms stands, whatever another one makes of the known rows.

@@ -20,6 +20,8 @@ from artefacts import registry
 from artefacts.findings import Box, Leaf
 
 Back = Callable[[Box], Box | None]
+# (bounds, or None; values by name, or None) -> values by name, or None.
+Names = Callable[[Box | None, np.ndarray | None], np.ndarray | None]
 Forward = Callable[[Any], Any]
 LabelBack = Callable[[Any], Any]
 # Cases of the missing row's place and label that are read; each takes all readers once.
@@ -35,6 +37,8 @@ class Site:
       leaf: the estimator, and what its own `fit` received.
       back: carries bounds in the leaf's units to bounds in the whole's; None comes back
         where they can't be carried.
+      names: carries values by name, of features that are no numbers, from the leaf's
+        features to the whole's; see `names.pull`.
       columns: which features of the whole the leaf's features are, where they are as
         they came; None: they were transformed.
       label_back: from the leaf's label to the whole's; None where that can't be said.
@@ -54,6 +58,7 @@ class Site:
 
     leaf: Leaf
     back: Back
+    names: Names
     columns: np.ndarray | None
     label_back: LabelBack
     hypothesis: int = 0
@@ -89,6 +94,7 @@ def root(leaf: Leaf, features: int) -> Site:
     return Site(
         leaf=leaf,
         back=_same,
+        names=lambda bounds, values: values,
         columns=np.arange(features),
         reach=np.arange(features),
         label_back=_same,
@@ -126,6 +132,7 @@ def inside(
     *,
     known: Any = None,
     back: Back | None = None,
+    names: Names | None = None,
     columns: np.ndarray | None = None,
     moved: bool = False,
     step: Forward | None = None,
@@ -141,6 +148,8 @@ def inside(
         outer one's.
       back: carries bounds in the inner one's units to the outer one's; None: they are
         the same.
+      names: carries values by name from the inner one's features to the outer one's;
+        None: they are the same.
       columns: which features of the whole the inner one's features are; None: those
         that the outer one's are.
       moved: whether the inner one's features are no features of the whole.
@@ -158,11 +167,18 @@ def inside(
     if known is not None or moved:
         # In other columns or units the values that columns can take are others.
         leaf_changes["attainable"] = None
-    outer = site.back
+    outer, outer_names = site.back, site.names
+
+    def one_out(bounds: Box | None) -> Box | None:
+        return bounds if back is None or bounds is None else back(bounds)
 
     def composed(bounds: Box) -> Box | None:
-        inner = bounds if back is None else back(bounds)
+        inner = one_out(bounds)
         return None if inner is None else outer(inner)
+
+    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
+        inner = values if names is None else names(bounds, values)
+        return outer_names(one_out(bounds), inner)
 
     if step is not None:
         earlier = site.forward
@@ -179,7 +195,7 @@ def inside(
         **leaf_changes,
     )
     return dataclasses.replace(
-        site, leaf=leaf, back=composed, columns=columns, **changes
+        site, leaf=leaf, back=composed, names=named, columns=columns, **changes
     )
 
 

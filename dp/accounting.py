@@ -197,7 +197,16 @@ def noise_multiplier(
         found = losses.get_delta_for_epsilon(epsilon)
         if found <= delta:  # what rounding hides takes longest, and may decide now
             found += poisson.rounding(losses, steps)
-        return _above(found, delta)
+        above = _above(found, delta)
+        # As in `epsilon`: the distribution tells little of very many steps.
+        if above > 0:
+            of_orders = _of_renyi(
+                poisson.renyi(np.array(ORDERS), sigma, sampling_probability, steps),
+                delta,
+            )
+            if of_orders <= epsilon:
+                above = min(-1e-300, of_orders - epsilon)
+        return above
 
     return _smallest(excess, full)
 

@@ -28,7 +28,7 @@ from dp.mechanisms import PoissonGaussian
 
 Taps = Mapping[str, Array]
 # Grows when private training with the same key would give something else.
-REVISION = 2
+REVISION = 3
 # The least clipping norm: squares of the entries of gradients that are longer don't
 # vanish in float32.
 _SHORTEST = 1e-12
@@ -212,7 +212,8 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     `_DRAWS` (Holohan and Braghin 2021), and the noisy sum is rounded to a multiple of
     `_GRID` deviations, which is processing of a release and costs no privacy. What is
     accounted for is exactly normal noise; this is as near as float32 comes, without a
-    proof. JAX's generator isn't a cryptographic one.
+    proof. JAX's generator isn't a cryptographic one. Sums of fewer bits than float32
+    are made float32 for it and cast back afterwards.
 
     Raises: ValueError: the deviation isn't >= 0 and finite.
     """
@@ -220,7 +221,8 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     if not deviation:
         return sums
     leaves, treedef = jax.tree.flatten(sums)
-    sizes, dtype = [leaf.size for leaf in leaves], leaves[0].dtype
+    sizes = [leaf.size for leaf in leaves]
+    dtype = jnp.result_type(jnp.float32, *leaves)
     drawn = jax.random.normal(key, (_DRAWS, sum(sizes)), dtype).sum(axis=0)
     noise = drawn * (deviation / math.sqrt(_DRAWS))
     # A power of two, so that dividing by it and multiplying are exact.
@@ -228,7 +230,7 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
     grid = 2.0 ** math.floor(math.log2(max(deviation * _GRID, least)))
     parts = jnp.split(noise, [sum(sizes[:i]) for i in range(1, len(sizes))])
     noisy = [
-        _rounded(leaf + part.reshape(leaf.shape), grid)
+        _rounded(leaf.astype(dtype) + part.reshape(leaf.shape), grid).astype(leaf.dtype)
         for leaf, part in zip(leaves, parts, strict=True)
     ]
     return jax.tree.unflatten(treedef, noisy)

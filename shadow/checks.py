@@ -162,7 +162,9 @@ def fingerprint(value: Any) -> str:
 def digest(values: np.ndarray) -> str:
     """SHA-256 of an array's bytes, little-endian, in C order."""
     array = np.ascontiguousarray(values)
-    return hashlib.sha256(array.astype(array.dtype.newbyteorder("<")).data).hexdigest()
+    little = array.astype(array.dtype.newbyteorder("<"))
+    # As bytes, since some types, such as bfloat16, are no buffers.
+    return hashlib.sha256(little.reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

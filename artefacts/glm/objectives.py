@@ -11,10 +11,12 @@ Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outp
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils import class_weight
 
 from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import losses
@@ -147,8 +149,10 @@ def objectives(leaf: Leaf) -> list[Objective]:
     places = np.searchsorted(classes, leaf.labels)
     for k, label in enumerate(classes):
         if isinstance(weighting, str):
-            sizes = np.bincount(np.append(places, k), minlength=len(classes))
-            of_class = leaf.count / (len(classes) * sizes)
+            own = np.append(w, leaf.target_weight)
+            own = own if _weighs_classes(model) else np.ones_like(own)
+            sizes = np.bincount(np.append(places, k), own, minlength=len(classes))
+            of_class = own.sum() / (len(classes) * sizes)
         else:
             of_class = np.array([weighting.get(each, 1.0) for each in classes])
         made.append(
@@ -160,6 +164,15 @@ def objectives(leaf: Leaf) -> list[Objective]:
             )
         )
     return made
+
+
+def _weighs_classes(model: Any) -> bool:
+    """Whether "balanced" counts a class by its sample weights, not by its rows.
+
+    Ridge regression counts rows, and so did all estimators of older releases.
+    """
+    told = inspect.signature(class_weight.compute_class_weight).parameters
+    return "sample_weight" in told and not type(model).__name__.startswith("Ridge")
 
 
 _Terms = tuple[Loss, float, float, bool]

@@ -20,6 +20,7 @@ from artefacts.findings import (
     refuted,
     single_precision,
     spread,
+    trained_in_single,
 )
 from artefacts.readers.moments import check_count, from_mean
 from artefacts.registry import register
@@ -124,13 +125,17 @@ class Told:
     def __init__(self, leaf: Leaf) -> None:
         self.known = np.asarray(leaf.known, np.float64)
         self.scale = spread(self.known)
-        self.eps = EPS32 if single_precision(leaf.known) else EPS
+        self.eps = EPS
+        if single_precision(leaf.known) or trained_in_single(leaf.estimator):
+            self.eps = EPS32
         features = self.known.shape[1]
         self.left: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
         # The same with room for single precision, and for places of quantiles between
         # values that are far apart: what leaves nothing here is refuted.
         self.loose: list[list[Interval]] = [[(-np.inf, np.inf)]] * features
         self.columns = [np.sort(column[np.isfinite(column)]) for column in self.known.T]
+        # Columns where values are missing, so that x may be. A statistic that isn't
+        # that of the known values alone shows that x is there.
         self.holes = ~np.isfinite(self.known).all(axis=0)
 
     def add(
@@ -139,17 +144,27 @@ class Told:
         f: Statistic,
         bends: Sequence[float],
         stored: float,
-        alone: float | None = None,
+        alone: float,
+        *,
+        quantile: bool = False,
     ) -> None:
-        """Feature j takes this value of f; `alone`: f of the known values alone."""
+        """Feature j takes a value of a statistic.
+
+        Args:
+          f, bends, stored: see `preimage`.
+          alone: f of the known values alone.
+          quantile: whether f is computed, not one of the values or its size.
+        """
         size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
         # The place of a quantile between two values is rounded too.
-        slack = (16 + len(self.columns[j])) * self.eps * size
+        slack = (16 + len(self.columns[j]) if quantile else 4) * self.eps * size
         self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
         loose = preimage(f, bends, stored, max(slack, _LOOSE * size))
         # The statistic is that of the known values: x may be missing.
-        if alone is not None and abs(alone - stored) <= slack:
+        if abs(alone - stored) <= slack:
             loose = [(-np.inf, np.inf)]
+        if abs(alone - stored) > max(slack, _LOOSE * size):
+            self.holes[j] = False
         self.loose[j] = both(self.loose[j], loose)
 
     def finding(self, field: str, tells: str, *, needed: bool = True) -> Finding:
@@ -212,13 +227,16 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
             told.loose[j] = both(
                 wide, preimage(*_largest(column), high[j], _LOOSE * size)
             )
-            # A constant column is scaled by 1, whatever its range.
-            if column[0] == column[-1]:
+            # A constant column is scaled as one with a range of 1.
+            ranged = abs(scaler.scale_[j] - (b - a)) > _LOOSE * (b - a)
+            if column[0] == column[-1] and not ranged:
                 told.left[j] = [(-np.inf, np.inf)]
+            moved = max(column[0] - low[j], high[j] - column[-1]) > _LOOSE * size
+            told.holes[j] &= not (moved and ranged)
         return [told.finding("scale_, min_", _EXTREMES)]
     for j, column in enumerate(told.columns):
-        told.add(j, *_smallest(column), float(low[j]))
-        told.add(j, *_largest(column), float(high[j]))
+        told.add(j, *_smallest(column), float(low[j]), float(column[0]))
+        told.add(j, *_largest(column), float(high[j]), float(column[-1]))
     return [told.finding("data_min_, data_max_", _EXTREMES)]
 
 
@@ -231,10 +249,10 @@ def max_abs_scaler(leaf: Leaf) -> list[Finding]:
     stored = scaler.scale_ if stored is None else stored
     for j, column in enumerate(told.columns):
         most = float(np.abs(column).max(initial=0.0))
-        if most == 0 and field == "scale_":
+        if most == 0 and field == "scale_" and stored[j] == 1:  # of all zeros
             continue
         size = functools.partial(_larger, most)
-        told.add(j, size, [-most, 0.0, most], stored[j])
+        told.add(j, size, [-most, 0.0, most], float(stored[j]), most)
     return [told.finding(field, "the size where x is the extreme, else a bound of it")]
 
 
@@ -244,7 +262,13 @@ def robust_scaler(leaf: Leaf) -> list[Finding]:
     for j, column in enumerate(told.columns):
         if scaler.center_ is not None:
             alone = float(np.median(column))
-            told.add(j, *percentile(column, 0.5), float(scaler.center_[j]), alone)
+            told.add(
+                j,
+                *percentile(column, 0.5),
+                float(scaler.center_[j]),
+                alone,
+                quantile=True,
+            )
         if scaler.scale_ is None or scaler.unit_variance:
             continue
         low, high = (percentile(column, q / 100) for q in scaler.quantile_range)
@@ -257,7 +281,7 @@ def robust_scaler(leaf: Leaf) -> list[Finding]:
         if stored != 1.0:
             ends = np.quantile(column, np.asarray(scaler.quantile_range) / 100)
             alone = float(ends[1] - ends[0])
-            told.add(j, width, [*low[1], *high[1]], stored, alone)
+            told.add(j, width, [*low[1], *high[1]], stored, alone, quantile=True)
     return [
         told.finding("center_, scale_", "an interval, and the value next to the median")
     ]
@@ -273,7 +297,7 @@ def quantile_transformer(leaf: Leaf) -> list[Finding]:
         for i in _near(column, transformer.references_, stored):
             q = float(transformer.references_[i])
             alone = float(np.quantile(column, q))
-            told.add(j, *percentile(column, q), float(stored[i]), alone)
+            told.add(j, *percentile(column, q), float(stored[i]), alone, quantile=True)
     return [
         told.finding(
             "quantiles_", "every quantile that lies next to x bounds it or gives it"
@@ -307,8 +331,8 @@ def bins(leaf: Leaf) -> list[Finding]:
         edges = model.bin_edges_[j]
         if not np.all(np.isfinite(edges)):
             continue
-        told.add(j, *_smallest(column), float(edges[0]))
-        told.add(j, *_largest(column), float(edges[-1]))
+        told.add(j, *_smallest(column), float(edges[0]), float(column[0]))
+        told.add(j, *_largest(column), float(edges[-1]), float(column[-1]))
     return [told.finding("bin_edges_", _EXTREMES)]
 
 
@@ -341,7 +365,9 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
         if imputer.strategy == "mean":
             told.left[j] = [(row[j] - error[j], row[j] + error[j])]
         else:
-            told.add(j, *percentile(column, 0.5), float(stored[j]))
+            told.add(
+                j, *percentile(column, 0.5), float(stored[j]), float(own), quantile=True
+            )
     # A statistic that moved shows that x is there, whatever is missing of known rows.
     told.holes = np.zeros(len(told.columns), bool)
     return [told.finding("statistics_", tells)]

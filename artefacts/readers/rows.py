@@ -287,12 +287,12 @@ _STORES = {
     ),
     "LabelPropagation": _Store(
         rows=_attribute("X_"),
-        labels=lambda model: model.transduction_,
+        labels=_attribute("transduction_"),
         field="X_, transduction_",
     ),
     "LabelSpreading": _Store(
         rows=_attribute("X_"),
-        labels=lambda model: model.transduction_,
+        labels=_attribute("transduction_"),
         field="X_, transduction_",
     ),
     "KernelDensity": _Store(

@@ -28,6 +28,10 @@ def encoder(leaf: Leaf) -> list[Finding]:
         new = [
             each for each in np.asarray(categories).tolist() if not _among(each, seen)
         ]
+        if np.asarray(categories).dtype == np.float32:
+            # Known rows may be more precise than what the encoder was fitted to.
+            rounded = {float(np.float32(x)) for x in seen if isinstance(x, float)}
+            new = [each for each in new if each not in rounded]
         if len(new) > 1 and _rounded(new, seen):
             continue
         if len(new) > 1:

@@ -130,7 +130,8 @@ def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
     def found(count: int | float) -> gate.Value:
         return None if doubtful and not count else float(count)
 
-    partly = words is not None or (doubtful and not all(determined))
+    partly = words is not None or not determined
+    partly = partly or (doubtful and not all(determined))
     count = None if partly else float(sum(determined))
     unsure = not told["exact"] and (doubtful or words is not None)
     return {
