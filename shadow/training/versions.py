@@ -18,12 +18,13 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib.util
 import inspect
 import os
 import sysconfig
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -83,7 +84,9 @@ class _Reader:
         """Put in a function: its source, what it captures, the globals it reads."""
         if isinstance(function, functools.partial):
             self.function(function.func)
-            self._put(_content([*function.args, *sorted(function.keywords.items())]))
+            given = [*function.args, *sorted(function.keywords.items())]
+            self._put(_content(given))
+            self._follow(given)
             return
         *wrappers, function = _layers(function)
         for each in wrappers:
@@ -133,11 +136,7 @@ class _Reader:
         What its own code sets is left out: it is another value after each call.
         """
         plain = getattr(function, "__func__", function)
-        stored = {
-            each.argval
-            for each in dis.get_instructions(plain)
-            if each.opname == "STORE_ATTR"
-        }
+        stored = _stored(plain.__code__, "STORE_ATTR")
         for name, value in sorted(vars(function).items()):
             if not name.startswith("__") and name not in stored:
                 self._value(f"{function.__qualname__}.{name}", value)
@@ -156,8 +155,14 @@ class _Reader:
         names = _names(plain.__code__)
         if {"environ", "getenv"} & names:
             self.unhashed.add("os.environ")
-        for name in sorted(names & plain.__globals__.keys()):
+        if {"import_module", "__import__"} & names:
+            self.unhashed.add("modules that it imports by their names")
+        # What its own code sets, such as a counter, is another value after each call.
+        stored = _stored(plain.__code__, "STORE_GLOBAL")
+        for name in sorted((names - stored) & plain.__globals__.keys()):
             self._global(name, plain.__globals__[name], names)
+        for module in _imported(plain.__code__, plain.__globals__):
+            self._global(module.__name__, module, names)
 
     def _global(self, name: str, value: Any, names: set[str]) -> None:
         """Put in one global; of a user's module the attributes read."""
@@ -183,7 +188,16 @@ class _Reader:
             self.unhashed.add(f"{name} ({type(value).__name__})")
 
     def _follow(self, value: Any) -> None:
-        """Read on in code of the user's."""
+        """Read on in code of the user's, also in what holds it."""
+        if isinstance(value, enum.Enum):
+            self._follow(value.value)
+        if isinstance(value, list | tuple | set | frozenset | dict):
+            if id(value) not in self._seen:
+                self._seen.add(id(value))
+                for each in value.values() if isinstance(value, dict) else value:
+                    if not isinstance(each, bool | int | float | complex | str | bytes):
+                        self._follow(each)
+            return
         *wrappers, value = _layers(value)
         for each in wrappers:
             self._decorator(each)
@@ -266,6 +280,33 @@ def _names(code: types.CodeType) -> set[str]:
     """Every name that code reads, functions within it included."""
     inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     return set(code.co_names).union(*map(_names, inner))
+
+
+def _stored(code: types.CodeType, how: str) -> set[str]:
+    """Names that code sets by such an instruction, functions within it included."""
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    own = {each.argval for each in dis.get_instructions(code) if each.opname == how}
+    return own.union(*(_stored(each, how) for each in inner))
+
+
+def _imported(code: types.CodeType, names: Mapping[str, Any]) -> list[types.ModuleType]:
+    """Modules of the user's that code imports where it runs."""
+    found = []
+    before: list[dis.Instruction] = []
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            level = next(
+                (b.argval for b in before[-2:] if isinstance(b.argval, int)), 0
+            )
+            with contextlib.suppress(Exception):  # it may not be there: code may try
+                name = "." * level + each.argval
+                package = names.get("__package__")
+                spec = importlib.util.find_spec(name, package)
+                if spec is not None and _of_user(spec.name, spec.origin):
+                    found.append(importlib.import_module(name, package))
+        before.append(each)
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return found + [module for each in inner for module in _imported(each, names)]
 
 
 def _file(value: Any) -> str | None:
