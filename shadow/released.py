@@ -32,10 +32,13 @@ class Part(NamedTuple):
 def parts(result: Any) -> list[Part]:
     """The arrays of what was returned, in a fixed order; traced ones too.
 
+    None of a fitted estimator without arrays of floats, such as trees and neighbours,
+    whose file can be read all the same.
+
     Raises: FieldError: there is no array in it.
     """
     found = _parts(result)
-    if not found:
+    if not found and not is_estimator(result):
         raise checks.FieldError(
             "train",
             "Expected {} to return arrays, a PyTorch module or state_dict, or a fitted"
@@ -61,17 +64,22 @@ def _parts(result: Any) -> list[Part]:
 
 
 def left_out(result: Any) -> list[str]:
-    """What was returned and holds no numbers, so that no attack here reads it.
+    """What was returned and isn't read, or not as a whole, by any attack here.
 
-    Returns: "vocabulary/3 (str)", one a leaf of another kind; of an estimator none.
+    Returns: "vocabulary/3 (str)", one a leaf of another kind. Of a fitted estimator
+      inside something else only its arrays of floats are read: it is named, as it may
+      hold more, such as training rows. None of one that is returned alone.
     """
     if is_torch(result) or is_estimator(result):
         return []
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
     found = []
     for path, leaf in paths:
-        known = is_torch(leaf) or is_estimator(leaf) or _numeric(leaf) is not None
-        if not known:
+        known = is_torch(leaf) or _numeric(leaf) is not None
+        if is_estimator(leaf):
+            name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
+            found.append(f"{name} ({type(leaf).__name__}, beside its arrays of floats)")
+        elif not known:
             name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
             found.append(f"{name} ({type(leaf).__name__})")
     return found
@@ -161,7 +169,13 @@ def _fitted(estimator: Any) -> list[tuple[str, Any]]:
     return [
         (name, value)
         for name, value in sorted(vars(estimator).items())
-        if (name.endswith("_") and not name.startswith("_") and _floats(value))
+        # Labels are numbers too, and no weights.
+        if (
+            name.endswith("_")
+            and not name.startswith("_")
+            and name != "classes_"
+            and _floats(value)
+        )
         or (name == "intercept_" and isinstance(value, np.floating))
     ]
 

@@ -84,7 +84,13 @@ class AuditConfig:
             checks.choice("skip", part, PARTS)
         checks.at_least("targets", self.targets, 1)
         checks.positive("minutes", self.minutes)
-        checks.positive("threshold", self.threshold)
+        if not 1 / noise.CANDIDATES < self.threshold < 1:
+            raise checks.FieldError(
+                "threshold",
+                f"Expected {{}} > 1/{noise.CANDIDATES}, as often as one of"
+                f" {noise.CANDIDATES} candidates is guessed, and < 1, got"
+                f" {self.threshold}.",
+            )
         if self.fixed is not None:
             checks.at_least("fixed", self.fixed, 1)
 
@@ -231,6 +237,12 @@ def _loaded(
             table = tables.table_of({**names, "label": labels}, label="label")
             return table.examples, table
         images = images[..., None] if images.ndim == 3 else images
+        if labels.dtype.kind not in "iub" or not labels.size:
+            raise checks.FieldError(
+                "labels",
+                f"Expected {{}} to be whole numbers from 0, one a picture, got"
+                f" {labels.size} of type {labels.dtype}.",
+            )
         count = int(labels.max()) + 1
         return Examples(images=images, labels=labels, num_classes=count), None
     name = os.fspath(source)

@@ -77,11 +77,11 @@ class Contract:
     path: str | None = None
 
 
-@functools.cache
 def module(path: str) -> ModuleType:
-    """The module in a file; its neighbours can be imported by it.
+    """The module in a file as it is now; its neighbours can be imported by it.
 
-    Raises: FileNotFoundError; whatever running the file raises, as ValueError.
+    Raises: FileNotFoundError; whatever running the file raises, as ValueError, which is
+      also raised where a neighbour was changed since this process imported it.
     """
     file = Path(path).resolve()
     if not file.is_file():
@@ -89,6 +89,32 @@ def module(path: str) -> ModuleType:
     folder = str(file.parent)
     if folder not in sys.path:
         sys.path.append(folder)
+    for neighbour, before in _imported.items():
+        if neighbour.parent == file.parent and _hash(neighbour) != before:
+            raise ValueError(
+                f"{neighbour} was changed since it was imported, and Python keeps what"
+                " it imported: start a new process."
+            )
+    found = _module(file, _hash(file))
+    for each in list(sys.modules.values()):
+        where = getattr(each, "__file__", None)
+        if each is not found and where and Path(where).resolve().parent == file.parent:
+            _imported.setdefault(Path(where).resolve(), _hash(Path(where)))
+    return found
+
+
+# Files beside those of training functions, as they were when they were imported.
+_imported: dict[Path, str] = {}
+
+
+def _hash(file: Path) -> str:
+    """SHA-256 of a file; "" where it is gone."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
+
+
+@functools.cache
+def _module(file: Path, content: str) -> ModuleType:
+    """The module in a file with such a content."""
     name = file.stem if file.stem not in sys.modules else f"audited_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -100,7 +126,7 @@ def module(path: str) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         raise ValueError(
-            f"{path} can't be read: {type(error).__name__}: {error}"
+            f"{file} can't be read: {type(error).__name__}: {error}"
         ) from error
     return found
 
@@ -177,7 +203,7 @@ def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Con
         predict=extra.get("predict") or predict,
         privacy=extra.get("privacy") or getattr(found, "PRIVACY", None),
         **_noise_of(function),
-        version=version or hashlib.sha256(source.encode()).hexdigest(),
+        version=version or _hash(Path(path)),
         source=source,
         path=resolved,
     )

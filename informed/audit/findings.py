@@ -80,7 +80,8 @@ class Preflight:
         shapes = (
             "" if about.comparable else "the weights of two models have other shapes"
         )
-        unasked = "models can't be asked: no predict(released, images)"
+        unasked = "models can't be asked: "
+        unasked += about.unasked or "no predict(released, images)"
         fitted = "" if self.is_estimator else "training returns no fitted estimator"
         return Facts(
             withheld={

@@ -71,6 +71,8 @@ def named(
     why = ""
     if not models.subject.comparable:
         why = "the weights of two models have other shapes"
+    elif not (models.subject.deterministic or models.secret):
+        why = "equal arguments give other weights, so that training again tells nothing"
     elif not any(guessed):
         why = "no attack has a guess"
     elif affordable < 2:

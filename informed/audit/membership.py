@@ -42,6 +42,8 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     why = ""
     if not subject.comparable:
         why = "the weights of two models have other shapes"
+    elif not (subject.deterministic or models.secret):
+        why = "equal arguments give other weights, so that training again tells nothing"
     elif cost > limit:
         why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
     if why:

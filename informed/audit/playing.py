@@ -93,8 +93,26 @@ def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
     """The trial of an attack that whoever runs the audit skips, if it applies."""
     why = row.why_not(checked.facts)
     return dataclasses.replace(
-        _blank(row, models), why_not=why or words.LEFT_OUT, applies=not why
+        _blank(row, models),
+        why_not=why or words.LEFT_OUT,
+        applies=not why or _by_accident(row, checked),
     )
+
+
+def _by_accident(row: Row, checked: Preflight) -> bool:
+    """Whether an attack doesn't apply for what is wrong with the training alone.
+
+    A seed that was forgotten, or a predict that raises, protects nobody: the attack is
+    one that wasn't tried, not one that doesn't apply.
+    """
+    facts = checked.facts
+    withheld = dict(facts.withheld)
+    if checked.subject.unasked:
+        del withheld["answers"]
+    mended = dataclasses.replace(
+        facts, deterministic=facts.deterministic or not facts.secret, withheld=withheld
+    )
+    return not row.why_not(mended)
 
 
 def attempt(
@@ -123,7 +141,8 @@ def attempt(
     """
     trial, why = begun or _blank(row, models), row.why_not(checked.facts)
     if why:
-        return dataclasses.replace(trial, why_not=why, applies=False)
+        accident = _by_accident(row, checked)
+        return dataclasses.replace(trial, why_not=why, applies=accident)
     if row.shadows and models.shadows is None:
         return dataclasses.replace(trial, why_not=models.why_no_shadows)
     if view is None and (row.shadows or row.sees in ("view", "answers")):
@@ -204,7 +223,9 @@ def _blank(row: Row, models: Models) -> Trial:
     }
     planned = _pairs(models).size if row.sees == "pairs" else models.count
     sees = views.get(row.sees, "all weights")
-    return blank(row, sees=sees, secret=models.secret, planned=planned)
+    # Where equal seeds give other weights, to know the seed is to know nothing.
+    secret = models.secret or not models.subject.deterministic
+    return blank(row, sees=sees, secret=secret, planned=planned)
 
 
 def _pairs(models: Models) -> np.ndarray:

@@ -123,4 +123,4 @@ def others_at_work() -> float | None:
 def theta_of(result: Any) -> np.ndarray:
     """All the weights of what training returned, one after the other, float64."""
     arrays = [np.ravel(np.asarray(p.array)) for p in released.parts(result)]
-    return np.concatenate(arrays).astype(np.float64)
+    return np.concatenate([np.zeros(0), *arrays]).astype(np.float64)

@@ -77,6 +77,14 @@ class Look:
             (part.name, tuple(np.shape(part.array)))
             for part in released.parts(self.returned)
         ]
+        if not self.theta.size:
+            self.subject = dataclasses.replace(self.subject, comparable=False)
+            self.say(
+                "weakens",
+                f"{type(self.returned).__name__} has no arrays of floats, which attacks"
+                " on weights compare; the fitted estimator is read all the same",
+                "nothing follows from attacks that don't apply",
+            )
         bad = int(np.sum(~np.isfinite(self.theta)))
         if bad:
             self.say(
@@ -89,8 +97,9 @@ class Look:
             more = f" and {len(dropped) - 4} more" if len(dropped) > 4 else ""
             self.say(
                 "weakens",
-                f"no attack reads {', '.join(dropped[:4])}{more}: they hold no numbers",
-                "look yourself whether they hold anything of a record, such as words",
+                f"no attack reads {', '.join(dropped[:4])}{more}",
+                "look yourself whether they hold anything of a record, such as words or"
+                " rows; an estimator is read whole where it is returned alone",
             )
 
     def _missing(self) -> str:
@@ -155,6 +164,8 @@ class Look:
 
     def target(self) -> None:
         """Whether the weights change when the target does."""
+        if not self.theta.size:
+            return
         self.progress("training on another target")
         _, other = self.probe(self._second())
         shapes = {self.theta.shape, other.shape}
@@ -268,7 +279,7 @@ class Look:
 
     def order_and_key(self) -> None:
         """Whether another order, another key, give other weights."""
-        if not self.deterministic or not self.affords(2):
+        if not (self.theta.size and self.deterministic and self.affords(2)):
             return
         self.progress("another order, another key")
         images, labels = self.data
@@ -302,7 +313,8 @@ class Look:
                 " from it",
                 "draw the noise from the key, or take PRIVACY out",
             )
-        if contract.noisy and self.deterministic and self.affords(2):
+        compared = self.theta.size and self.deterministic
+        if contract.noisy and compared and self.affords(2):
             sigma = contract.default_noise
             more = self.probe.at(self.subject.position, noise=10.0 * (sigma or 1.0))
             same = self.probe.at(self.subject.position)
@@ -338,7 +350,7 @@ class Look:
         try:
             answers = subject.call().answers(self.returned, public.images)
             scores = np.asarray(answers)
-        except ValueError as error:
+        except checks.FieldError as error:  # there is no way to ask it
             self.say(
                 "note",
                 "neither accuracy nor black-box attacks: models can't be asked",
@@ -351,6 +363,8 @@ class Look:
                 f"predict raised {checks.named(error)}",
                 "predict(released, images) -> scores (examples, classes)",
             )
+            what = f"predict raised {type(error).__name__}"
+            self.subject = dataclasses.replace(subject, unasked=what)
             return
         if scores.ndim != 2 or len(scores) != len(public):
             self.say(

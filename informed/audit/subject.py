@@ -172,6 +172,7 @@ class Subject:
       engine: "jax" (batched and differentiated), "runs" (batched), or "processes".
       deterministic: whether equal arguments give equal weights.
       answering: whether trained models can be asked.
+      unasked: why they can't, where there is a way to ask them; "": there is none.
       position: where in the training set the target is; None: it is the last.
       comparable: whether weights of two models have the same shapes; where they don't,
         answers and fitted estimators alone are attacked.
@@ -185,6 +186,7 @@ class Subject:
     engine: str = "processes"
     deterministic: bool = True
     answering: bool = False
+    unasked: str = ""
     position: int | None = None
     comparable: bool = True
 

@@ -199,6 +199,8 @@ def _audit(arguments: argparse.Namespace) -> None:
         return
     if arguments.record is not None or arguments.products is not None:
         raise ValueError("--record and --products are of --release, which is missing.")
+    if arguments.check and (arguments.out or arguments.redact):
+        raise ValueError("Expected no --out, --redact with --check, which has no page.")
     progress = Progress(arguments, arguments.minutes)
     given: dict[str, Any] = {
         "label": arguments.label,
@@ -265,6 +267,14 @@ def _shipped(arguments: argparse.Namespace) -> None:
         raise ValueError("Expected --record, the position of a record in the data.")
     if arguments.out or arguments.check:
         raise ValueError("Expected no --out and no --check with --release.")
+    default = AuditConfig()
+    for name in ("seed", "minutes", "targets", "skip", "fixed", "threshold", "reconn"):
+        own = getattr(default, name)
+        if getattr(arguments, name) != (list(own) if name == "skip" else own):
+            raise ValueError(
+                f"Expected no --{name} with --release: one record of one release is"
+                " inverted, by --train_seed if training had another seed than 0."
+            )
     with printed.aside(None):
         found = release.invert(
             arguments.train,

@@ -16,11 +16,19 @@ from informed.cli import helping
 
 
 class Command(NamedTuple):
-    """A command: its module, what it does, and whether it trains or attacks models."""
+    """A command.
+
+    Attributes:
+      module: what it is in.
+      about: what it does.
+      trains: whether it trains or attacks models.
+      resumes: whether it goes on where it was interrupted.
+    """
 
     module: str
     about: str
     trains: bool = True
+    resumes: bool = True
 
 
 _RUN, _AUDIT = "informed.cli.running", "informed.cli.audit"
@@ -54,7 +62,9 @@ COMMANDS = {
         _BOUND, "the least noise that keeps reconstruction below a probability", False
     ),
     "audit": Command(
-        _AUDIT, "your own training: can one record be read out of what it ships?"
+        _AUDIT,
+        "your own training: can one record be read out of what it ships?",
+        resumes=False,
     ),
     "compare": Command(
         _AUDIT, "attacks side by side, of an audit's .json or a work directory"
@@ -69,6 +79,7 @@ COMMANDS = {
         "informed.cli.artefact",
         "a scikit-learn model in a skops file: what it tells of one training row",
         False,
+        resumes=False,
     ),
     "doctor": Command(
         "informed.cli.doctor", "what of this machine would surprise, in one screen"
@@ -105,7 +116,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"informed {arguments.command}: {text}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))
     except KeyboardInterrupt:
-        print("\nInterrupted; the same command goes on from here.", file=sys.stderr)
+        on = COMMANDS[arguments.command].resumes
+        what = "the same command goes on from here" if on else "nothing was kept"
+        print(f"\nInterrupted; {what}.", file=sys.stderr)
         sys.exit(130)
 
 

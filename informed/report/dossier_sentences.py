@@ -64,12 +64,14 @@ def findings(audit: Values) -> list[Said]:
 
 def combined(audit: Values) -> list[Said]:
     """What measurement and declaration leave open, together."""
-    best, declared = words.strongest(audit), dossier_tables.declared(audit)
+    best, declared = words.most_successful(audit), dossier_tables.declared(audit)
+    exact, together = words.strongest(audit), words.of_others(audit)
     found = []
     if best is None:
-        found.append(
-            Said("Nothing was measured: no attack was finished.", ("attacks",))
-        )
+        text = "Nothing was measured: no attack was finished."
+        if together:
+            text = f"No attack on one record was finished.{together}"
+        found.append(Said(text, ("attacks",)))
     else:
         rate, field = best["success"], f"attacks[{best['name']}].success"
         found.append(
@@ -77,8 +79,16 @@ def combined(audit: Values) -> list[Said]:
                 f"Measured: the attack {best['name']} succeeds for"
                 f" {words.share(rate)} of records. Over records like these its share"
                 f" is at least {words.percent(rate['low'])}; another attack's may be"
-                " larger.",
+                f" larger.{together}",
                 (field,),
+            )
+        )
+    if exact is not None and exact is not best and exact["exact"]["successes"]:
+        found.append(
+            Said(
+                f"The attack {exact['name']} reads {words.share(exact['exact'])}"
+                " exactly.",
+                (f"attacks[{exact['name']}].exact",),
             )
         )
     found += _gallery(audit)
@@ -179,16 +189,18 @@ def residual(audit: Values) -> list[Said]:
     best, declared = words.strongest(audit), dossier_tables.declared(audit)
     if best is None:
         text = "The risk is unknown: no attack was finished."
+        if together := words.of_others(audit):
+            text = f"No attack on one record was finished.{together}"
     elif best["exact"]["successes"]:
         text = (
             "Records can be read out of this release exactly, by whoever"
             f" {_who(best)}. Whether anyone has that is for the owner to"
-            " judge; what is released can't be called back."
+            f" judge; what is released can't be called back.{words.of_others(audit)}"
         )
     elif best["success"]["successes"]:
         text = (
             "Records can be read out of this release in part: nearer than by any guess"
-            f" without it, by whoever {_who(best)}."
+            f" without it, by whoever {_who(best)}.{words.of_others(audit)}"
         )
     else:
         most, whose = words.up_to(audit)

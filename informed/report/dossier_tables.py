@@ -79,13 +79,17 @@ def not_run(audit: Values) -> list[dict[str, Any]]:
 
 
 def measured(audit: Values) -> dict[str, Any] | None:
-    """The strongest attack: share of records and 95 % interval; None: none finished."""
-    best = words.strongest(audit)
-    if best is None:
+    """The best attacks on one record, shares of records; None: none was finished.
+
+    One attack may read most records exactly, and another one most of them in part.
+    """
+    best, exact = words.most_successful(audit), words.strongest(audit)
+    if best is None or exact is None:
         return None
     return {
         "attack": best["name"],
-        "exact": best["exact"],
+        "exact": exact["exact"],
+        "exact_by": exact["name"],
         "success": best["success"],
         "mse_median": best["mse_median"],
     }

@@ -169,6 +169,15 @@ def strongest(values: Values) -> Values | None:
     return max(rated(values), key=how_good, default=None)
 
 
+def most_successful(values: Values) -> Values | None:
+    """The attack on one record that was better than a guess most often."""
+
+    def how_often(row: Values) -> tuple:
+        return row["success"]["rate"], row["exact"]["rate"], row["success"]["trials"]
+
+    return max(rated(values), key=how_often, default=None)
+
+
 def not_begun(row: Values) -> bool:
     """Whether an attack that applies was not tried."""
     expected = row["name"] in _EXPECTED or row.get("needs_seconds") is not None
@@ -201,8 +210,12 @@ def up_to(values: Values) -> tuple[str, str]:
 def of_others(values: Values) -> str:
     """What attacks on more than one record read; "" where they read nothing."""
     read = [
-        f' The attack "{row["name"]}", on more than one record at once, read better'
-        f" than any guess: {share(row['success'])}."
+        f' The attack "{row["name"]}", on more than one record at once, read'
+        + (
+            f" exactly: {share(row['exact'])}."
+            if row["exact"]["successes"]
+            else f" better than any guess: {share(row['success'])}."
+        )
         for row in values["attacks"]
         if row["name"] in OTHER_GAMES
         and row["tried"]
@@ -217,10 +230,10 @@ def _found(values: Values) -> str:
     what = _whats(values)[:-1]
     together = of_others(values)
     if best is None:
-        one = " on one record" if together else ""
+        if together:
+            return f"No attack on one record was finished.{together}"
         return (
-            f"No attack{one} was finished, so this report says nothing about"
-            f" reconstruction.{together}"
+            "No attack was finished, so this report says nothing about reconstruction."
         )
     who = f"Someone who sees {best['sees']} and knows {best['knows']}"
     if best["success"]["successes"] == 0:
@@ -234,7 +247,7 @@ def _found(values: Values) -> str:
         return (
             f"{who} came nearer to the {what} than the best guess without the release:"
             f" {share(best['success'])}, with a median error (MSE) of"
-            f" {number(best['mse_median'])}; none was exact."
+            f" {number(best['mse_median'])}; it read none exactly.{together}"
         ) + _remedy(values, best)
     text = f"{who} read {what}s out exactly: {share(best['exact'])}"
     if best["certified"]:
@@ -250,7 +263,7 @@ def _found(values: Values) -> str:
             " the release for"
             f" {share(other['success'])}"
         )
-    return f"{text}.{_remedy(values, best)}"
+    return f"{text}.{together}{_remedy(values, best)}"
 
 
 def _remedy(values: Values, best: Values) -> str:

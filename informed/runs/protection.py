@@ -133,13 +133,15 @@ def against(
       label_violation: the probability of as many right labels if the bound holds.
       roc_violations: at how many errors the attack recognises a release's own target
         more often than its false positives on other targets allow. Those are trained
-        on too, so the bound is that of "replace_one".
+        on too, so the bound is that of "replace_one". None with one release.
     """
     if theory["epsilon"] is None:
         return {"label_violation": None, "roc_violations": None}
     run, count = accounted(developer), len(guess["images"])
     targets = truth.images[:count]
-    others = np.random.default_rng(0).integers(0, count, count)
+    # Of each release the target of another one.
+    away = np.random.default_rng(0).integers(1, max(count, 2), count)
+    others = (np.arange(count) + away) % count
 
     def most_true(rate: float) -> float:
         if run.replaced is None:
@@ -156,7 +158,10 @@ def against(
     if "labels" in guess:
         right = int((guess["labels"] == truth.labels[:count]).sum())
         chance = rates.violation(right, count, theory["label_bound"])
-    return {"label_violation": chance, "roc_violations": len(violated)}
+    return {
+        "label_violation": chance,
+        "roc_violations": len(violated) if count > 1 else None,
+    }
 
 
 def most_frequent(labels: Int[np.ndarray, " images"], num_classes: int) -> float:
