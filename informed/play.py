@@ -195,7 +195,11 @@ def _parts(attack: Any, first: int) -> Callable[..., Iterator[Reconstruction]]:
 
 
 def _secret(knowledge: Knowledge) -> bool:
-    return knowledge.initialisation is None and knowledge.training_key is None
+    """Whether some randomness of training is told to nobody: then the seed isn't."""
+    if knowledge.initialisation is None and knowledge.training_key is None:
+        return True
+    able = None if knowledge.algorithm is None else knowledge.algorithm.capabilities
+    return able is not None and (able.noisy or bool(able.random - able.public))
 
 
 def _of_choice(trial: Trial, found: list[Any], seconds: float) -> Trial:

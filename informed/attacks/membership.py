@@ -12,6 +12,7 @@ Source: Balle et al. 2022, Section II-D.
 
 import dataclasses
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -92,9 +93,15 @@ class ReconstructionMembership:
         Args, Returns: as `informed.threat.MembershipAttack`.
         """
         _require_pairs(release, candidates)
-        guess = self.attack(release, knowledge, key=key).images
-        first, second = (_distances(each.images, guess) for each in candidates)
-        return (second < first).astype(np.int64)
+        guess = self.attack(release, knowledge, key=key)
+        first, second = (_distances(each.images, guess.images) for each in candidates)
+        # What pictures don't tell apart, or weren't guessed, the label may; or chance.
+        coins = jax.random.bernoulli(jax.random.fold_in(key, 1), shape=first.shape)
+        chosen = np.asarray(coins).astype(np.int64)
+        if guess.labels is not None:
+            right = [guess.labels == each.labels for each in candidates]
+            chosen = np.where(right[0] == right[1], chosen, right[1])
+        return np.where(second < first, 1, np.where(first < second, 0, chosen))
 
 
 def _distances(

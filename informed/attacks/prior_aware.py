@@ -71,7 +71,9 @@ class PriorAwareConfig:
     ) -> Float[np.ndarray, "runs candidates"]:
         """A score of each candidate, the larger the more probable."""
         if self.score == "published":
-            return published_score(evidence)
+            steps = evidence.products.shape[1]
+            epoch = round(1 / privacy.sampling_probability)
+            return published_score(evidence, int(np.clip(epoch, 1, steps)))
         return log_posterior(evidence, privacy)
 
 

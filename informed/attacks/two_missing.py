@@ -48,7 +48,14 @@ class TwoMissing:
         """Two records of one release after the other, in any order within a label."""
         knowledge.require(release, "fixed", "algorithm")
         for i in range(len(release)):
-            one = dataclasses.replace(release, values=release.weights[i : i + 1])
-            yield from self.inversion.several(
-                one, knowledge, self.labels[i : i + 1], key=key
+            here = slice(i, i + 1)
+            deviations = release.deviations
+            one = dataclasses.replace(
+                release,
+                values=release.weights[here],
+                deviations=None if deviations is None else deviations[here],
             )
+            start, told = knowledge.initialisation, knowledge
+            if start is not None and np.ndim(start) == 2:  # one for each release
+                told = dataclasses.replace(knowledge, initialisation=start[here])
+            yield from self.inversion.several(one, told, self.labels[here], key=key)

@@ -146,11 +146,11 @@ class TrainingInversion:
         if not recovered.found.any():
             return untold
         if seeds.makes_its_own_start(knowledge):
-            keys = [family.own_key(int(seed)) for seed in recovered.seeds]
 
             @functools.lru_cache(maxsize=1)
             def with_key(release: int) -> Solver:
-                told = dataclasses.replace(knowledge, training_key=keys[release])
+                own = family.own_key(int(recovered.seeds[release]))
+                told = dataclasses.replace(knowledge, training_key=own)
                 return Solver(self.config, told, key)
 
             known: Callable[[int], Solver] = with_key

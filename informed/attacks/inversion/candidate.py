@@ -4,11 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from artefacts.span import precision
+from informed.attacks import rounding
 from informed.known import Known
 from shadow.release import Release
-
-_UNROUNDED = ("float64", "float32", "whole numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,17 +26,9 @@ class Published:
 
     @classmethod
     def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
-        """The weights of release number i, and what is known of all targets.
-
-        Where nobody says what publishing changed, but the numbers are of fewer digits
-        than single precision has, they were rounded to these, in training or after.
-        """
+        """The weights of release number i, and what is known of all targets."""
         theta = release.weights[i].astype(np.float64)
-        deviations = None if release.deviations is None else release.deviations[i]
-        if deviations is None:
-            written = precision.of(theta[None])
-            if written.name not in _UNROUNDED:
-                deviations = written.deviation[0]
+        deviations = rounding.deviations(release, i)
         return cls(theta, deviations, None if known is None else known.at(i))
 
 

@@ -255,7 +255,8 @@ class Solver:
         if published.deviations is not None or not self._dark.any():
             return np.zeros_like(self._dark), np.zeros_like(self._dark)
         moved = np.abs(self._untouched - published.theta)
-        lit = self._dark & self.runs.pixels_of(moved > self.settings.touched)
+        digits = np.spacing(np.abs(self._untouched).astype(np.float32))
+        lit = self._dark & self.runs.pixels_of(moved > self.settings.touched * digits)
         return self._dark & ~lit, lit
 
     @functools.cached_property

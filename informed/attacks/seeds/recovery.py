@@ -19,6 +19,7 @@ Source: ours.
 
 import dataclasses
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from informed.attacks import rounding
 from informed.attacks.seeds import laws, null_space, retrained, search, still
 from informed.attacks.seeds.laws import Law
 from informed.attacks.seeds.null_space import NOT_FOUND
@@ -36,6 +38,8 @@ from informed.threat import Knowledge
 from shadow.release import Release
 from shadow.training.seeds import BITS, SeedFamily
 
+# Pairs of seeds whose theta_0 are compared, for how often two agree by chance.
+_PAIRS = 32
 # A seed is reported if any wrong seed of the family agrees as well with at most this
 # probability.
 _CHANCE = 1e-9
@@ -49,6 +53,8 @@ _CANDIDATES = 1e5
 _ELEMENTS = 4
 # The largest family that is searched by drawing theta_0 whole: a matter of time.
 MOST_DRAWN = 1 << 26
+# The largest family that is searched in another way where one found no seed.
+MOST_AGAIN = 1 << 12
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,30 +93,62 @@ def recover(
     knowledge.require(release, "fixed", "algorithm", "seeds")
     family = knowledge.seeds
     assert family is not None
+    rest_key = jax.random.fold_in(key, 2)
     # First way: weights that stay where they were.
     by_still = still_search(release, knowledge, key=key)
     if by_still is not None:
-        return by_still.search(progress=progress)
-    thetas, rest_key = release.weights.astype(np.float64), jax.random.fold_in(key, 2)
-    # Second way: directions in which D_- has no extent.
-    test = null_space.of(knowledge, family)
-    if test is not None and len(family) <= MOST_DRAWN:
-        seeds = test.search(family, thetas, progress=progress)
-    # Third way: training from every seed.
-    elif not (why_not := retrained.why_not(knowledge, family)):
-        seeds = retrained.search(knowledge, family, thetas, rest_key, progress=progress)
-    else:
-        if test is not None:
-            why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
+        found = by_still.search(progress=progress)
+        if found.found.all() or len(family) > MOST_AGAIN:
+            return found
+        # A target that lights most such pixels hides its seed: small families are
+        # searched in the other ways too.
+        left = np.flatnonzero(~found.found)
+        others = _other_ways(knowledge, family, release, left, rest_key, progress)[0]
+        found.seeds[left] = others
+        found.agreement[left] = others != NOT_FOUND
+        return found
+    every = np.arange(len(release))
+    seeds, why_not = _other_ways(knowledge, family, release, every, rest_key, progress)
+    if why_not:
         warnings.warn(
             f"None of the {len(family):,} seeds was searched: training leaves no weight"
             f" as it was, and {why_not}.",
             RuntimeWarning,
             stacklevel=2,
         )
-        seeds = np.full(len(thetas), NOT_FOUND)
     # Neither compares single weights.
     return RecoveredSeeds(seeds=seeds, agreement=(seeds != NOT_FOUND).astype(float))
+
+
+def _other_ways(
+    knowledge: Knowledge,
+    family: SeedFamily,
+    release: Release,
+    rows: np.ndarray,
+    key: Array,
+    progress: bool,
+) -> tuple[np.ndarray, str]:
+    """The seeds of some releases without still weights, or why none was searched."""
+    thetas = release.weights[rows].astype(np.float64)
+    seeds, why_not = np.full(len(rows), NOT_FOUND), ""
+    # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
+    rounded = any(rounding.deviations(release, int(row)) is not None for row in rows)
+    test = None if rounded else null_space.of(knowledge, family)
+    if test is not None and len(family) <= MOST_DRAWN:
+        seeds = test.search(family, thetas, progress=progress)
+        if (seeds != NOT_FOUND).all() or len(family) > MOST_AGAIN:
+            return seeds, ""
+    # Third way: training from every seed.
+    if why_not := retrained.why_not(knowledge, family):
+        played = test is not None and len(family) <= MOST_DRAWN
+        if test is not None and not played:
+            why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
+        return seeds, "" if played else why_not
+    left = seeds == NOT_FOUND
+    seeds[left] = retrained.search(
+        knowledge, family, thetas[left], key, progress=progress
+    )
+    return seeds, ""
 
 
 def still_search(
@@ -125,8 +163,9 @@ def still_search(
     assert family is not None
     thetas = release.weights.astype(np.float64)
     deviations = np.zeros_like(thetas)
-    if release.deviations is not None:
-        deviations = np.asarray(release.deviations, np.float64)
+    for i in range(len(thetas)):
+        found = rounding.deviations(release, i)
+        deviations[i] = 0.0 if found is None else found
     own_key, rest_key = jax.random.split(key)
     stays = still.find(knowledge, family, own_key)
     if stays is None:
@@ -254,8 +293,22 @@ class StillSearch:
         start = self.family.theta(seed)[self.still.elements]
         agree = np.abs(start - self.values[release]) <= self.tolerances[release]
         hit = _hit(self.still, self.tolerances[release : release + 1])
+        hit = max(hit, self._alike)
         chance = _log_chance(len(self.family), len(agree), int(agree.sum()), hit)
         return float(agree.mean()) if chance <= np.log(_CHANCE) else 0.0
+
+    @functools.cached_property
+    def _alike(self) -> float:
+        """Share of still weights that two seeds have in common, as of few values."""
+        seeds = np.linspace(self.family.start, self.family.stop - 1, _PAIRS + 1)
+        starts = [
+            self.family.theta(int(seed))[self.still.elements]
+            for seed in np.unique(seeds.astype(np.int64))
+        ]
+        pairs = itertools.pairwise(starts)
+        room = self.tolerances.max(axis=0)
+        shares = [float((np.abs(a - b) <= room).mean()) for a, b in pairs]
+        return float(np.mean(shares)) if shares else 0.0
 
     def search(self, *, progress: bool = False) -> RecoveredSeeds:
         """Pass after pass, until every release has its seed."""

@@ -73,6 +73,8 @@ def find(
     start = knowledge.initialisation
     if start is not None and np.ndim(start) != 1:
         return [], "every release begins elsewhere"
+    if untold := _untold(knowledge):
+        return [], untold
     parts = [
         part
         for part in knowledge.algorithm.layout(fixed)
@@ -101,6 +103,18 @@ def find(
         "its training leaves the span of its rows, as Adam's updates by coordinate do:"
         " two trainings, each with another known record twice, differ off their span"
     )
+
+
+def _untold(knowledge: Knowledge) -> str:
+    """What isn't told of where training begins; "": nothing that matters."""
+    algorithm = knowledge.algorithm
+    assert algorithm is not None
+    first, second = (algorithm.initialise(jax.random.key(i)) for i in range(2))
+    if first is None or second is None:  # it draws its own, from its own key
+        drawn = "key" in algorithm.capabilities.random
+        return "its key isn't told" if drawn and knowledge.training_key is None else ""
+    drawn = not np.array_equal(first, second)
+    return "theta_0 isn't told" if drawn and knowledge.initialisation is None else ""
 
 
 def _weights(part: Slice, theta: np.ndarray, width: int) -> np.ndarray:

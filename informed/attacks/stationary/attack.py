@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks import rounding
 from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
@@ -118,7 +119,7 @@ class StationaryAttack:
             prior = Prior.of(fixed, knowledge.public, self.config.levels)
             spread = None
             if self.config.models:
-                spread = self._learned(algorithm, gradients, knowledge, key)
+                spread = self._learned(release, algorithm, gradients, knowledge, key)
             parts = [
                 self._one(
                     theta,
@@ -140,12 +141,13 @@ class StationaryAttack:
 
     def _learned(
         self,
+        release: Release,
         algorithm: GradientDescent,
         gradients: PenalisedGradients,
         knowledge: Knowledge,
         key: Array,
     ) -> Spread:
-        """The spread, learned from models of the adversary's own."""
+        """The spread, learned from own models, with as few digits as the release."""
         shown = knowledge.public if knowledge.public is not None else knowledge.fixed
         assert shown is not None
         assert knowledge.fixed is not None
@@ -156,10 +158,11 @@ class StationaryAttack:
             runs = own_runs(knowledge, key, width=_WIDTH)
             numbers = np.arange(len(shown))
             thetas = runs(shown.images[:, None], shown.labels[:, None], numbers)
+        thetas = thetas.astype(np.float64)
+        if (rounded := rounding.deviations(release, 0)) is not None:
+            thetas += rounded * order.standard_normal(thetas.shape)
         curvatures, left = [], []
-        for theta, image, label in zip(
-            thetas.astype(np.float64), shown.images, shown.labels, strict=True
-        ):
+        for theta, image, label in zip(thetas, shown.images, shown.labels, strict=True):
             whole = gradients.known(theta)
             target = gradients.target(
                 theta, image[None].astype(np.float64), np.array([label])
