@@ -35,6 +35,9 @@ Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broa
 _BISECTIONS = 120
 # Of orders: below, the bound lost up to 95 % of its gain over kappa to rounding.
 _NEXT_TO_1 = 1e-4
+# Of divergences: below, those of neighbouring probabilities are rounding, and the bound
+# was below the truth by up to its whole gain over kappa.
+_LEAST_DIVERGENCE = 1e-13
 _CERTAIN = 800.0  # the logit of a probability that is 1 in float64
 
 
@@ -68,6 +71,7 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
     # next to 1 those of higher orders lose their digits to the division by order - 1.
     order = np.where(order - 1 < _NEXT_TO_1, 1.0, order)
     epsilon = checks.at_least_0("epsilon", epsilon)
+    epsilon = np.where(epsilon > 0, np.maximum(epsilon, _LEAST_DIVERGENCE), 0.0)
     log_kappa, order, epsilon = np.broadcast_arrays(log_kappa, order, epsilon)
     log_miss = _log_complement(log_kappa)
     certain = log_kappa == 0

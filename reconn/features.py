@@ -116,6 +116,11 @@ def fit(
         raise ValueError("Expected at least one shadow model to standardise by.")
     deviation = np.sqrt(squares / count)
     varies = deviation > 4 * np.finfo(np.float32).eps * largest
+    if count == 1:
+        raise ValueError(
+            "Expected at least 2 shadow models to learn from, and one to validate by:"
+            " one tells no feature from another."
+        )
     if not varies.any():
         raise ValueError(
             f"No feature varies between the {count} shadow models: the target leaves no"

@@ -101,7 +101,7 @@ def register_source(name: str, load: Callable[[], Examples]) -> None:
     Raises: ValueError: another one has that name.
     """
     there = _SOURCES.get(name, load)
-    if there.__qualname__ != load.__qualname__:
+    if checks.place(there) != checks.place(load):
         raise ValueError(f"There is a data set called {name!r} already.")
     _SOURCES[name] = load
 

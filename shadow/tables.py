@@ -366,6 +366,8 @@ def _parquet(file: Path) -> dict[str, list[Any]]:
 
 def _numbers(values: Any) -> np.ndarray | None:
     """As floats, NaN where they are empty; None where one of them is a word."""
+    if any(isinstance(value, str) and "_" in value for value in values):
+        return None  # a code, though Python's numbers may have underscores
     try:
         return np.array(
             [np.nan if _is_empty(value) else float(value) for value in values]
@@ -375,9 +377,12 @@ def _numbers(values: Any) -> np.ndarray | None:
 
 
 def _is_empty(value: Any) -> bool:
-    if value is None or (isinstance(value, str) and not value.strip()):
+    if value is None or isinstance(value, str):
+        return value is None or not value.strip()
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas' NA is neither
         return True
-    return isinstance(value, float) and bool(np.isnan(value))
 
 
 def _require_filled(column: str, values: Any, name: str) -> None:
@@ -423,7 +428,7 @@ def _column(
         raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
     low, high = float(there.min()), float(there.max())
     if high - low <= narrow:
-        numbers, high = np.where(missing, np.nan, low), low + 1.0
+        numbers, high = np.where(missing, np.nan, low), low + max(1.0, abs(low))
     scaled = np.clip((numbers - low) / (high - low), 0, 1)
     whole = bool(np.all(there == np.round(there)))
     described = Column(
@@ -439,7 +444,9 @@ def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.nd
     """Names of the classes, and each row's number."""
     _require_filled(label, values, name)
     numbers = _numbers(values)
-    if numbers is not None:
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    coded = any(text[:1] == "0" and text[1:2].isdigit() for text in texts)
+    if numbers is not None and not coded:  # "01" and "1" are two codes
         known = np.unique(numbers)
         if not np.array_equal(known, np.round(known)) or len(known) > _MOST_WORDS:
             raise ValueError(
@@ -447,7 +454,7 @@ def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.nd
                 f" {len(known)} different numbers. Regression isn't audited; cut it"
                 " into classes, or name another column: --label."
             )
-        names = tuple(f"{value:g}" for value in known)
+        names = tuple(f"{value:.0f}" for value in known)
         return names, np.searchsorted(known, numbers)
     words = sorted({str(value) for value in values})
     return tuple(words), np.searchsorted(words, [str(value) for value in values])

@@ -16,12 +16,13 @@ class Row:
     Attributes:
       make: a function of the launcher's options, by name, that gives the launcher.
       options: names of the options that `make` takes.
-      source: qualified name of a launcher of the user's own; "" for the toolkit's.
+      source: place of a launcher of the user's own (`checks.place`); None: the
+        toolkit's.
     """
 
     make: Callable[..., Launch]
     options: tuple[str, ...] = ()
-    source: str = ""
+    source: tuple[str, str, str] | None = None
 
 
 _ROWS = {
@@ -35,7 +36,7 @@ def register(name: str, launch: Launch) -> None:
 
     Raises: ValueError: another one has that name.
     """
-    source = getattr(launch, "__qualname__", type(launch).__qualname__)
+    source = checks.place(launch)
     # The configuration file that registers it may be read twice.
     if name in _ROWS and _ROWS[name].source != source:
         raise ValueError(f"There is a launcher called {name!r} already.")

@@ -84,7 +84,7 @@ def register(
     """
     there, _ = _REGISTERED.get(name, (build, version))
     # The configuration file that registers it may be read twice.
-    if name in ARCHITECTURES or there.__qualname__ != build.__qualname__:
+    if name in ARCHITECTURES or checks.place(there) != checks.place(build):
         raise ValueError(f"There is a victim called {name!r} already.")
     _REGISTERED[name] = (build, version)
 

@@ -202,7 +202,9 @@ def table(results: Mapping[str, Any]) -> str:
             lines.append(line("  who knows all other rows", on_model["informed"]))
         for name, each in on_model.get("remedies", {}).items():
             said = ", ".join(
-                f"{level}: {next(iter(value.values())):.3g}"
+                f"{level}: not tried, too few rows"
+                if value is None
+                else f"{level}: {next(iter(value.values())):.3g}"
                 if isinstance(value, Mapping)
                 else f"{value:.3g}"
                 for level, value in each.items()

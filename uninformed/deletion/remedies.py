@@ -18,13 +18,17 @@ _DRAWS = 20
 
 def batches(
     config: DeletionConfig, service: Service, sides: Sides, read: ReadRow
-) -> dict[str, dict[str, float]]:
-    """Several rows deleted by one retraining: the guess against the nearest of them."""
+) -> dict[str, dict[str, float] | None]:
+    """Several rows deleted by one retraining: the guess against the nearest of them.
+
+    Returns: numbers by size; None of a size that there are too few rows for.
+    """
     generator = np.random.default_rng(config.seed + 1)
     of_nobody = np.random.default_rng(config.seed + 4)
-    made = {}
+    made: dict[str, dict[str, float] | None] = {}
     for size in config.batches:
-        if size > len(sides.service) // 4:
+        if size > min(len(sides.service) // 4, len(sides.held_out)):
+            made[str(size)] = None
             continue
         found = []
         for _ in range(min(len(sides.targets), _DRAWS)):
