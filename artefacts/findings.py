@@ -117,6 +117,8 @@ class Finding:
       certified: True: the stored fields come out again with the row put back, which
         they would not with another one; False: with no row, so that the known rows are
         not the right ones; None: nothing here to tell by.
+      unconfirmed: (features,) bool, features that `certified` says nothing of; None:
+        none.
       needed: whether predictions need the field, so that stripping leaves it.
       seconds: the wall-clock time that reading the field took, in seconds.
       notes: what limits the finding, or what more would need, one sentence each.
@@ -133,6 +135,7 @@ class Finding:
     label: Any = None
     named: tuple[int, ...] | None = None
     certified: bool | None = None
+    unconfirmed: np.ndarray | None = None
     needed: bool = True
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
@@ -253,6 +256,14 @@ def single_precision(known: np.ndarray) -> bool:
     digits = np.frexp(columns)[0] * 2.0**_FEW_DIGITS
     whole = np.array_equal(columns, np.round(columns))
     return same and not whole and not np.array_equal(digits, np.round(digits))
+
+
+def two_valued(known: np.ndarray) -> np.ndarray:
+    """(features,) bool, columns of at most two values.
+
+    Their second moments follow from their means, so that they confirm nothing.
+    """
+    return np.array([len(np.unique(c[np.isfinite(c)])) <= 2 for c in known.T], bool)
 
 
 def trained_in_single(estimator: Any) -> bool:

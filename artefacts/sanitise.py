@@ -16,6 +16,7 @@ feature of the row (tests/artefacts/test_sanitise.py solves them).
 import contextlib
 import copy
 import dataclasses
+import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from artefacts import contents, strip
+from artefacts import contents, registry, strip
 from artefacts.findings import Removed
 from shadow import checks
 
@@ -96,16 +97,18 @@ def sanitise(
     for path, part in _parts(made, ""):
         # Templates that ensembles clone their members from aren't fitted; their seed
         # makes those of the members again.
-        if _is_fitted(part):
+        if "imputation_sequence_" in path:
+            # An imputer asks its members where values are missing, as in few probes.
+            removed.append(strip.kept(path, "its imputer needs it where values miss"))
+        elif _is_fitted(part):
             removed += _stripped(made, part, path, rows)
         else:
             removed += _seed_off(part, path)
     removed += leftovers(made, rows, removed, estimator, known)
-    after = _predictions(made, rows)
     return Sanitised(
         estimator=made,
         removed=tuple(removed),
-        equal=_same(before, after),
+        equal=_unchanged(made, rows, before),
         compared=known is not None,
     )
 
@@ -234,6 +237,10 @@ def _stripped(whole: Any, part: Any, path: str, rows: Any) -> list[Removed]:
         if field in vars(part) and field not in done:
             delattr(part, field)
             removed.append(strip.done(field, "removed", why))
+    kind = registry.kind_of(type(part).__name__)
+    if kind.strip is None and kind.parts is None:
+        why = "there is no list of what its predictions don't need: not looked at"
+        removed.append(strip.kept(type(part).__name__, why))
     removed += [each for each in _seed_off(part, "") if each.field not in done]
     if removed and not _unchanged(whole, rows, reference):
         vars(part).clear()
@@ -259,19 +266,36 @@ def _seed_off(part: Any, path: str) -> list[Removed]:
         if getattr(each, "random_state", None) is not None:
             each.random_state = None
             field = f"{where}.random_state" if where else "random_state"
-            why = "only training draws from it"
-            removed.append(strip.done(field, "removed", why))
+            removed.append(strip.done(field, "removed", _DRAWS))
+    # What a search tried holds the seed of what it found.
+    for name in ("best_params_", "param_grid", "param_distributions"):
+        settings = getattr(part, name, None)
+        for each in settings if isinstance(settings, list) else [settings]:
+            seeds = [key for key in each or () if key.endswith("random_state")]
+            for key in seeds if isinstance(each, dict) else ():
+                del each[key]
+                field = f"{path}.{name}" if path else name
+                removed.append(strip.done(f"{field}[{key!r}]", "removed", _DRAWS))
     return removed
 
 
+_DRAWS = "only training draws from it"
+
+
 def _unchanged(whole: Any, rows: Any, reference: dict[str, np.ndarray]) -> bool:
-    """Whether predictions are what they were, bit for bit."""
+    """Whether predictions are what they were, bit for bit, also of a copy in a file."""
+    written = b""
+    # What can't be written, such as a function in it, isn't shipped in a file.
+    with contextlib.suppress(pickle.PicklingError, AttributeError, TypeError):
+        written = pickle.dumps(whole)
     try:
-        after = _predictions(whole, rows)
+        after = [_predictions(whole, rows)]
+        if written:
+            after.append(_predictions(pickle.loads(written), rows))
     except Exception:
         # A step that lost what its transform needs raises errors of many kinds.
         return False
-    return _same(reference, after)
+    return all(_same(reference, each) for each in after)
 
 
 def _is_fitted(part: Any) -> bool:

@@ -230,6 +230,7 @@ def _histograms(estimator: Any) -> list[Removed]:
             nodes = predictor.nodes.copy()
             nodes["count"] = 0
             nodes["gain"] = 0
+            nodes["bin_threshold"] = 0
             nodes["value"][nodes["is_leaf"] == 0] = 0
             predictor.nodes = nodes
     mapper = estimator._bin_mapper
@@ -242,17 +243,19 @@ def _histograms(estimator: Any) -> list[Removed]:
             strict=True,
         )
     ]
+    mapper.n_bins_non_missing_ = np.zeros_like(mapper.n_bins_non_missing_)
     return [
         done(
-            "_bin_mapper.bin_thresholds_",
+            "_bin_mapper: bin_thresholds_, n_bins_non_missing_",
             "removed",
             "Midpoints of all training values; predictions use nodes' own.",
             True,
         ),
         done(
-            "nodes: count, gain, values of inner nodes",
+            "nodes: count, gain, bin_threshold, values of inner nodes",
             "zeroed",
-            "Counts minus the known rows' are the missing row's path.",
+            "Counts minus the known rows' are the missing row's path; a bin's number"
+            " counts the values below a threshold.",
             True,
         ),
         done(
@@ -286,7 +289,7 @@ _MEAN_OF_ROWS = Gone(
     ("X_offset_", "X_scale_", "sigma_"),
     "not used by predictions without `return_std`; the mean of the rows gives the"
     " missing one",
-    True,
+    None,
 )
 _PATHS = Gone(
     ("mse_path_", "coef_path_", "cv_alphas_", "alphas_", "coefs_paths_"),

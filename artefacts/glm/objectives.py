@@ -129,6 +129,10 @@ def objectives(leaf: Leaf) -> list[Objective]:
         ]
     classes = model.classes_
     assert leaf.labels is not None
+    if len(classes) < 2:
+        raise ReconstructionImpossibleError(
+            "There is one class, so that the scores of all rows are the same."
+        )
     strangers = np.setdiff1d(leaf.labels, classes)
     if len(strangers):
         raise ValueError(

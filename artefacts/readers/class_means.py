@@ -18,7 +18,7 @@ from artefacts.findings import (
     single_precision,
     spread,
 )
-from artefacts.readers.moments import from_mean, settled
+from artefacts.readers.moments import from_mean, settled, without_evidence
 from artefacts.registry import register
 
 
@@ -70,15 +70,16 @@ def read(leaf: Leaf) -> list[Finding]:
     if sure is False and not single:
         return [refuted(field, several)]
     sure = sure or None
-    return [
-        Finding(
-            field=field,
-            tells="the mean of one class, with its count, is the missing row",
-            label=label,
-            certified=sure,
-            **around(row, settled(leaf, error, sure)),
-        )
-    ]
+    found = Finding(
+        field=field,
+        tells="the mean of one class, with its count, is the missing row",
+        label=label,
+        certified=sure,
+        **around(row, settled(leaf, error, sure)),
+    )
+    if name in ("GaussianNB", "NearestCentroid"):
+        found = without_evidence(found, known)
+    return [found]
 
 
 def _off(leaf: Leaf, means: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, float]:

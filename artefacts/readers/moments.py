@@ -7,6 +7,7 @@ hides nothing from somebody who knows them. Second moments, where they are store
 the certificate. Without the mean they tell the row up to a sign.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from artefacts.findings import (
     refuted,
     single_precision,
     spread,
+    two_valued,
 )
 from artefacts.registry import register
 
@@ -173,7 +175,16 @@ def standard_scaler(leaf: Leaf) -> list[Finding]:
     if not np.all(np.isfinite(row)) or leaf.weights is not None:
         wide = settled(leaf, error, None)
         return [Finding(field="mean_", tells=_ROW, **around(row, wide))]
-    return [_certified(leaf, "mean_", row, error, ("mean_", *second), True, True)]
+    found = _certified(leaf, "mean_", row, error, ("mean_", *second), True, True)
+    return [without_evidence(found, known)]
+
+
+def without_evidence(found: Finding, known: np.ndarray) -> Finding:
+    """Certified by variances, column by column: of two values these say nothing."""
+    silent = two_valued(known)
+    if found.certified and silent.all():
+        return dataclasses.replace(found, certified=None)
+    return dataclasses.replace(found, unconfirmed=silent if silent.any() else None)
 
 
 def _with_holes(
@@ -215,7 +226,8 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     single = single_precision(leaf.known)
     sure = None if single else _transformed_variance(leaf, plain, row, error)
     bounds = {} if sure is False else around(ends[1], wide)
-    return [Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)]
+    found = Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)
+    return [without_evidence(found, known)]
 
 
 def _transformed_variance(

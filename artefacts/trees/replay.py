@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from artefacts.trees import bags, completions, histogram_boosting, paths, stripped
+from artefacts.trees import labels as labelling
 from artefacts.trees.bounds import (
     Attainable,
     Bounds,
@@ -251,6 +252,7 @@ def _without(
             known.rows,
             known.encoded if of_classes else None,
             everything=everything,
+            targets=_means(fitted, known, of_classes),
         )
         confine(remains.bounds, known.values, known.one_hot)
         label = prior_label(fitted, known) if fitted.boosting else options.label
@@ -262,10 +264,30 @@ def _without(
     if len(remains.classes) == 1 and label is None:
         assert fitted.classes is not None
         label = as_given(fitted.classes[remains.classes.pop()])
+    if remains.outputs and label is None:
+        least, most = min(remains.outputs), max(remains.outputs)
+        size = max(1.0, float(np.abs(known.labels).max()))
+        label = (
+            float(np.median(remains.outputs)) if most - least < 1e-6 * size else None
+        )
     gone = _STRIPPED if not seeded else "Counts are gone; thresholds are not."
     notes = [gone, f"{remains.met} of {len(fitted.trees)} trees show the missing row."]
     answer = _answer(remains.bounds, known, label, tried, None, notes)
     return dataclasses.replace(answer, seeds=False)
+
+
+def _means(fitted: Fitted, known: Known, of_classes: bool) -> np.ndarray | None:
+    """What leaves' values are means of, for each known row; None: of nothing known."""
+    if fitted.boosting or known.weights is not None:
+        return None
+    if of_classes:
+        assert known.encoded is not None
+        return np.eye(fitted.trees[0].value.shape[1])[known.encoded]
+    constrained = getattr(fitted.estimator, "monotonic_cst", None) is not None
+    if known.encoded is not None or constrained or known.labels.ndim != 1:
+        return None
+    means = all(part.criterion in labelling.MEANS for part in fitted.parts)
+    return known.labels.astype(np.float64)[:, None] if means else None
 
 
 def _histograms(

@@ -1,6 +1,6 @@
 """What remains when seeds, or counts, are gone: which rows a tree saw isn't known.
 
-Two things are still certain, tree by tree, whatever was drawn:
+Some things are still certain, tree by tree, whatever was drawn:
 
 - a leaf that predicts a class which no known row in it has, or holds more rows than the
   known ones in it, holds the missing row, which then lies on known sides of thresholds;
@@ -9,6 +9,8 @@ Two things are still certain, tree by tree, whatever was drawn:
   one.
 
 The second needs thresholds alone, which no copy that still predicts can do without.
+Where every row is in every tree a third is certain: the one leaf whose value isn't the
+mean of its known rows' holds the missing row, and the difference is the row's label.
 """
 
 import dataclasses
@@ -32,12 +34,14 @@ class Remains:
       options: for each feature, the values that unexplained thresholds leave; None:
         all.
       classes: indices of classes that leaves prove the missing row to have.
+      outputs: the missing row's output by each tree that tells it; of regressions.
       met: how many trees show that they saw the missing row.
     """
 
     bounds: Bounds
     options: list[np.ndarray | None]
     classes: set[int]
+    outputs: list[float] = dataclasses.field(default_factory=list)
     met: int = 0
 
 
@@ -47,6 +51,7 @@ def collect(
     encoded: Int[np.ndarray, " known"] | None,
     *,
     everything: bool,
+    targets: Float[np.ndarray, "known outputs"] | None = None,
 ) -> Remains:
     """All that is certain of the one missing row without knowing the bags.
 
@@ -57,6 +62,8 @@ def collect(
         isn't of classes.
       everything: whether every row is in every tree (no bootstrap), so that known rows
         next to a threshold are known to be there.
+      targets: what a leaf's value is the mean of, for each known row, if every row is
+        in every tree; None: it is no such mean.
     Raises: ContradictionError: no row explains these trees.
     """
     features = known.shape[1]
@@ -64,6 +71,8 @@ def collect(
     for tree in trees:
         inside, left = _regions(tree, known)
         nodes = _proven(tree, inside, encoded, remains)
+        if everything and targets is not None:
+            nodes |= _other_mean(tree, inside, targets, remains)
         if tree.midpoints:
             nodes |= _unexplained(tree, known, inside, left, remains, everything)
         remains.met += bool(nodes)
@@ -117,6 +126,38 @@ def _proven(
     if len(found) > 1:
         raise ContradictionError("two leaves of one tree hold the one missing row")
     return found
+
+
+def _other_mean(
+    tree: Grown,
+    inside: list[np.ndarray],
+    targets: Float[np.ndarray, "known outputs"],
+    remains: Remains,
+) -> set[int]:
+    """The one leaf whose value isn't the mean of its known rows'; collects its output.
+
+    None where several are, as under weights that aren't told.
+    """
+    room = 1e-9 * max(1.0, float(np.abs(targets).max()))
+    leaves = [int(node) for node in np.flatnonzero(tree.leaf)]
+    other = [
+        node
+        for node in leaves
+        if not len(inside[node])
+        or np.abs(targets[inside[node]].mean(axis=0) - tree.value[node]).max() > room
+    ]
+    if len(other) != 1:
+        return set()
+    rows = inside[other[0]]
+    own = tree.value[other[0]] * (len(rows) + 1) - targets[rows].sum(axis=0)
+    if targets.shape[1] == 1:
+        remains.outputs.append(float(own[0]))
+        return {other[0]}
+    named = int(own.argmax())
+    if np.abs(own - np.eye(len(own))[named]).max() > 1e-6:
+        return set()
+    remains.classes.add(named)
+    return {other[0]}
 
 
 def _unexplained(
