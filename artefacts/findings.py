@@ -117,8 +117,6 @@ class Finding:
       certified: True: the stored fields come out again with the row put back, which
         they would not with another one; False: with no row, so that the known rows are
         not the right ones; None: nothing here to tell by.
-      unconfirmed: (features,) bool, features that `certified` says nothing of; None:
-        none.
       needed: whether predictions need the field, so that stripping leaves it.
       seconds: the wall-clock time that reading the field took, in seconds.
       notes: what limits the finding, or what more would need, one sentence each.
@@ -135,7 +133,6 @@ class Finding:
     label: Any = None
     named: tuple[int, ...] | None = None
     certified: bool | None = None
-    unconfirmed: np.ndarray | None = None
     needed: bool = True
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
@@ -258,12 +255,18 @@ def single_precision(known: np.ndarray) -> bool:
     return same and not whole and not np.array_equal(digits, np.round(digits))
 
 
-def two_valued(known: np.ndarray) -> np.ndarray:
-    """(features,) bool, columns of at most two values.
+def two_valued(known: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """(features,) bool, columns of two values, the missing row's with the known ones.
 
-    Their second moments follow from their means, so that they confirm nothing.
+    Their second moments follow from their means, so that they confirm nothing. That of
+    a column of one value does: it is zero for no other.
     """
-    return np.array([len(np.unique(c[np.isfinite(c)])) <= 2 for c in known.T], bool)
+    found, room = [], 1e-6 * spread(known)
+    for column, x, near in zip(known.T, row, room, strict=True):
+        values = np.unique(column[np.isfinite(column)])
+        new = np.isfinite(x) and not (np.abs(values - x) <= near).any()
+        found.append(len(values) + new == 2)
+    return np.array(found, bool)
 
 
 def trained_in_single(estimator: Any) -> bool:

@@ -134,10 +134,9 @@ def _quantile(transformer: Any, bounds: Box, features: int) -> Box:
         inside = np.isfinite(end) & (moved > first) & (moved < last)
         back = transformer.inverse_transform(np.where(inside, moved, 0.5)[None])[0]
         ends.append(np.where(inside, back, np.nan))
-    room = 1e-11 * (np.abs(ends[0]) + np.abs(ends[1]))
-    room = np.where(np.isfinite(room), room, 0.0)
-    lower = np.where(np.isfinite(ends[0]), ends[0] - room, -np.inf)
-    return lower, np.where(np.isfinite(ends[1]), ends[1] + room, np.inf)
+    wide = np.nan_to_num(1e-11 * (np.abs(ends[0]) + np.abs(ends[1])))
+    lower = np.where(np.isfinite(ends[0]), ends[0] - wide, -np.inf)
+    return lower, np.where(np.isfinite(ends[1]), ends[1] + wide, np.inf)
 
 
 def _imputer(imputer: Any, bounds: Box, features: int) -> Box | None:

@@ -417,18 +417,8 @@ def _line(site: Site, finding: Finding) -> Line:
         upper=upper,
         label=None if finding.label is None else site.label_back(finding.label),
         before_model=site.before_model,
-        reach=_confirmed(site.reach, finding.unconfirmed),
+        reach=site.reach,
     )
-
-
-def _confirmed(
-    reach: np.ndarray | None, unconfirmed: np.ndarray | None
-) -> np.ndarray | None:
-    """The features of the whole that a part's certificate is of; None: not known."""
-    if reach is None or unconfirmed is None:
-        return reach
-    # Features that were transformed can't be told apart any more.
-    return reach[~unconfirmed] if len(reach) == len(unconfirmed) else reach[:0]
 
 
 def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

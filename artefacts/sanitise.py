@@ -271,8 +271,9 @@ def _seed_off(part: Any, path: str) -> list[Removed]:
     for name in ("best_params_", "param_grid", "param_distributions"):
         settings = getattr(part, name, None)
         for each in settings if isinstance(settings, list) else [settings]:
-            seeds = [key for key in each or () if key.endswith("random_state")]
-            for key in seeds if isinstance(each, dict) else ():
+            if not isinstance(each, dict):
+                continue
+            for key in [key for key in each if key.endswith("random_state")]:
                 del each[key]
                 field = f"{path}.{name}" if path else name
                 removed.append(strip.done(f"{field}[{key!r}]", "removed", _DRAWS))

@@ -210,7 +210,8 @@ def _from_centre(leaf: Leaf, told: _Clusters, k: int) -> Finding:
         # The known rows' own share of the inertia must be told more closely than one
         # other row would change it.
         total = float(leaf.estimator.inertia_) / leaf.count
-        if off <= room and room <= 1e-3 * total and not two_valued(told.known).all():
+        silent = two_valued(told.known, row).all()
+        if off <= room and room <= 1e-3 * total and not silent:
             sure = True
         elif off > max(100 * room, 1e-6 * total) and not told.tied:
             return refuted("inertia_")

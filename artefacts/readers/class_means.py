@@ -78,7 +78,7 @@ def read(leaf: Leaf) -> list[Finding]:
         **around(row, settled(leaf, error, sure)),
     )
     if name in ("GaussianNB", "NearestCentroid"):
-        found = without_evidence(found, known)
+        found = without_evidence(found, known, row)
     return [found]
 
 

@@ -176,15 +176,23 @@ def standard_scaler(leaf: Leaf) -> list[Finding]:
         wide = settled(leaf, error, None)
         return [Finding(field="mean_", tells=_ROW, **around(row, wide))]
     found = _certified(leaf, "mean_", row, error, ("mean_", *second), True, True)
-    return [without_evidence(found, known)]
+    return [without_evidence(found, known, row)]
 
 
-def without_evidence(found: Finding, known: np.ndarray) -> Finding:
+def without_evidence(found: Finding, known: np.ndarray, row: np.ndarray) -> Finding:
     """Certified by variances, column by column: of two values these say nothing."""
-    silent = two_valued(known)
-    if found.certified and silent.all():
+    silent = two_valued(known, row)
+    if not found.certified or not silent.any():
+        return found
+    if silent.all():
         return dataclasses.replace(found, certified=None)
-    return dataclasses.replace(found, unconfirmed=silent if silent.any() else None)
+    columns = ", ".join(map(str, np.flatnonzero(silent)[:8]))
+    more = " and others" if silent.sum() > 8 else ""
+    note = (
+        f"of features of two values ({columns}{more}) nothing is confirmed: with a"
+        " wrong known value there, a wrong one is told there"
+    )
+    return dataclasses.replace(found, notes=(*found.notes, note))
 
 
 def _with_holes(
@@ -227,7 +235,7 @@ def power_transformer(leaf: Leaf) -> list[Finding]:
     sure = None if single else _transformed_variance(leaf, plain, row, error)
     bounds = {} if sure is False else around(ends[1], wide)
     found = Finding(field="_scaler.mean_", tells=_ROW, certified=sure, **bounds)
-    return [without_evidence(found, known)]
+    return [without_evidence(found, known, ends[1])]
 
 
 def _transformed_variance(

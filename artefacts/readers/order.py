@@ -136,7 +136,7 @@ class Told:
         self.columns = [np.sort(column[np.isfinite(column)]) for column in self.known.T]
         # Columns where values are missing, so that x may be. A statistic that isn't
         # that of the known values alone shows that x is there.
-        self.holes = ~np.isfinite(self.known).all(axis=0)
+        self.holes = np.array(~np.isfinite(self.known).all(axis=0))
 
     def add(
         self,

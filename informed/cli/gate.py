@@ -42,7 +42,7 @@ FIELDS: dict[str, Mapping[str, str]] = {
         **_ATTACKS,
         "named": "records named out of a gallery of public ones and the record, by"
         " training again; not known where weights can't be compared",
-        "tpr": "largest true-positive rate of membership at 1 % false positives",
+        "tpr": "how often a guess recognises its record, at 1 % false positives",
         "untried": "attacks that apply and were not begun",
         "unfinished": "records that attacks were to try and did not finish",
         "broken": "1 where an attack did better than a declared bound allows, else 0",

@@ -199,3 +199,19 @@ def test_what_is_accounted_for_is_what_is_drawn(q, drawn):
     run = config.mechanism(steps=3, relation="zero_out")
     assert run.sampling_probability == drawn
     assert float(jnp.float32(0) < jnp.float32(q)) == 1.0  # a draw of 0 takes part
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_noise_on_few_bits_is_that_of_many(dtype, key):
+    """In a type of few bits 128 normal numbers are all there are."""
+    sums = {"a": jnp.zeros(4096, dtype), "b": jnp.zeros(4096, jnp.float32)}
+    noisy = gradient.add_noise(key, sums, 100.0)
+    assert {name: leaf.dtype for name, leaf in noisy.items()} == {
+        name: leaf.dtype for name, leaf in sums.items()
+    }
+    wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), sums)
+    many = gradient.add_noise(key, wide, 100.0)
+    np.testing.assert_array_equal(noisy["a"], many["a"].astype(dtype))
+    np.testing.assert_array_equal(noisy["b"], many["b"])
+    # The grid of 2^-10 deviations has about 8,000 points within four of them.
+    assert len(np.unique(np.asarray(noisy["b"]))) > 2500

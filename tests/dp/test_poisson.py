@@ -245,3 +245,18 @@ def test_moments_next_to_1_are_not_lost():
     sigma, q = 1e6, 1e-3
     expected = math.log1p(q**2 * math.expm1(sigma**-2))
     assert poisson.log_moment(2, sigma, q) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "steps", "q"), [(1.0, 1e-5, 20_000_000, 1e-3)]
+)
+def test_noise_is_the_least_by_any_accounting(epsilon, delta, steps, q):
+    """By the loss distribution alone it was that of full batches, 900 times as much."""
+    sigma = accounting.noise_multiplier(
+        epsilon, delta, steps=steps, sampling_probability=q, relation="zero_out"
+    )
+    found = [
+        accounting.epsilon(run(each, q, steps, "zero_out"), delta)
+        for each in (sigma, 0.999 * sigma)
+    ]
+    assert found[0] <= epsilon < found[1]

@@ -253,3 +253,29 @@ def test_pictures_are_no_embeddings(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "images.npz").read_bytes()[:90])
     for name in ("images.npz", "broken.npz", "cut.npz", "none.npz", "table.csv"):
         assert not tables.holds_embeddings(tmp_path / name)
+
+
+def test_codes_and_names_of_classes_stay_what_they_are():
+    columns = {
+        "code": ["1_2", "1_3", "4", "5"],
+        "constant": [1e20] * 4,
+        "label": [1234567, 1234568, 1234567, 1234568],
+    }
+    table = tables.table_of(columns, label="label")
+    code, constant = table.columns
+    assert code.words == ("1_2", "1_3", "4", "5")
+    assert constant.low == 1e20
+    assert np.isfinite(table.examples.images).all()
+    assert table.classes == ("1234567", "1234568")
+    coded = tables.table_of({"a": [1, 2, 3], "label": ["01", "1", "2"]}, label="label")
+    assert coded.classes == ("01", "1", "2")
+
+
+def test_missing_values_of_pandas_are_missing():
+    pd = pytest.importorskip("pandas")
+    ages = pd.array([31, None, 45, 52], dtype="Int64")
+    table = tables.table_of({"age": ages, "label": [0, 1, 0, 1]}, label="label")
+    assert table.columns[0].missing
+    labels = pd.array([0, 1, None, 1], dtype="Int64")
+    with pytest.raises(ValueError, match="no empty labels"):
+        tables.table_of({"age": [1, 2, 3, 4], "label": labels}, label="label")

@@ -1,5 +1,6 @@
 """The version of a function covers the run-time values of what it reads."""
 
+import importlib
 import importlib.util
 import os
 import subprocess
@@ -384,3 +385,62 @@ train = made(int(10 * float(os.environ["X"])))
     first = source_hash(load(program).train)
     assert source_hash(load(program).train) == first
     assert source_hash(load(program, "0.2").train) != first
+
+
+STEP = "def step(w):\n    return {rate} * w\n"
+NET = "class Net:\n    def fit(self, w):\n        return {rate} * w\n"
+
+
+@pytest.mark.parametrize(
+    ("helper", "mine"),
+    [
+        (STEP, "def train(x, y, k):\n    from helper import step\n"
+               "    return step(1)\n"),
+        (STEP, "def train(x, y, k):\n    import helper\n    return helper.step(1)\n"),
+        (NET, "from helper import Net\nNETS = {'a': Net}\n"
+              "def train(x, y, k):\n    return NETS['a']().fit(1)\n"),
+        (NET, "import enum, helper\nclass E(enum.Enum):\n    A = helper.Net\n"
+              "def train(x, y, k):\n    return E.A.value().fit(1)\n"),
+        (NET, "import helper\nclass C:\n    NETS = [helper.Net]\n"
+              "def train(x, y, k):\n    return C.NETS[0]().fit(1)\n"),
+    ],
+    ids=["from", "import", "dict", "enum", "attribute"],
+)  # fmt: skip
+def test_code_of_ones_own_is_followed(helper, mine, tmp_path, monkeypatch):
+    """Wherever it is imported, and whatever holds it."""
+    found = {}
+    for rate in (0.1, 0.9, 0.1):
+        folder = tmp_path / f"{rate}-{len(found)}"
+        folder.mkdir(exist_ok=True)
+        (folder / "helper.py").write_text(helper.format(rate=rate))
+        (folder / "mine.py").write_text(mine)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(folder)
+            for name in ("helper", "mine"):
+                patch.delitem(sys.modules, name, raising=False)
+            train = importlib.import_module("mine").train
+            version = source_hash(train)
+            assert train(None, None, None) == rate
+            for name in ("helper", "mine"):
+                del sys.modules[name]
+        assert found.setdefault(rate, version) == version
+    assert len(set(found.values())) == 2
+
+
+def test_modules_by_a_name_are_warned_of_and_counters_left_out(load):
+    program = """
+import importlib
+COUNT = 0
+def train(images, labels, key):
+    global COUNT
+    COUNT += 1
+    return images
+def named(images, labels, key):
+    return importlib.import_module("os").getpid()
+"""
+    module = load(program)
+    first = source_hash(module.train)
+    module.train(1, 2, 3)
+    assert source_hash(module.train) == first
+    with pytest.warns(UserWarning, match="imports by their names"):
+        source_hash(module.named)
