@@ -15,9 +15,10 @@ demo: install
 	$(BIN)/informed report runs/digits
 
 test: install
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 test-all: install gate
+	$(PYTEST) -m "long and not slow"
 	XLA_FLAGS="$(XLA_FLAGS)" $(PYTEST) -m slow
 
 # XLA's compiler for NVIDIA's GPUs, from wheels. In a folder of its own: beside JAX it

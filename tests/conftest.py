@@ -33,11 +33,21 @@ import shadow
 from shadow import devices, victims
 from tests import products
 
+LONG = Path(__file__).parent / "long.txt"
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("tests", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("tests")
 products.watch()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that `make test` leaves out for their time; see tests/measured.py."""
+    long = set(LONG.read_text().splitlines())
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker("long")
 
 
 @pytest.fixture(autouse=True)
