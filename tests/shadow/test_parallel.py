@@ -6,6 +6,7 @@ import time
 import jax
 import numpy as np
 import pytest
+from joblib.externals import loky
 
 import shadow
 
@@ -34,6 +35,8 @@ def trained(split, train, width=6, **settings):
 
 def test_processes_that_train_open_no_backend_of_jax(split):
     """On a GPU each would hold the whole card."""
+    # Processes are kept, and those of an earlier test may have used JAX.
+    loky.get_reusable_executor().shutdown(wait=True)
     found = trained(split, backends)
     assert os.getpid() not in found[:, 1]
     np.testing.assert_array_equal(found[:, 0], 0)

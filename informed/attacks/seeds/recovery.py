@@ -129,22 +129,22 @@ def _other_ways(
     progress: bool,
 ) -> tuple[np.ndarray, str]:
     """The seeds of some releases without still weights, or why none was searched."""
-    thetas = release.weights[rows].astype(np.float64)
-    seeds, why_not = np.full(len(rows), NOT_FOUND), ""
+    thetas, seeds = release.weights[rows], np.full(len(rows), NOT_FOUND)
+    thetas = thetas.astype(np.float64)
     # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
     rounded = any(rounding.deviations(release, int(row)) is not None for row in rows)
     test = None if rounded else null_space.of(knowledge, family)
-    if test is not None and len(family) <= MOST_DRAWN:
+    drawn = test is not None and len(family) <= MOST_DRAWN
+    if test is not None and drawn:
         seeds = test.search(family, thetas, progress=progress)
-        if (seeds != NOT_FOUND).all() or len(family) > MOST_AGAIN:
-            return seeds, ""
+    left = seeds == NOT_FOUND
+    if drawn and not (left.any() and len(family) <= MOST_AGAIN):
+        return seeds, ""
     # Third way: training from every seed.
     if why_not := retrained.why_not(knowledge, family):
-        played = test is not None and len(family) <= MOST_DRAWN
-        if test is not None and not played:
+        if test is not None:
             why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
-        return seeds, "" if played else why_not
-    left = seeds == NOT_FOUND
+        return seeds, "" if drawn else why_not
     seeds[left] = retrained.search(
         knowledge, family, thetas[left], key, progress=progress
     )
