@@ -32,8 +32,8 @@ import pytest
 import shadow
 from shadow import devices, victims
 from tests import products
+from tests.measured import LONG
 
-LONG = Path(__file__).parent / "long.txt"
 gc.set_threshold(200_000, 50, 100)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("tests", derandomize=True, deadline=None)
