@@ -78,7 +78,9 @@ class Preflight:
         """What decides which attacks apply."""
         about = self.subject
         shapes = (
-            "" if about.comparable else "the weights of two models have other shapes"
+            ""
+            if about.comparable
+            else "two models have no weights, or weights of other shapes"
         )
         unasked = "models can't be asked: "
         unasked += about.unasked or "no predict(released, images)"

@@ -70,7 +70,7 @@ def named(
     affordable = int(limit / max(seconds_a_model * models.count, 1e-9))
     why = ""
     if not models.subject.comparable:
-        why = "the weights of two models have other shapes"
+        why = "two models have no weights, or weights of other shapes"
     elif not (models.subject.deterministic or models.secret):
         why = "equal arguments give other weights, so that training again tells nothing"
     elif not any(guessed):

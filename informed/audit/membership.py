@@ -41,7 +41,7 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     cost = 2 * len(targets) * seconds_a_model
     why = ""
     if not subject.comparable:
-        why = "the weights of two models have other shapes"
+        why = "two models have no weights, or weights of other shapes"
     elif not (subject.deterministic or models.secret):
         why = "equal arguments give other weights, so that training again tells nothing"
     elif cost > limit:
