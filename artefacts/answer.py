@@ -234,6 +234,9 @@ def merge(
     value: np.ndarray = np.where(determined, middle, np.nan)
     if known is not None:
         value = np.where(close, _decimal(value, lower, upper, known), value)
+    for j in np.flatnonzero(named & ~close & ~bad):
+        if _number(values[j]):
+            value[j] = float(values[j])
     words = known is None or not np.isfinite(known).any(axis=0).all()
     if words or any(each is not None and not _number(each) for each in values):
         numbers = [each if np.isfinite(each) else None for each in value]

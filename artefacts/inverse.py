@@ -134,6 +134,10 @@ def _quantile(transformer: Any, bounds: Box, features: int) -> Box:
         inside = np.isfinite(end) & (moved > first) & (moved < last)
         back = transformer.inverse_transform(np.where(inside, moved, 0.5)[None])[0]
         ends.append(np.where(inside, back, np.nan))
+    if normal:  # what is as near to an end as this is put on it
+        low, high = transformer.quantiles_[0], transformer.quantiles_[-1]
+        ends[0] = np.where(ends[0] > high - _QUANTILE_EDGE, np.nan, ends[0])
+        ends[1] = np.where(ends[1] < low + _QUANTILE_EDGE, np.nan, ends[1])
     wide = np.nan_to_num(1e-11 * (np.abs(ends[0]) + np.abs(ends[1])))
     lower = np.where(np.isfinite(ends[0]), ends[0] - wide, -np.inf)
     return lower, np.where(np.isfinite(ends[1]), ends[1] + wide, np.inf)
@@ -220,6 +224,17 @@ def one_hot_columns(encoder: Any) -> list[np.ndarray]:
     return found
 
 
+def dropped_is_zero(encoder: Any, j: int) -> bool:
+    """Whether all zeros stand for the category of feature j that has no column.
+
+    Where categories were given, not learned, they may stand for an unknown one.
+    """
+    if encoder.drop_idx_ is None or encoder.drop_idx_[j] is None:
+        return False
+    learned = isinstance(encoder.categories, str)
+    return learned or encoder.handle_unknown == "error"
+
+
 def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A column that is surely one names the category, if categories are numbers."""
     if getattr(encoder, "_infrequent_enabled", False):
@@ -235,7 +250,7 @@ def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
             continue
         if ones.sum() == 1:
             lower[j] = upper[j] = named[kept[ones]][0]
-        elif zeros.all() and len(kept) < len(named):
+        elif zeros.all() and dropped_is_zero(encoder, j):
             lower[j] = upper[j] = named[int(encoder.drop_idx_[j])]
     return lower, upper
 

@@ -51,8 +51,8 @@ def placed(values: np.ndarray, at: np.ndarray, features: int) -> np.ndarray:
 def _categories(encoder: Any, bounds: Box, kind: str) -> np.ndarray | None:
     """The category of each feature that the encoding tells for certain.
 
-    The row that is missing was one that the encoder was fitted to: its categories are
-    known ones, whatever the encoder does with unknown ones.
+    The row that is missing was one that the encoder was fitted to: where categories
+    were learned they are known ones, whatever the encoder does with unknown ones.
     """
     if getattr(encoder, "_infrequent_enabled", False):
         return None
@@ -75,7 +75,7 @@ def _ones(encoder: Any, bounds: Box) -> list[int | None]:
         ones, zeros = bounds[0][here] > 0.5, bounds[1][here] < 0.5
         if ones.sum() == 1:
             found.append(int(kept[ones][0]))
-        elif zeros.all() and len(kept) < len(encoder.categories_[j]):
+        elif zeros.all() and inverse.dropped_is_zero(encoder, j):
             found.append(int(encoder.drop_idx_[j]))
         else:
             found.append(None)

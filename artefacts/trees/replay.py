@@ -278,7 +278,8 @@ def _without(
 
 def _means(fitted: Fitted, known: Known, of_classes: bool) -> np.ndarray | None:
     """What leaves' values are means of, for each known row; None: of nothing known."""
-    if fitted.boosting or known.weights is not None:
+    weighted = getattr(fitted.estimator, "class_weight", None) is not None
+    if fitted.boosting or weighted or known.weights is not None:
         return None
     if of_classes:
         assert known.encoded is not None

@@ -21,6 +21,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -37,14 +38,25 @@ NOISE = "noise_multiplier"
 
 @dataclasses.dataclass(frozen=True)
 class InFile:
-    """A function by the file that it is in, so that other processes find it too."""
+    """A function by the file that it is in, so that other processes find it too.
+
+    Attributes:
+      path: of the file.
+      name: of the function.
+      content: SHA-256 of the file as it was when the function was found.
+    """
 
     path: str
     name: str
+    content: str
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call it."""
-        return getattr(module(self.path), self.name)(*arguments, **named)
+        """Call it.
+
+        Raises: ValueError: the file was changed before this process had read it.
+        """
+        found = _module(Path(self.path), self.content)
+        return getattr(found, self.name)(*arguments, **named)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,25 +98,25 @@ def module(path: str) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    folder = str(file.parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
     for neighbour, before in _imported.items():
-        if neighbour.parent == file.parent and _hash(neighbour) != before:
+        beside = neighbour.parent == file.parent and neighbour not in _read
+        if beside and _hash(neighbour) != before:
             raise ValueError(
                 f"{neighbour} was changed since it was imported, and Python keeps what"
                 " it imported: start a new process."
             )
     found = _module(file, _hash(file))
     for each in list(sys.modules.values()):
-        where = getattr(each, "__file__", None)
-        if each is not found and where and Path(where).resolve().parent == file.parent:
-            _imported.setdefault(Path(where).resolve(), _hash(Path(where)))
+        where = Path(getattr(each, "__file__", None) or os.devnull).resolve()
+        if where.parent == file.parent and where not in _read:
+            _imported.setdefault(where, _hash(where))
     return found
 
 
 # Files beside those of training functions, as they were when they were imported.
 _imported: dict[Path, str] = {}
+# Files of training functions, which are read again where they were changed.
+_read: set[Path] = set()
 
 
 def _hash(file: Path) -> str:
@@ -114,7 +126,15 @@ def _hash(file: Path) -> str:
 
 @functools.cache
 def _module(file: Path, content: str) -> ModuleType:
-    """The module in a file with such a content."""
+    """The module in a file with such a content.
+
+    Raises: ValueError: the file has another content, or can't be run.
+    """
+    if _hash(file) != content:
+        raise ValueError(f"{file} was changed while it was audited. Begin again.")
+    if str(file.parent) not in sys.path:
+        sys.path.append(str(file.parent))
+    _read.add(file)
     name = file.stem if file.stem not in sys.modules else f"audited_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -194,16 +214,18 @@ def function_in(where: str, field: str) -> tuple[str, ModuleType, str]:
 def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Contract:
     path, found, name = function_in(where, "train")
     function, source = getattr(found, name), Path(path).read_text()
-    resolved = str(Path(path).resolve())
-    predict = InFile(resolved, "predict") if hasattr(found, "predict") else None
+    resolved, content = str(Path(path).resolve()), _hash(Path(path))
+    predict = None
+    if hasattr(found, "predict"):
+        predict = InFile(resolved, "predict", content)
     return Contract(
-        train=InFile(resolved, name),
+        train=InFile(resolved, name, content),
         name=f"{Path(path).name}:{name}",
         takes=takes_of(function),
         predict=extra.get("predict") or predict,
         privacy=extra.get("privacy") or getattr(found, "PRIVACY", None),
         **_noise_of(function),
-        version=version or _hash(Path(path)),
+        version=version or content,
         source=source,
         path=resolved,
     )

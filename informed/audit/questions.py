@@ -2,7 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
+import joblib
 import numpy as np
 
 from informed.audit import causes, engines, instability, shipped, timing
@@ -116,7 +118,7 @@ class Look:
     def again(self) -> None:
         """Whether the same arguments give the same weights."""
         self.progress("training it again")
-        _, again = self.probe(self.data)
+        returned, again = self.probe(self.data)
         # The first training may have imported and compiled what it needs.
         self.each = self.probe.seconds
         self.noise = 0.0
@@ -125,8 +127,17 @@ class Look:
             self.deterministic = False
             return
         self.deterministic = np.array_equal(self.theta, again)
+        if not self.theta.size:
+            self.deterministic = _same_objects(self.returned, returned)
         self.noise = float(np.linalg.norm(again - self.theta))
         if self.deterministic:
+            return
+        if not self.theta.size:
+            self.say(
+                "weakens",
+                "the same arguments give another model",
+                "draw all of it from the key: random_state=seed",
+            )
             return
         cause, remedy = causes.find(
             lambda: self.probe(self.data)[1], self.subject.contract
@@ -305,6 +316,14 @@ class Look:
         contract = self.subject.contract
         if contract.privacy is None:
             return
+        if not self.theta.size:
+            self.say(
+                "stops",
+                "PRIVACY declares noise, and there are no weights in which noise could"
+                " be seen",
+                "return the arrays that the noise is added to, or take PRIVACY out",
+            )
+            return
         drawn = self.key_matters is not False and contract.takes != "nothing"
         if self.deterministic and not drawn:
             self.say(
@@ -372,6 +391,8 @@ class Look:
                 f"predict gave an array of shape {scores.shape}",
                 f"expected ({len(public)}, classes)",
             )
+            what = f"predict gave an array of shape {scores.shape}"
+            self.subject = dataclasses.replace(subject, unasked=what)
             return
         classes = subject.fixed.num_classes
         if scores.shape[1] < classes:
@@ -381,6 +402,8 @@ class Look:
                 f" {classes - 1}",
                 f"expected a column for every label from 0 to {classes - 1}",
             )
+            what = f"predict gave scores of {scores.shape[1]} classes"
+            self.subject = dataclasses.replace(subject, unasked=what)
             return
         self.accuracy = float(np.mean(scores.argmax(axis=1) == public.labels))
         answering = dataclasses.replace(subject, answering=True)
@@ -390,6 +413,8 @@ class Look:
             except Exception as error:
                 kind = type(error).__name__
                 self.say("note", f"no black box: predict isn't traced ({kind})")
+                what = f"predict isn't traced ({kind})"
+                self.subject = dataclasses.replace(subject, unasked=what)
                 return
         self.subject = answering
 
@@ -424,6 +449,14 @@ class Look:
             self.progress("changing a record a little")
             self.instability = instability.measure(runs, public)
             self.findings += _chaotic(self.instability)
+
+
+def _same_objects(first: Any, second: Any) -> bool:
+    """Whether two fitted estimators hold the same, seeds of their members included."""
+    try:
+        return bool(joblib.hash(first) == joblib.hash(second))
+    except Exception:  # what can't be pickled can't be compared
+        return False
 
 
 def _chaotic(found: Instability | None) -> list[Finding]:
