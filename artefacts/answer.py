@@ -256,7 +256,7 @@ def merge(
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number)) and np.isfinite(value)
+    return isinstance(value, (int, float, np.number)) and bool(np.isfinite(value))
 
 
 def _interval(low: float, high: float) -> str:

@@ -71,7 +71,10 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
     # next to 1 those of higher orders lose their digits to the division by order - 1.
     order = np.where(order - 1 < _NEXT_TO_1, 1.0, order)
     epsilon = checks.at_least_0("epsilon", epsilon)
-    epsilon = np.where(epsilon > 0, np.maximum(epsilon, _LEAST_DIVERGENCE), 0.0)
+    above_1 = np.where(order > 1, order - 1, np.inf)
+    sizes = 1 + np.where(np.isfinite(log_kappa), np.abs(log_kappa), 0.0)
+    least = _LEAST_DIVERGENCE + 4 * np.finfo(float).eps * sizes / above_1
+    epsilon = np.where(epsilon > 0, np.maximum(epsilon, least), 0.0)
     log_kappa, order, epsilon = np.broadcast_arrays(log_kappa, order, epsilon)
     log_miss = _log_complement(log_kappa)
     certain = log_kappa == 0

@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
+import os
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -162,12 +164,16 @@ def fingerprint(value: Any) -> str:
 def place(function: Any) -> tuple[str, str, str]:
     """Module, name and file of a function or class, which tell two of them apart.
 
-    A file or a notebook that is read again gives the same place.
+    A file, a notebook or a prompt that is read again gives the same place.
     """
+    if isinstance(function, functools.partial):
+        module, name, file = place(function.func)
+        given = (function.args, sorted(function.keywords.items()))
+        return module, f"{name}{given!r}", file
     found = function if hasattr(function, "__qualname__") else type(function)
-    code = getattr(found, "__code__", None)
-    file = "" if code is None or "ipykernel" in code.co_filename else code.co_filename
-    return found.__module__, found.__qualname__, file
+    file = getattr(getattr(found, "__code__", None), "co_filename", "")
+    written = os.path.isfile(file) and "ipykernel" not in file
+    return found.__module__, found.__qualname__, file if written else ""
 
 
 def digest(values: np.ndarray) -> str:

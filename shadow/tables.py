@@ -428,7 +428,10 @@ def _column(
         raise ValueError(f"Expected finite numbers in the column {column!r} of {name}.")
     low, high = float(there.min()), float(there.max())
     if high - low <= narrow:
-        numbers, high = np.where(missing, np.nan, low), low + max(1.0, abs(low))
+        numbers, high = (
+            np.where(missing, np.nan, low),
+            min(low + max(1.0, abs(low)), np.finfo(float).max),
+        )
     scaled = np.clip((numbers - low) / (high - low), 0, 1)
     whole = bool(np.all(there == np.round(there)))
     described = Column(
@@ -456,5 +459,6 @@ def _classes(label: str, values: Any, name: str) -> tuple[tuple[str, ...], np.nd
             )
         names = tuple(f"{value:.0f}" for value in known)
         return names, np.searchsorted(known, numbers)
-    words = sorted({str(value) for value in values})
-    return tuple(words), np.searchsorted(words, [str(value) for value in values])
+    every = [str(value).strip() for value in values]
+    words = sorted(set(every))
+    return tuple(words), np.searchsorted(words, every)

@@ -11,6 +11,7 @@ or a model of another library. It is left out of the hash, and named in a warnin
 """
 
 import argparse
+import ast
 import contextlib
 import contextvars
 import dataclasses
@@ -18,19 +19,20 @@ import dis
 import enum
 import functools
 import hashlib
-import importlib.util
 import inspect
 import os
+import pathlib
 import sysconfig
 import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 from shadow import checks
+from shadow.training import imported
 
 _PLAIN = (bool, int, float, complex, str, bytes, os.PathLike, np.dtype, enum.Enum)
 _OURS = ("dp", "shadow", "reconn", "informed")  # their revisions are in every record
@@ -79,6 +81,9 @@ class _Reader:
         self.digest = hashlib.sha256()
         self.unhashed: set[str] = set()
         self._seen: set[int] = set()
+        # What was seen, so that nothing else gets its address; modules by name.
+        self._alive: list[Any] = []
+        self._files: set[str] = set()
 
     def function(self, function: Any) -> None:
         """Put in a function: its source, what it captures, the globals it reads."""
@@ -141,6 +146,10 @@ class _Reader:
             if not name.startswith("__") and name not in stored:
                 self._value(f"{function.__qualname__}.{name}", value)
 
+    def _saw(self, value: Any) -> None:
+        self._seen.add(id(value))
+        self._alive.append(value)
+
     def _put(self, text: str) -> None:
         self.digest.update(text.encode() + b"\0")
 
@@ -149,7 +158,7 @@ class _Reader:
         plain: Any = getattr(function, "__func__", function)
         if id(plain) in self._seen:
             return
-        self._seen.add(id(plain))
+        self._saw(plain)
         for each in [*_captured(plain), getattr(function, "__self__", None)]:
             self._follow(each)
         names = _names(plain.__code__)
@@ -158,11 +167,42 @@ class _Reader:
         if {"import_module", "__import__"} & names:
             self.unhashed.add("modules that it imports by their names")
         # What its own code sets, such as a counter, is another value after each call.
-        stored = _stored(plain.__code__, "STORE_GLOBAL")
+        stored = _stored(plain.__code__, "STORE_GLOBAL") & names
         for name in sorted((names - stored) & plain.__globals__.keys()):
             self._global(name, plain.__globals__[name], names)
-        for module in _imported(plain.__code__, plain.__globals__):
-            self._global(module.__name__, module, names)
+        # What it begins at is in the source where it is written there.
+        for name in (stored & plain.__globals__.keys()) - _constants(plain):
+            self.unhashed.add(f"{name}, which it sets")
+        self._modules(imported.modules(plain.__code__, plain.__globals__))
+
+    def _modules(self, names: set[str]) -> None:
+        """Put in the sources of modules of the user's, and of those they import.
+
+        Nothing is run: a module may do something where it is imported, and what it
+        holds is another thing before and after.
+        """
+        for name in sorted(names - self._files):
+            self._files.add(name)
+            spec = imported.spec(name)
+            if spec is None or not _of_user(name, spec.origin):
+                continue
+            try:
+                text = pathlib.Path(str(spec.origin)).read_text()
+                tree = ast.parse(text)
+            except (OSError, UnicodeDecodeError, SyntaxError):
+                self.unhashed.add(f"the module {name}")
+                continue
+            self._put(f"{name}: {text}")
+            inside = spec.submodule_search_locations is not None
+            package = name if inside else name.rpartition(".")[0]
+            self._modules(
+                {
+                    each
+                    for node in ast.walk(tree)
+                    if isinstance(node, ast.Import | ast.ImportFrom)
+                    for each in imported.names(node, package)
+                }
+            )
 
     def _global(self, name: str, value: Any, names: set[str]) -> None:
         """Put in one global; of a user's module the attributes read."""
@@ -193,7 +233,7 @@ class _Reader:
             self._follow(value.value)
         if isinstance(value, list | tuple | set | frozenset | dict):
             if id(value) not in self._seen:
-                self._seen.add(id(value))
+                self._saw(value)
                 for each in value.values() if isinstance(value, dict) else value:
                     if not isinstance(each, bool | int | float | complex | str | bytes):
                         self._follow(each)
@@ -217,7 +257,7 @@ class _Reader:
             self._attributes(value)
             self._read(value)
             return
-        self._seen.add(id(value))
+        self._saw(value)
         self._put(_source(value))
         for base in value.__bases__:
             self._follow(base)
@@ -240,7 +280,7 @@ class _Reader:
         """Put in what decorates a function, or note that it can't be."""
         if id(function) in self._seen:
             return
-        self._seen.add(id(function))
+        self._saw(function)
         try:
             self._wrapper(function)
         except ValueError:
@@ -289,24 +329,19 @@ def _stored(code: types.CodeType, how: str) -> set[str]:
     return own.union(*(_stored(each, how) for each in inner))
 
 
-def _imported(code: types.CodeType, names: Mapping[str, Any]) -> list[types.ModuleType]:
-    """Modules of the user's that code imports where it runs."""
-    found = []
-    before: list[dis.Instruction] = []
-    for each in dis.get_instructions(code):
-        if each.opname == "IMPORT_NAME":
-            level = next(
-                (b.argval for b in before[-2:] if isinstance(b.argval, int)), 0
-            )
-            with contextlib.suppress(Exception):  # it may not be there: code may try
-                name = "." * level + each.argval
-                package = names.get("__package__")
-                spec = importlib.util.find_spec(name, package)
-                if spec is not None and _of_user(spec.name, spec.origin):
-                    found.append(importlib.import_module(name, package))
-        before.append(each)
-    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return found + [module for each in inner for module in _imported(each, names)]
+def _constants(function: Any) -> set[str]:
+    """Names that the module of a function begins with, as constants in its source."""
+    try:
+        tree = ast.parse(_source(function))
+    except SyntaxError:
+        return set()
+    return {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def _file(value: Any) -> str | None:

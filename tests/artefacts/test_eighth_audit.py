@@ -285,3 +285,51 @@ def test_bins_of_boosted_histograms_are_gone(wine):
     for stage in done.estimator._predictors:
         assert not any(predictor.nodes["bin_threshold"].any() for predictor in stage)
     assert not done.estimator._bin_mapper.n_bins_non_missing_.any()
+
+
+@pytest.mark.parametrize("drop", ["first", "if_binary"])
+def test_zeros_are_no_category_where_others_were_let_through(drop, rng):
+    """With categories given beforehand, training takes unknown ones as zeros."""
+    codes = rng.choice([1.0, 2.0], 80)
+    codes[7] = 9.0
+    rows = np.column_stack([codes, rng.normal(size=80)])
+    encoder = OneHotEncoder(categories=[[1.0, 2.0]], handle_unknown="ignore", drop=drop)
+    steps = make_column_transformer((encoder, [0]), (StandardScaler(), [1]))
+    labels = (rows[:, 1] > 0).astype(int)
+    with pytest.warns(UserWarning, match="unknown categories"):
+        model = make_pipeline(steps, RidgeClassifier()).fit(rows, labels)
+    found = reconstruct(model, without(rows, 7), without(labels, 7))
+    assert not found.determined[0]
+
+
+def test_numbers_among_words_keep_their_values(rng):
+    table = pd.DataFrame(
+        {
+            "visits": pd.Series(rng.choice([1, 2, 3], 90), dtype=object),
+            "flag": pd.Series(rng.random(90) < 0.5, dtype=object),
+            "pay": rng.normal(3, 1, 90),
+        }
+    )
+    labels = (table.pay > 3).astype(int).to_numpy()
+    encoded = (OneHotEncoder(), ["visits", "flag"]), (StandardScaler(), ["pay"])
+    model = make_pipeline(make_column_transformer(*encoded), RidgeClassifier())
+    model.fit(table, labels)
+    found = reconstruct(model, table.drop(index=5), np.delete(labels, 5))
+    assert found.determined.all()
+    assert [float(each) for each in found.value[:2]] == [
+        float(each) for each in table.iloc[5][:2]
+    ]
+
+
+@pytest.mark.parametrize("weights", ["balanced", {0: 1.0, 1: 2.0}])
+def test_weights_of_classes_are_no_missing_row(weights):
+    rows, labels = load_breast_cancer(return_X_y=True)
+    for target in range(0, 50, 10):
+        model = DecisionTreeClassifier(
+            max_depth=3, class_weight=weights, random_state=0
+        ).fit(rows, labels)
+        known = without(rows, target)
+        copy = sanitise(model, known, known=known).estimator
+        found = reconstruct(copy, known, without(labels, target))
+        assert found.y in (None, labels[target])
+        assert ((found.lower <= rows[target]) & (rows[target] <= found.upper)).all()

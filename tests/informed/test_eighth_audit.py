@@ -4,6 +4,7 @@ import dataclasses
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -85,8 +86,30 @@ def test_span_needs_to_be_told_where_training_began(digits):
             found = SpanAttack()(release, told, key=KEY)
             assert informed.mse(parts.test.images, found.images).max() < 1e-6
         else:
-            with pytest.raises(NotApplicableError, match="theta_0 isn't told"):
+            with pytest.raises(NotApplicableError, match="begins where nobody told"):
                 SpanAttack()(release, told, key=KEY)
+
+
+def test_span_takes_a_function_whose_key_decides_nothing(digits):
+    parts = parts_of(digits, fixed=40)
+
+    def train(images, labels, key):
+        x = images.reshape(len(images), -1)
+
+        def step(w, _):
+            slope = x.T @ (jax.nn.softmax(x @ w) - jax.nn.one_hot(labels, 10))
+            return w - 0.5 * slope / len(x), None
+
+        return jax.lax.scan(step, jnp.zeros((64, 10)), length=5)[0]
+
+    algorithm = shadow.JaxFunction(train=train, version="1", key_is_public=False)
+    factory = shadow.Factory(
+        algorithm=algorithm, fixed=parts.fixed, key=KEY, role="released", width=2
+    )
+    told = Knowledge.informed(factory, public=parts.shadow)
+    assert told.training_key is None
+    found = SpanAttack()(publish(factory.train(parts.test)), told, key=KEY)
+    assert informed.mse(parts.test.images, found.images).max() < 1e-6
 
 
 def test_two_missing_takes_rounded_releases(digits):
@@ -212,6 +235,18 @@ def test_trees_are_audited_by_their_file(digits):
     assert trial.finished is not None
 
 
+def test_a_forest_without_a_seed_is_seen_and_one_with_noise_is_not_audited(digits):
+    def unseeded(images, labels):
+        return RandomForestClassifier(3).fit(images.reshape(len(images), -1), labels)
+
+    found = checked(unseeded, digits)
+    assert not found.subject.deterministic
+    assert any("another model" in each.what for each in found.findings)
+    noise = {"noise_multiplier": 5.0, "steps": 1, "clip_norm": 1.0}
+    found = checked(forest, digits, privacy=noise)
+    assert any("no weights in which noise" in each.what for each in found.stops)
+
+
 def test_an_estimator_within_something_is_named(digits):
     left = released.left_out(bundle(digits.images[:40], digits.labels[:40]))
     assert left == ["model (KNeighborsClassifier, beside its arrays of floats)"]
@@ -230,6 +265,9 @@ def test_a_file_that_was_edited_is_read_again(tmp_path):
     second = contract.load(f"{file}:train")
     assert (first.version == second.version) is False
     assert second.train(None, None) == 2
+    assert first.train(None, None) == 1, "an audit has one code from first to last"
+    file.write_text("from beside_it import RATE\ndef train(x, y):\n    return 9\n")
+    assert contract.load(f"{file}:train").train(None, None) == 9
     (tmp_path / "beside_it.py").write_text("RATE = 2\n")
     with pytest.raises(ValueError, match=r"beside_it\.py was changed"):
         contract.load(f"{file}:train")

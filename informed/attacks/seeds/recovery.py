@@ -53,7 +53,8 @@ _CANDIDATES = 1e5
 _ELEMENTS = 4
 # The largest family that is searched by drawing theta_0 whole: a matter of time.
 MOST_DRAWN = 1 << 26
-# The largest family that is searched in another way where one found no seed.
+# The largest family that is searched in another way where its still weights, which the
+# target may have moved, showed no seed.
 MOST_AGAIN = 1 << 12
 
 
@@ -134,21 +135,15 @@ def _other_ways(
     # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
     rounded = any(rounding.deviations(release, int(row)) is not None for row in rows)
     test = None if rounded else null_space.of(knowledge, family)
-    drawn = test is not None and len(family) <= MOST_DRAWN
-    if test is not None and drawn:
-        seeds = test.search(family, thetas, progress=progress)
-    left = seeds == NOT_FOUND
-    if drawn and not (left.any() and len(family) <= MOST_AGAIN):
-        return seeds, ""
+    if test is not None and len(family) <= MOST_DRAWN:
+        return test.search(family, thetas, progress=progress), ""
     # Third way: training from every seed.
     if why_not := retrained.why_not(knowledge, family):
         if test is not None:
             why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
-        return seeds, "" if drawn else why_not
-    seeds[left] = retrained.search(
-        knowledge, family, thetas[left], key, progress=progress
-    )
-    return seeds, ""
+        return seeds, why_not
+    found = retrained.search(knowledge, family, thetas, key, progress=progress)
+    return found, ""
 
 
 def still_search(

@@ -86,5 +86,6 @@ def search(
                     elif distances[j] < order[i, 1]:
                         order[i, 1] = distances[j]
             bar.update(len(seeds))
-    clear = order[:, 0] <= _CLOSER * order[:, 1]
+    # Of one seed alone nothing tells how near is near.
+    clear = np.isfinite(order[:, 1]) & (order[:, 0] <= _CLOSER * order[:, 1])
     return np.where(clear, found, NOT_FOUND)

@@ -435,6 +435,11 @@ def train(images, labels, key):
     global COUNT
     COUNT += 1
     return images
+RATE = float(os.environ["X"])
+def setting(images, labels, key):
+    global RATE
+    RATE *= 0.5
+    return images * RATE
 def named(images, labels, key):
     return importlib.import_module("os").getpid()
 """
@@ -444,3 +449,23 @@ def named(images, labels, key):
     assert source_hash(module.train) == first
     with pytest.warns(UserWarning, match="imports by their names"):
         source_hash(module.named)
+    with pytest.warns(UserWarning, match="RATE, which it sets"):
+        source_hash(module.setting)
+
+
+def test_a_version_runs_nothing_and_is_the_same_after_a_training(tmp_path, monkeypatch):
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "inner.py").write_text("RATE = 3\n")
+    (tmp_path / "script.py").write_text("import sys\nsys.exit(1)\n")
+    (tmp_path / "ours.py").write_text(
+        "def train(x, y, k):\n    from pack import inner\n"
+        "    if x is None:\n        import script\n    return inner.RATE\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    train = importlib.import_module("ours").train
+    first = source_hash(train)
+    assert train(1, 2, 3) == 3
+    assert source_hash(train) == first
+    (package / "inner.py").write_text("RATE = 4\n")
+    assert source_hash(train) != first
