@@ -141,8 +141,8 @@ ROWS = (
         size=SIZE,
         decides="the recipe as published is at most a quarter above the paper's error",
         measure=table_5,
-        needs="five and a half hours of two cores for the models, an hour and a half"
-        " for two networks and the kernel regression",
+        needs="two and a half hours of two cores for the models, more than an hour for"
+        " two networks and the kernel regression",
     ),
     Row(
         paper="balle",
