@@ -45,21 +45,6 @@ _HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
 
-def log_moment(order: int, noise_multiplier: Number, probability: Number) -> float:
-    """log E[(with / without)^order] of one step, under training without; exact.
-
-    (order - 1) times the Renyi divergence; infinite where it overflows.
-
-    Source: Mironov, Talwar and Zhang 2019.
-
-    Raises: ValueError: order not in [1, 1e6], or another argument outside its range.
-    """
-    order = checks.whole("order", order, 1)
-    checks.require("order", order, order <= _HIGHEST, "<= 1e6")
-    sigma, probability = _setting(noise_multiplier, probability)
-    return _log_moment(order, sigma, probability)
-
-
 def _setting(noise_multiplier: Number, probability: Number) -> tuple[float, float]:
     """Both as float. Raises ValueError unless > 0 and in (0, 1]."""
     sigma = checks.above("noise_multiplier", noise_multiplier, 0)
@@ -67,6 +52,12 @@ def _setting(noise_multiplier: Number, probability: Number) -> tuple[float, floa
 
 
 def _log_moment(order: int, sigma: float, probability: float) -> float:
+    """log E[(with / without)^order] of one step, under training without; exact.
+
+    (order - 1) times the Renyi divergence; infinite where it overflows.
+
+    Source: Mironov, Talwar and Zhang 2019.
+    """
     # The sum over i of P(i) exp(e_i), P binomial and e_0 = e_1 = 0: so 1 plus the sum
     # of P(i) (exp(e_i) - 1), which isn't lost where the moment is next to 1.
     i = np.arange(2, order + 1)

@@ -214,7 +214,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "poisson.curve": (None, {}),
     "poisson.curve_of": (poisson.curve_of, Q | COARSE | {"steps": 3}),
-    "poisson.log_moment": (poisson.log_moment, Q | {"order": 3}),
     "poisson.losses": (
         lambda **given: losses_of(poisson.losses, **given),
         Q | COARSE | {"steps": 3},
