@@ -332,8 +332,7 @@ class Look:
                 " from it",
                 "draw the noise from the key, or take PRIVACY out",
             )
-        compared = self.theta.size and self.deterministic
-        if contract.noisy and compared and self.affords(2):
+        if contract.noisy and self.deterministic and self.affords(2):
             sigma = contract.default_noise
             more = self.probe.at(self.subject.position, noise=10.0 * (sigma or 1.0))
             same = self.probe.at(self.subject.position)
