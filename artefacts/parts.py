@@ -120,7 +120,6 @@ def _all_repeat(steps: Iterable[Any]) -> bool:
 def _columns(site: Site) -> Iterator[Site | Unread]:
     """Parts of a ColumnTransformer, each with its columns."""
     transformer = site.leaf.estimator
-    features = width(site.leaf.known)
     for name, part, _ in transformer.transformers_:
         if (
             isinstance(part, str)
@@ -130,40 +129,50 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
         columns = inverse.columns_of(transformer, name)
         if not len(columns):
             continue
-
-        def back(bounds: Box, columns: np.ndarray = columns) -> Box:
-            lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-            lower[columns], upper[columns] = bounds
-            return lower, upper
-
-        def named(
-            bounds: Box | None,
-            values: np.ndarray | None,
-            columns: np.ndarray = columns,
-        ) -> np.ndarray | None:
-            return None if values is None else names.placed(values, columns, features)
-
         known = _safe_indexing(site.leaf.known, columns, axis=1)
         scalar = next(c for n, _, c in transformer.transformers_ if n == name)
         if isinstance(scalar, (str, int)):
             # A vectoriser is given one column, without its second axis.
             known = np.ravel(np.asarray(known)).tolist()
-        here = None if site.columns is None else site.columns[columns]
-        yield from leaves(
-            inside(
-                site,
-                part,
-                name,
-                known=known,
-                back=back,
-                names=named,
-                columns=here,
-                reach=here,
-                moved=here is None,
-                step=functools.partial(_taken, columns),
-                before_model=True,
-            )
+        step = functools.partial(_taken, columns)
+        yield from _of_columns(
+            site, part, name, columns, known=known, step=step, before_model=True
         )
+
+
+def _of_columns(
+    site: Site, part: Any, name: str, columns: np.ndarray, **inner: Any
+) -> Iterator[Site | Unread]:
+    """A part that is given some of the columns.
+
+    Args:
+      columns: their numbers.
+      inner: further arguments of `inside`.
+    """
+    features = width(site.leaf.known)
+
+    def back(bounds: Box) -> Box:
+        lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
+        lower[columns], upper[columns] = bounds
+        return lower, upper
+
+    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else names.placed(values, columns, features)
+
+    here = None if site.columns is None else site.columns[columns]
+    yield from leaves(
+        inside(
+            site,
+            part,
+            name,
+            back=back,
+            names=named,
+            columns=here,
+            reach=here,
+            moved=here is None,
+            **inner,
+        )
+    )
 
 
 def _union(site: Site) -> Iterator[Site | Unread]:
@@ -199,31 +208,13 @@ def _selector(site: Site) -> Iterator[Site | Unread]:
     """RFE fits its estimator to the features it keeps."""
     model = site.leaf.estimator
     kept = np.flatnonzero(model.support_)
-    features = width(site.leaf.known)
-
-    def back(bounds: Box) -> Box:
-        lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-        lower[kept], upper[kept] = bounds
-        return lower, upper
-
-    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
-        return None if values is None else names.placed(values, kept, features)
-
     known = np.asarray(site.leaf.known)[:, kept]
-    columns = None if site.columns is None else site.columns[kept]
-    yield from leaves(
-        inside(
-            site,
-            model.estimator_,
-            "estimator_",
-            known=known,
-            back=back,
-            names=named,
-            columns=columns,
-            reach=columns,
-            moved=columns is None,
-            step=lambda rows: np.asarray(rows)[:, kept],
-        )
+
+    def step(rows: Any) -> np.ndarray:
+        return np.asarray(rows)[:, kept]
+
+    yield from _of_columns(
+        site, model.estimator_, "estimator_", kept, known=known, step=step
     )
 
 

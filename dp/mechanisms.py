@@ -280,16 +280,8 @@ class ZeroConcentratedDP:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Laplace:
+class Laplace(PureDP):
     """One number, released once with Laplace noise of scale sensitivity / epsilon."""
-
-    epsilon: Number
-    relation: str
-
-    def __post_init__(self) -> None:
-        checks.one("epsilon", self.epsilon)
-        checks.at_least_0("epsilon", self.epsilon)
-        checks.relation(self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """The tight one, and that of any epsilon."""

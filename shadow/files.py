@@ -5,7 +5,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,13 +21,20 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    with _beside(path, os.replace) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _beside(path: Path, put: Callable[[Path, Path], None]) -> Iterator[IO[bytes]]:
+    """A file beside `path`, put in its place when all is on the disk."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         with partial.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
+        put(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -41,17 +48,11 @@ def put_if_absent(path: Path, content: bytes) -> bool:
     Raises: OSError: the file system is full or has no hard links, among others.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
-        with partial.open("wb") as file:
+        with _beside(path, os.link) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(partial, path)
     except FileExistsError:
         return False
-    finally:
-        partial.unlink(missing_ok=True)
     return True
 
 

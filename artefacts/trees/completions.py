@@ -76,8 +76,6 @@ def forest_check(
     known: Known,
     drawn: np.ndarray,
     hypothesis: Hypothesis,
-    row: int = 0,
-    others: Float[np.ndarray, "missing features"] | None = None,
 ) -> Check | None:
     """Whether trees fitted with a row are the stored ones; None: can't be told.
 
@@ -86,9 +84,6 @@ def forest_check(
       known: the known rows, and what else the adversary has.
       drawn: how often each row was drawn for each tree.
       hypothesis: where the missing rows stand, and their labels.
-      row: the index of the missing row that is tried.
-      others: (missing, features), all missing rows, if there are several; the one that
-        is tried is replaced.
     """
     labels = hypothesis.labels
     if any(label is None for label in labels):
@@ -108,9 +103,7 @@ def forest_check(
         target = fitted.classes[encoded] if single else encoded.astype(np.float64)
 
     def check(values: Float[np.ndarray, " features"]) -> bool:
-        missing = values[None] if others is None else others.copy()
-        missing[row] = values
-        rows = refits.inserted(known.rows, missing, positions)
+        rows = refits.inserted(known.rows, values[None], positions)
         if fitted.boosting:
             return _boosting(fitted, rows, _uncoded(fitted, target, encoded), given)
         weights = fitted.weights(drawn, encoded, given)

@@ -19,7 +19,7 @@ from informed.audit import AuditConfig, Report, auditing, forecast, release
 from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
 from informed.cli.progress import Progress
-from informed.report import dossier, words
+from informed.report import dossier, report, words
 from informed.report.about import About
 from informed.runs import reporting
 from shadow import files
@@ -381,13 +381,7 @@ def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
         return reporting.report(path, shadow=shadow).values
     if not path.is_file():
         raise FileNotFoundError(f"There is no audit and no work directory {source}.")
-    values = json.loads(path.read_text())
-    if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
-        raise ValueError(
-            f"Expected {source} to be the .json of `informed audit` or `informed"
-            " report`, or the work directory of `informed run`."
-        )
-    return values
+    return report.read(path)
 
 
 def table(values: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from informed.cli.commands import refuse_unknown
-from informed.report import dossier
+from informed.report import dossier, report
 from informed.report.about import TEMPLATE, About
 from shadow import files
 
@@ -51,7 +51,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     for out in arguments.out:
         dossier.require_name(out)
     stated = About.read(arguments.about)
-    made = dossier.Dossier.of(_audit(Path(arguments.source)), stated)
+    made = dossier.Dossier.of(report.read(Path(arguments.source)), stated)
     for out in arguments.out:
         made.save(out)
     if arguments.json:
@@ -72,18 +72,3 @@ def _init(arguments: argparse.Namespace) -> None:
     files.write_bytes(file, TEMPLATE.encode())
     written = {"written": str(file)}
     print(json.dumps(written) if arguments.json else f"{'written':<12}{file}")
-
-
-def _audit(path: Path) -> dict:
-    """The document of an audit."""
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no audit {path}.")
-    try:
-        values = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"Expected {path} to be the .json of `informed audit`: {error}."
-        ) from error
-    if not isinstance(values, dict) or "attacks" not in values:
-        raise ValueError(f"Expected {path} to be the .json of `informed audit`.")
-    return values

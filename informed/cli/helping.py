@@ -60,18 +60,6 @@ _EXAMPLES = {
     ),
     "completion": 'eval "$(informed completion bash)"',
 }
-_PLAIN = (
-    "audit",
-    "compare",
-    "report",
-    "attacks",
-    "bound",
-    "calibrate",
-    "completion",
-    "artefact",
-    "doctor",
-    "dossier",
-)
 
 
 def formatter(prog: str) -> argparse.HelpFormatter:
@@ -82,7 +70,7 @@ def formatter(prog: str) -> argparse.HelpFormatter:
 def epilog(command: str) -> str:
     """What the help of a command ends with: an example."""
     example = _EXAMPLES.get(command, _STAGE.format(command))
-    more = "" if command in _PLAIN else f"\n{_CONFIGURED}"
+    more = f"\n{_CONFIGURED}" if "--config=" in example else ""
     return f"Example:\n  {example}\n{more}"
 
 

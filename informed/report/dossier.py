@@ -15,7 +15,7 @@ Checked: tests/informed/report/test_dossier.py.
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -139,11 +139,3 @@ def _values(audit: Values, about: About) -> dict[str, Any]:
             for name, each in said.items()
         },
     }
-
-
-def sentences(values: Values) -> Sequence[Mapping[str, Any]]:
-    """All sentences of a dossier with their fields."""
-    parts = (
-        "adversary", "findings", "combined", "worst", "residual", "limits", "again",
-    )  # fmt: skip
-    return [each for part in parts for each in values[part]]

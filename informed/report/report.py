@@ -19,8 +19,6 @@ from informed.report import words
 from shadow import files
 
 SCHEMA = "report.schema.json"
-
-
 # An error, whoever's code raised it: its message may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
@@ -129,6 +127,23 @@ class Report:
 
     def __str__(self) -> str:
         return " ".join(words.answer(self.values))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """`Report.values` as a .json file holds them, of an audit or a run.
+
+    Raises: FileNotFoundError, ValueError: the file holds none.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    wanted = f"Expected {path} to be the .json of `informed audit` or `informed report`"
+    try:
+        values = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{wanted}: {error}.") from error
+    if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
+        raise ValueError(f"{wanted}.")
+    return values
 
 
 def schema() -> dict[str, Any]:

@@ -99,12 +99,17 @@ def exists(values, field):
     return True
 
 
+SENTENCES = (
+    "adversary", "findings", "combined", "worst", "residual", "limits", "again",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("change", [copy.deepcopy, withstood, private, named])
 def test_every_sentence_is_traced_and_promises_nothing(audit, change):
     values = change(audit)
     made = Dossier.of(values)
     jsonschema.validate(made.values, dossier.schema())
-    said = dossier.sentences(made.values)
+    said = [each for part in SENTENCES for each in made.values[part]]
     assert len(said) > 10
     for each in said:
         assert not PROMISES.search(each["text"]), each["text"]
