@@ -40,6 +40,9 @@ _CODE = (
     np.random.Generator,
     np.ufunc,
 )
+# Where a ColumnTransformer's parts lie, by names that the developer gave them, which
+# may be words of the data all the same.
+PLACES = ("output_indices_", "_transformer_to_input_indices")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,6 +146,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{at}]", part) for at, part in enumerate(parts))
     elif isinstance(value, BaseEstimator):
         for name, part in vars(value).items():
+            if name in PLACES:
+                continue
             if _named(part):
                 yield from ((each[0], each[1]) for each in part)
                 yield from ((f"{name}[{at}]", each[2:]) for at, each in enumerate(part))

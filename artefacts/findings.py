@@ -23,6 +23,10 @@ class NoTraceError(ReconstructionImpossibleError):
     """This release holds nothing of the target where others may hold it."""
 
 
+class LimitError(ReconstructionImpossibleError):
+    """A limit of this tool: the release may determine the target all the same."""
+
+
 class OtherRowsError(ReconstructionImpossibleError):
     """A stored count says that the known rows are not all others."""
 

@@ -41,10 +41,24 @@ def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
     return _widened(found)
 
 
-def carries(transformer: Any) -> bool:
-    """Whether anything comes back through a transformer at all."""
+def carries(transformer: Any, made: Any, features: int) -> bool:
+    """Whether anything comes back through a transformer at all.
+
+    Args:
+      transformer: a fitted transformer.
+      made: what it made of known rows.
+      features: how many features its input has.
+    """
     known = registry.kind_of(type(transformer).__name__).inverse is not None
-    return known or hasattr(transformer, "get_support")
+    if not known and not hasattr(transformer, "get_support"):
+        return False
+    try:
+        rows = made[:1]
+        rows = rows.toarray() if sparse.issparse(rows) else rows
+        point = np.asarray(rows, np.float64)[0]
+    except (ValueError, TypeError):
+        return True  # words, which come back by name
+    return pull(transformer, (point, point), features) is not None
 
 
 def _widened(bounds: Box | None) -> Box | None:
@@ -195,33 +209,66 @@ def _polynomial(transformer: Any, bounds: Box, features: int) -> Box:
 
 
 def _bins(model: Any, bounds: Box, features: int) -> Box | None:
-    """A bin that is told bounds the value."""
-    if model.encode != "ordinal":
-        return None
+    """A bin that is told bounds the value, several possible ones together."""
     lower, upper = nothing(features)
+    at = 0
     for j, edges in enumerate(model.bin_edges_):
-        first = (
-            max(int(np.ceil(bounds[0][j] - 1e-9)), 0)
-            if np.isfinite(bounds[0][j])
-            else 0
-        )
-        last = len(edges) - 2
-        if np.isfinite(bounds[1][j]):
-            last = min(int(np.floor(bounds[1][j] + 1e-9)), last)
+        count = len(edges) - 1
+        if model.encode == "ordinal":
+            low, high = bounds[0][j] - 1e-9, bounds[1][j] + 1e-9
+            possible = np.flatnonzero(
+                (np.arange(count) >= low) & (np.arange(count) <= high)
+            )
+        else:
+            here = slice(at, at + count)
+            at += count
+            ones = bounds[0][here] > 0.5
+            possible = np.flatnonzero(
+                ones if ones.sum() == 1 else bounds[1][here] > 0.5
+            )
+        if not len(possible):
+            continue
+        first, last = possible[0], possible[-1]
+        # What lies outside the first and the last edge is put into their bins.
         lower[j] = edges[first] if first > 0 else -np.inf
-        upper[j] = edges[last + 1] if last < len(edges) - 2 else np.inf
+        upper[j] = edges[last + 1] if last < count - 1 else np.inf
     return lower, upper
 
 
-def one_hot_columns(encoder: Any) -> list[np.ndarray]:
-    """Of each feature the categories that have a column of the output."""
-    found = []
-    for j, categories in enumerate(encoder.categories_):
-        kept = np.arange(len(categories))
-        if encoder.drop_idx_ is not None and encoder.drop_idx_[j] is not None:
-            kept = np.delete(kept, encoder.drop_idx_[j])
-        found.append(kept)
+def codes(encoder: Any, j: int) -> np.ndarray:
+    """The category that each code of feature j stands for; -1: several rare ones."""
+    mappings = getattr(encoder, "_default_to_infrequent_mappings", None)
+    mapping = None if mappings is None else mappings[j]
+    if mapping is None:
+        return np.arange(len(encoder.categories_[j]))
+    mapping = np.asarray(mapping)
+    shared = np.bincount(mapping)
+    found = np.full(len(shared), -1)
+    alone = shared[mapping] == 1
+    found[mapping[alone]] = np.flatnonzero(alone)
     return found
+
+
+def one_hot_columns(encoder: Any) -> list[np.ndarray]:
+    """Of each feature the categories that have a column of the output; see `codes`."""
+    found = []
+    for j in range(len(encoder.categories_)):
+        kept, dropped = codes(encoder, j), _dropped(encoder, j)
+        found.append(kept if dropped is None else np.delete(kept, dropped))
+    return found
+
+
+def _dropped(encoder: Any, j: int) -> int | None:
+    """The code of feature j that has no column."""
+    dropped = encoder.drop_idx_
+    if getattr(encoder, "_infrequent_enabled", False):
+        dropped = encoder._drop_idx_after_grouping
+    return None if dropped is None else dropped[j]
+
+
+def dropped_category(encoder: Any, j: int) -> int:
+    """The category of feature j that has no column; -1: rare ones have none."""
+    return int(codes(encoder, j)[int(_dropped(encoder, j) or 0)])
 
 
 def dropped_is_zero(encoder: Any, j: int) -> bool:
@@ -229,7 +276,7 @@ def dropped_is_zero(encoder: Any, j: int) -> bool:
 
     Where categories were given, not learned, they may stand for an unknown one.
     """
-    if encoder.drop_idx_ is None or encoder.drop_idx_[j] is None:
+    if _dropped(encoder, j) is None:
         return False
     learned = isinstance(encoder.categories, str)
     return learned or encoder.handle_unknown == "error"
@@ -237,8 +284,6 @@ def dropped_is_zero(encoder: Any, j: int) -> bool:
 
 def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A column that is surely one names the category, if categories are numbers."""
-    if getattr(encoder, "_infrequent_enabled", False):
-        return None
     lower, upper = nothing(features)
     at = 0
     for j, kept in enumerate(one_hot_columns(encoder)):
@@ -248,23 +293,31 @@ def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
         named = np.asarray(encoder.categories_[j])
         if named.dtype.kind not in "fiu" or not np.all(np.isfinite(named)):
             continue
+        category = -1
         if ones.sum() == 1:
-            lower[j] = upper[j] = named[kept[ones]][0]
+            category = int(kept[ones][0])
         elif zeros.all() and dropped_is_zero(encoder, j):
-            lower[j] = upper[j] = named[int(encoder.drop_idx_[j])]
+            category = dropped_category(encoder, j)
+        if category >= 0:
+            lower[j] = upper[j] = named[category]
     return lower, upper
 
 
 def _ordinal(encoder: Any, bounds: Box, features: int) -> Box | None:
     """A code names the category, if categories are numbers."""
-    if getattr(encoder, "_infrequent_enabled", False):
-        return None
     lower, upper = nothing(features)
     for j, categories in enumerate(encoder.categories_):
         named = np.asarray(categories)
         if named.dtype.kind not in "fiu" or not np.all(np.isfinite(named)):
             continue
         low, high = bounds[0][j], bounds[1][j]
+        ranks = codes(encoder, j)
+        if len(ranks) < len(named):  # grouped codes are in no order
+            code = np.ceil(low - 1e-6)
+            one = code == np.floor(high + 1e-6) and 0 <= code < len(ranks)
+            if one and ranks[int(code)] >= 0:
+                lower[j] = upper[j] = named[ranks[int(code)]]
+            continue
         if np.isfinite(low) and low > -0.5:
             lower[j] = named[min(int(np.ceil(low - 1e-6)), len(named) - 1)]
         if np.isfinite(high) and high > -0.5:
@@ -364,3 +417,4 @@ register("ColumnTransformer", inverse=_columns)
 register("FeatureUnion", inverse=_union)
 register("Pipeline", inverse=_chain)
 register("FunctionTransformer", inverse=_function)
+register("FrozenEstimator", inverse=lambda it, box, n: pull(it.estimator, box, n))

@@ -28,6 +28,8 @@ def pull(
     if transformer is None or transformer == "passthrough":
         return values
     kind = type(transformer).__name__
+    if kind == "FrozenEstimator":
+        return pull(transformer.estimator, bounds, values, features)
     if kind in _CODES:
         return None if bounds is None else _categories(transformer, bounds, kind)
     if kind in _PARTS:
@@ -54,11 +56,9 @@ def _categories(encoder: Any, bounds: Box, kind: str) -> np.ndarray | None:
     The row that is missing was one that the encoder was fitted to: where categories
     were learned they are known ones, whatever the encoder does with unknown ones.
     """
-    if getattr(encoder, "_infrequent_enabled", False):
-        return None
     found = np.full(len(encoder.categories_), None, dtype=object)
     for j, at in enumerate(_CODES[kind](encoder, bounds)):
-        if at is not None:
+        if at is not None and at >= 0:
             told = np.asarray(encoder.categories_[j])[at]
             # A missing value isn't told by a name.
             found[j] = told if isinstance(told, str) or told == told else None
@@ -76,7 +76,7 @@ def _ones(encoder: Any, bounds: Box) -> list[int | None]:
         if ones.sum() == 1:
             found.append(int(kept[ones][0]))
         elif zeros.all() and inverse.dropped_is_zero(encoder, j):
-            found.append(int(encoder.drop_idx_[j]))
+            found.append(inverse.dropped_category(encoder, j))
         else:
             found.append(None)
     return found
@@ -85,10 +85,11 @@ def _ones(encoder: Any, bounds: Box) -> list[int | None]:
 def _codes(encoder: Any, bounds: Box) -> list[int | None]:
     """OrdinalEncoder: a code that is told, as no other whole number is possible."""
     found: list[int | None] = []
-    for j, categories in enumerate(encoder.categories_):
+    for j in range(len(encoder.categories_)):
+        stands = inverse.codes(encoder, j)
         low, high = np.ceil(bounds[0][j] - 1e-6), np.floor(bounds[1][j] + 1e-6)
-        one = low == high and 0 <= low < len(categories)
-        found.append(int(low) if one else None)
+        one = low == high and 0 <= low < len(stands)
+        found.append(int(stands[int(low)]) if one else None)
     return found
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import _safe_indexing
 
@@ -57,7 +58,7 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             return names.pull(step, bounds, values, features)
 
         path = here.leaf.path
-        lost = not inverse.carries(step)
+        lost = not inverse.carries(step, made, features)
         here = inside(
             here,
             site.leaf.estimator,
@@ -208,11 +209,11 @@ def _selector(site: Site) -> Iterator[Site | Unread]:
     """RFE fits its estimator to the features it keeps."""
     model = site.leaf.estimator
     kept = np.flatnonzero(model.support_)
-    known = np.asarray(site.leaf.known)[:, kept]
 
-    def step(rows: Any) -> np.ndarray:
-        return np.asarray(rows)[:, kept]
+    def step(rows: Any) -> Any:
+        return (rows if sparse.issparse(rows) else np.asarray(rows))[:, kept]
 
+    known = step(site.leaf.known)
     yield from _of_columns(
         site, model.estimator_, "estimator_", kept, known=known, step=step
     )
@@ -296,6 +297,13 @@ def _many_outputs(site: Site) -> Iterator[Site | Unread]:
         )
 
 
+def _frozen(site: Site) -> Iterator[Site | Unread]:
+    """What was fitted before, perhaps to other rows."""
+    yield from leaves(
+        inside(site, site.leaf.estimator.estimator, "estimator", elsewhere=True)
+    )
+
+
 def _transformed_target(site: Site) -> Iterator[Site | Unread]:
     """A regressor fitted to transformed outputs."""
     model = site.leaf.estimator
@@ -322,6 +330,9 @@ def _transformed_target(site: Site) -> Iterator[Site | Unread]:
             label=None,
         )
     )
+    if type(transformer).__name__ != "FunctionTransformer":
+        path = f"{site.leaf.path}.transformer_" if site.leaf.path else "transformer_"
+        yield Unread(path=path, why="it was fitted to the outputs, which aren't read")
 
 
 register("Pipeline", parts=_pipeline)
@@ -340,7 +351,7 @@ register(
     ("FixedThresholdClassifier", "SelectFromModel"), parts=_attribute("estimator_")
 )
 register("TunedThresholdClassifierCV", parts=_tuned)
-register("FrozenEstimator", parts=_attribute("estimator"))
+register("FrozenEstimator", parts=_frozen, repeats=lambda it: True)
 register(("RFE", "RFECV"), parts=_selector)
 register(
     (

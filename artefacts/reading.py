@@ -16,6 +16,7 @@ from artefacts import contents, registry, stored, walk
 from artefacts.answer import Line, merge
 from artefacts.findings import (
     PRECISION,
+    Box,
     Finding,
     Leaf,
     OtherRowsError,
@@ -27,6 +28,11 @@ from artefacts.findings import (
 from artefacts.readers import rows, span, vocabularies
 from artefacts.walk import Site
 from shadow import checks
+
+# Known rows that are carried back to see which features a leaf was given whole: a
+# transformer that forgets a feature forgets it in all of them, but for a value that
+# stands for a missing one.
+_TRIED = 16
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -238,6 +244,12 @@ def read_leaf(site: Site, read: Read) -> None:
             *findings,
             *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
         ]
+    if site.elsewhere:
+        findings = [each for each in findings if each.certified]
+        read.notes.append(
+            f"{leaf.path}: it may have been fitted to other rows (FrozenEstimator), so"
+            " that only what it certifies is told."
+        )
     if not site.repeats:
         findings = [_unrepeated(each) for each in findings]
     part = f"{leaf.path} ({name})" if leaf.path else name
@@ -268,6 +280,9 @@ def _says(finding: Finding) -> bool:
 def densified(leaf: Leaf) -> Leaf:
     """With coefficients as an array, which `sparsify` makes a sparse matrix of."""
     if not sparse.issparse(getattr(leaf.estimator, "coef_", None)):
+        return leaf
+    # A machine with a linear kernel, fitted to sparse rows, computes them.
+    if not hasattr(leaf.estimator, "densify"):
         return leaf
     return dataclasses.replace(leaf, estimator=copy.copy(leaf.estimator).densify())
 
@@ -312,7 +327,8 @@ def _stored(site: Site, read: Read) -> list[Finding]:
             findings = reader(_as_numbers(leaf))
         except OtherRowsError as error:
             # It is raised at the end, unless another leaf confirms the row.
-            read.others = read.others or (None if site.group else error)
+            loose = bool(site.group) or site.elsewhere
+            read.others = read.others or (None if loose else error)
             findings = [refuted("counts", str(error))]
         except ReconstructionImpossibleError as error:
             refused = True
@@ -379,10 +395,15 @@ def _as_numbers(leaf: Leaf) -> Leaf:
     if isinstance(leaf.known, list):
         return leaf
     rows = walk.dense(leaf.known)
+    known = np.asarray(rows)
+    # Texts stay texts, those that look like numbers too: "01234" is no number.
+    texts = known.dtype.kind == "U" or (
+        known.dtype.kind == "O" and any(isinstance(each, str) for each in known.ravel())
+    )
     try:
-        known = np.asarray(rows, np.float64)
+        known = known.astype(object if texts else np.float64)
     except (ValueError, TypeError):
-        known = np.asarray(rows, object)
+        known = known.astype(object)
     return dataclasses.replace(leaf, known=known)
 
 
@@ -417,8 +438,36 @@ def _line(site: Site, finding: Finding) -> Line:
         upper=upper,
         label=None if finding.label is None else site.label_back(finding.label),
         before_model=site.before_model,
-        reach=site.reach,
+        reach=_covered(site) if finding.certified else site.reach,
     )
+
+
+def _covered(site: Site) -> np.ndarray | None:
+    """Features of the whole that a leaf's certificate is of; None: that isn't known.
+
+    Of those that it was fitted to by way of other steps, the ones of which a known row
+    tells the value as the leaf got it. Behind a selector, bins or fewer components
+    another value would have given the leaf the same rows.
+    """
+    if site.reach is None or site.columns is not None or not site.features:
+        return site.reach
+    told = np.zeros(site.features, bool)
+    for row in np.asarray(walk.dense(site.leaf.known[:_TRIED]), object):
+        box: Box | None = None
+        try:
+            point = np.asarray(row, np.float64)
+            box = point, point
+            lower, upper = _back(site, point, point)
+        except (ValueError, TypeError):  # words
+            lower = upper = None
+        if lower is not None and upper is not None:
+            size = np.maximum(np.abs(lower), np.abs(upper))
+            with np.errstate(invalid="ignore"):
+                told |= np.isfinite(size) & (upper - lower <= PRECISION * size)
+        named = site.names(box, np.asarray(row, object) if box is None else None)
+        if named is not None:
+            told |= np.array([each is not None for each in named])
+    return site.reach[told[site.reach]]
 
 
 def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

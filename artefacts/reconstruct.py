@@ -22,7 +22,6 @@ from artefacts.findings import Leaf, ReconstructionImpossibleError
 from artefacts.glm import estimators
 from artefacts.glm.closed_form import GlmReconstruction
 from artefacts.readers import span
-from shadow import checks
 
 _ROUNDED = (
     "The known rows fit what is stored once they are rounded to single precision, as"
@@ -151,7 +150,7 @@ def _read(told: Leaf, gallery: Any) -> Answer:
     closed, candidates, reason = _closed_form(leaf, target_label, needless)
     held = tuple(each.path for each in contents.holdings(estimator, known))
     if not lines and not candidates and closed is None:
-        raise reason or _nothing_told(estimator, read.failures, held)
+        raise reason or _nothing_told(estimator, read, held)
     # What one leaf confirms stands, whatever another one makes of the known rows.
     standing = lines
     if refuted:
@@ -316,9 +315,7 @@ def _judgement(answer: dict[str, Any]) -> list[str]:
 
 
 def _nothing_told(
-    estimator: Any,
-    failures: list[ReconstructionImpossibleError],
-    stored: tuple[str, ...],
+    estimator: Any, read: reading.Read, stored: tuple[str, ...]
 ) -> Exception:
     """Why there is no answer."""
     if stored:
@@ -328,15 +325,19 @@ def _nothing_told(
             " of them isn't known can't be said: the known rows are not all the others,"
             " or not all are stored."
         )
-    if failures:
-        return failures[0]
     name = type(estimator).__name__
     row = registry.kind_of(name)
-    if row.read is None and row.parts is None:
-        near = checks.nearest(name, registry.readable())
-        return ReconstructionImpossibleError(
-            f"There is no reader for {name}.{near} `artefacts.register` adds one."
-        )
+    whys = [str(error) for error in read.failures[:1]]
+    if not whys and row.read is None and row.parts is None:
+        whys = [f"There is no reader for {name}. `artefacts.register` adds one."]
+    if whys:
+        # What was tried beside a reader, such as the span of the known rows.
+        others = [
+            note
+            for note in read.notes
+            if "no reader for" not in note and not any(why in note for why in whys)
+        ]
+        return ReconstructionImpossibleError(" ".join([*whys, *others[:1]]))
     return ReconstructionImpossibleError(
         f"{name}: nothing of what it stores was read. That doesn't say that it tells"
         " nothing of the missing row."

@@ -54,14 +54,26 @@ def refit(
     if leaf.labels is not None:
         # A fit that ignores labels gets any of them.
         own = leaf.labels[0] if label is None else label
-        arguments["y"] = np.insert(_real(leaf.labels, own), at, own, axis=0)
+        arguments["y"] = np.insert(real(leaf.labels, own), at, own, axis=0)
     if leaf.weights is not None:
         arguments["sample_weight"] = np.insert(
             leaf.sample_weights, at, leaf.target_weight
         )
+    model, counts = base.clone(leaf.estimator), _class_counts(leaf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return base.clone(leaf.estimator).fit(rows, **arguments)
+        if counts is not None and not counts.all():
+            # A class without rows is one that `partial_fit` was told of.
+            classes = leaf.estimator.classes_
+            return model.partial_fit(rows, classes=classes, **arguments)
+        return model.fit(rows, **arguments)
+
+
+def _class_counts(leaf: Leaf) -> np.ndarray | None:
+    """How many rows each class had, by an estimator that counts them."""
+    counts = getattr(leaf.estimator, "class_count_", None)
+    able = hasattr(leaf.estimator, "partial_fit") and leaf.labels is not None
+    return np.asarray(counts) if able and counts is not None else None
 
 
 def difference(
@@ -186,7 +198,7 @@ def backwards(leaf: Leaf) -> Leaf:
     )
 
 
-def _real(labels: np.ndarray, label: Any) -> np.ndarray:
+def real(labels: np.ndarray, label: Any) -> np.ndarray:
     """Whole outputs as real numbers, where a real one is put among them."""
     if labels.dtype.kind in "iub" and np.asarray(label).dtype.kind == "f":
         return labels.astype(np.float64)

@@ -5,11 +5,13 @@ case that differs for the known rows is a hypothesis; the members' own certifica
 decide between them.
 """
 
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 
 from artefacts import walk
 from artefacts.registry import register
@@ -33,18 +35,18 @@ def calibrated(site: Site) -> Iterator[Site | Unread]:
         return
     splitter = check_cv(model.cv, site.leaf.labels, classifier=True)
     if getattr(splitter, "shuffle", False) and not isinstance(
-        splitter.random_state, int
+        splitter.random_state, numbers.Integral
     ):
         yield Unread(path=site.leaf.path, why="its folds were shuffled without a seed")
         return
-    known = np.asarray(site.leaf.known)
+    # Rows may be sparse, or a data frame; a splitter looks at their number alone.
+    known, blank = site.leaf.known, np.zeros((len(site.leaf.labels) + 1, 1))
     seen: dict[bytes, tuple[Any, list[np.ndarray], list[bool]]] = {}
     by_class = type(splitter).__name__ == "StratifiedKFold" and not splitter.shuffle
     for position, label in _cases(site, list(model.classes_), by_class):
         labels = np.insert(site.leaf.labels, position, label)
-        rows = np.insert(known, position, known[0], axis=0)
         own, inside = [], []
-        for train, _ in splitter.split(rows, labels):
+        for train, _ in splitter.split(blank, labels):
             mask = np.isin(np.arange(len(labels)), train)
             inside.append(bool(mask[position]))
             own.append(np.delete(mask, position))
@@ -61,7 +63,7 @@ def calibrated(site: Site) -> Iterator[Site | Unread]:
                     site,
                     member.estimator,
                     f"calibrated_classifiers_[{at}].estimator",
-                    known=known[own[at]],
+                    known=_safe_indexing(known, own[at]),
                     labels=site.leaf.labels[own[at]],
                     position=None,
                     label=label,

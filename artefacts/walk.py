@@ -54,6 +54,8 @@ class Site:
       words: the words that the leaf's features count; None: they count no words.
       reach: which features of the whole the leaf was fitted to, as they are or by way
         of steps before it; None: not known.
+      elsewhere: whether the leaf may have been fitted before, to other rows: then only
+        what it certifies is of these.
     """
 
     leaf: Leaf
@@ -70,6 +72,7 @@ class Site:
     repeats: bool = True
     words: np.ndarray | None = None
     reach: np.ndarray | None = None
+    elsewhere: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -90,6 +90,10 @@ def _off(leaf: Leaf, means: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, 
     """
     w, scale = leaf.sample_weights, spread(known)
     off = np.full(len(means), np.inf)
+    # A class that `partial_fit` was told of, and that had no row yet.
+    counts = getattr(leaf.estimator, "class_count_", None)
+    if counts is not None:
+        off[np.asarray(counts) == 0] = 0.0
     for k, label in enumerate(leaf.estimator.classes_):
         inside = leaf.labels == label
         if inside.any():

@@ -191,12 +191,16 @@ def categorical(leaf: Leaf) -> list[Finding]:
         row[j] = left[0, 1]
     if len(labels) != 1:
         return [refuted("category_count_")]
+    lower = upper = row
+    if np.any(known != leaf.known):
+        # It counts what numbers with decimals are cut off to.
+        lower, upper = np.where(row > 0, row, -1.0), np.nextafter(row + 1, 0)
     return [
         Finding(
             field="category_count_",
             tells="one count a feature is one too many for the known rows",
-            lower=row,
-            upper=row,
+            lower=lower,
+            upper=upper,
             label=model.classes_[labels.pop()],
             needed=False,
         )

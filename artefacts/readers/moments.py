@@ -85,12 +85,29 @@ def check_count(leaf: Leaf, count: Any, *, field: str = "n_samples_seen_") -> No
     if count is None or leaf.weights is not None:
         return
     counts = np.unique(np.asarray(count))
+    if counts.size == 1 and _fits_holes(leaf, int(counts[0])):
+        return
     if counts.max() > leaf.count or (counts.size == 1 and counts[0] != leaf.count):
         raise OtherRowsError(
             f"{leaf.path or type(leaf.estimator).__name__}: {field} says"
             f" {int(counts.max())} rows; {leaf.count - 1} known rows and one more are"
             f" {leaf.count}. Is the fixed set the right one?"
         )
+
+
+def _fits_holes(leaf: Leaf, count: int) -> bool:
+    """Whether one count fits every column, of which each lacks as many values.
+
+    The missing row may lack its own.
+    """
+    try:
+        known = np.asarray(leaf.known, np.float64)
+    except (ValueError, TypeError):
+        return False
+    most = leaf.count - np.isnan(known).sum(axis=0)
+    return bool(
+        np.all((count == most) | (count == most - 1)) and np.any(most < leaf.count)
+    )
 
 
 def mean_reader(
@@ -363,7 +380,8 @@ def truncated_svd(leaf: Leaf) -> list[Finding]:
         ]
     # Rounding of s^2 v - K'K v, over the score.
     largest = float(s2.max())
-    error = 100 * EPS * np.sqrt(leaf.count) * largest / np.sqrt(squares[best])
+    eps = EPS32 if svd.components_.dtype == np.float32 else EPS
+    error = 100 * eps * np.sqrt(leaf.count) * largest / np.sqrt(squares[best])
     return [
         Finding(
             field="components_, singular_values_, explained_variance_",

@@ -7,6 +7,8 @@ fits of a clone of the estimator, is the `retrain` column of the registry, which
 `informed.attacks.artefact_networks` fills: it takes the inversion of trainings.
 """
 
+import numbers
+
 from artefacts import registry
 from artefacts.findings import Finding, Leaf, ReconstructionImpossibleError
 from artefacts.registry import register
@@ -52,7 +54,7 @@ def _missing(leaf: Leaf) -> list[str]:
     batch = min(200, leaf.count) if model.batch_size == "auto" else model.batch_size
     whole = batch >= leaf.count or model.solver == "lbfgs"
     missing = []
-    if not isinstance(model.random_state, int):
+    if not isinstance(model.random_state, numbers.Integral):
         missing.append(
             "its seed (random_state is no whole number): try seeds, or let the weights"
             " that training never touched tell it"

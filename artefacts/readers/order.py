@@ -22,7 +22,7 @@ from artefacts.findings import (
     spread,
     trained_in_single,
 )
-from artefacts.readers.moments import check_count, from_mean
+from artefacts.readers.moments import check_count, from_mean, settled
 from artefacts.registry import register
 
 # Of the size of a column: only what misses by more than this is refuted, since training
@@ -251,6 +251,8 @@ def max_abs_scaler(leaf: Leaf) -> list[Finding]:
         most = float(np.abs(column).max(initial=0.0))
         if most == 0 and field == "scale_" and stored[j] == 1:  # of all zeros
             continue
+        if not np.isfinite(stored[j]):  # of a column without a value
+            continue
         size = functools.partial(_larger, most)
         told.add(j, size, [-most, 0.0, most], float(stored[j]), most)
     return [told.finding(field, "the size where x is the extreme, else a bound of it")]
@@ -355,6 +357,7 @@ def simple_imputer(leaf: Leaf) -> list[Finding]:
     tells = "an interval, and the value next to the median, if x isn't missing"
     if imputer.strategy == "mean":
         row, error = from_mean(leaf, stored, told.known)
+        error = settled(leaf, error, None)
         tells = "its mean times the number of values, less the known ones, is x"
     for j, column in enumerate(told.columns):
         if not len(column) or not np.isfinite(stored[j]):

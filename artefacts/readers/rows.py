@@ -32,12 +32,15 @@ class _Store:
     Attributes:
       rows: estimator -> (rows, features), the stored rows; None: they aren't stored.
       labels: estimator -> (rows,), the stored rows' labels; None: they aren't stored.
+      weighted: (estimator, (rows,) weights) -> (rows,), labels that follow from other
+        fields and from the weights of the fit; None: `labels` has them.
       all: whether the estimator keeps every training row.
       field: the names of the fields that hold rows and labels.
     """
 
     rows: Callable[[Any], Any]
     labels: Callable[[Any], Any] = lambda estimator: None
+    weighted: Callable[[Any, np.ndarray], Any] | None = None
     all: bool = True
     field: str
 
@@ -84,6 +87,8 @@ def read(leaf: Leaf) -> list[Finding]:
                 " order",
             )
         ]
+    if store.weighted is not None:
+        labels = _weighted(leaf, store.weighted, at)
     row = rows[at]
     # What a step made in single precision is carried back as far as it was compared.
     exact, error = tolerance < _SINGLE, 4 * EPS * np.abs(row)
@@ -99,6 +104,23 @@ def read(leaf: Leaf) -> list[Finding]:
             **around(row, error),
         )
     ]
+
+
+def _weighted(leaf: Leaf, labels: Callable[..., Any], at: int) -> Any:
+    """Labels by the weights that are told, if those of the known rows come out so.
+
+    Args:
+      labels: see `_Store.weighted`.
+      at: the place of the missing row among the stored ones.
+    """
+    weights = np.insert(leaf.sample_weights, at, leaf.target_weight)
+    found = labels(leaf.estimator, weights)
+    if leaf.labels is None or found is None or len(found) != leaf.count:
+        return None
+    own, known = np.sort(np.delete(found, at)), np.sort(np.ravel(leaf.labels))
+    if own.shape != known.shape or not np.allclose(own, known, rtol=1e-6, atol=1e-6):
+        return None
+    return found
 
 
 def _extra(
@@ -236,12 +258,12 @@ def _process_classes(model: Any) -> Any:
     return base.classes_[base.y_train_] if hasattr(base, "y_train_") else None
 
 
-def _kernel_ridge_targets(model: Any) -> Any:
-    """y = (K + alpha) dual, the stationarity of the fit."""
+def _kernel_ridge_targets(model: Any, weights: np.ndarray) -> Any:
+    """y = (K + alpha / weights) dual, the stationarity of the fit."""
     rows, dual = model.X_fit_, model.dual_coef_
-    if np.ndim(dual) > 1 or np.ndim(model.alpha) > 0:
+    if np.ndim(dual) > 1 or np.ndim(model.alpha) > 0 or len(weights) != len(dual):
         return None
-    return model._get_kernel(rows) @ dual + model.alpha * dual
+    return model._get_kernel(rows) @ dual + model.alpha * dual / weights
 
 
 def _attribute(name: str) -> Callable[[Any], Any]:
@@ -274,7 +296,7 @@ _STORES = {
     ),
     **dict.fromkeys(("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"), _SUPPORT),
     "KernelRidge": _Store(
-        rows=_attribute("X_fit_"), labels=_kernel_ridge_targets, field="X_fit_"
+        rows=_attribute("X_fit_"), weighted=_kernel_ridge_targets, field="X_fit_"
     ),
     "KernelPCA": _Store(rows=_attribute("X_fit_"), field="X_fit_"),
     "GaussianProcessRegressor": _Store(

@@ -65,9 +65,9 @@ def read(
         return None, "the known rows are no numbers."
     try:
         direction = span.read(leaf.estimator.coef_, known)
+        why = probe.of_estimator(leaf.estimator)
     except ReconstructionImpossibleError as error:
         return None, str(error)
-    why = probe.of_estimator(leaf.estimator)
     if why:
         return None, f"coef_: {why}."
     named = _named(direction, gallery)

@@ -68,11 +68,13 @@ def read(leaf: Leaf) -> list[Finding]:
     label = None
     gap = getattr(model, "dual_gap_", None)
     tells = "the value where the coefficient isn't zero, an interval where it is"
-    if gap is None:
+    single = np.asarray(model.coef_).dtype == np.float32
+    if gap is None or single:
         return [
             Finding(
                 field="coef_, intercept_",
-                tells=f"{tells}, as closely as the solver came",
+                tells=f"{tells}, as closely as the solver came"
+                + (" in single precision" if single else ""),
                 estimate=estimate,
             )
         ]

@@ -23,12 +23,13 @@ def encoder(leaf: Leaf) -> list[Finding]:
     features = known.shape[1]
     lower, upper = nothing(features)
     values = np.full(features, None, dtype=object)
-    for j, categories in enumerate(model.categories_):
-        seen = set(known[:, j].tolist())
-        new = [
-            each for each in np.asarray(categories).tolist() if not _among(each, seen)
-        ]
-        if np.asarray(categories).dtype == np.float32:
+    for j, categories in enumerate(map(np.asarray, model.categories_)):
+        column, stored = known[:, j].tolist(), categories.tolist()
+        if categories.dtype.kind in "mM":  # dates, whose rows may be numbers by now
+            column, stored = [*_dates(known[:, j], categories.dtype)], [*categories]
+        seen = set(column)
+        new = [each for each in stored if not _among(each, seen)]
+        if categories.dtype == np.float32:
             # Known rows may be more precise than what the encoder was fitted to.
             rounded = {float(np.float32(x)) for x in seen if isinstance(x, float)}
             new = [each for each in new if each not in rounded]
@@ -42,7 +43,7 @@ def encoder(leaf: Leaf) -> list[Finding]:
                     " known rows'",
                 )
             ]
-        numbers = np.asarray(categories).dtype.kind in "fiu"
+        numbers = categories.dtype.kind in "fiu"
         if new:
             values[j] = new[0]
             if numbers and np.isfinite(new[0]):
@@ -70,10 +71,22 @@ def _rounded(new: list[Any], seen: set) -> bool:
     return int(np.sum(~np.isin(stored, known))) <= 1
 
 
+def _dates(column: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A column as dates or spans of time; of numbers, those that NumPy makes of it."""
+    if column.dtype.kind != "f":
+        return column.astype(dtype)
+    told = np.isfinite(column)
+    return np.where(
+        told,
+        np.where(told, column, 0).astype(np.int64).astype(dtype),
+        dtype.type("NaT"),
+    )
+
+
 def _among(value: Any, seen: set) -> bool:
-    """Membership, with NaN equal to itself."""
-    if isinstance(value, float) and np.isnan(value):
-        return any(isinstance(each, float) and np.isnan(each) for each in seen)
+    """Membership, with NaN and NaT equal to themselves."""
+    if value != value:
+        return any(each != each for each in seen)
     return value in seen
 
 
@@ -91,7 +104,7 @@ def new_class(estimator: Any, known: np.ndarray | None) -> list[Finding]:
     new = [
         each for each in np.asarray(classes).tolist() if each not in set(known.tolist())
     ]
-    if len(new) != 1:
+    if len(new) != 1 or _told_beforehand(estimator, new[0], len(known) + 1):
         return []
     return [
         Finding(
@@ -100,6 +113,27 @@ def new_class(estimator: Any, known: np.ndarray | None) -> list[Finding]:
             label=new[0],
         )
     ]
+
+
+def _told_beforehand(estimator: Any, label: Any, count: int) -> bool:
+    """Whether a class may have no row at all, as `partial_fit(classes=)` is told them.
+
+    Counts say so where they are stored. Else only training by `fit` is known to have
+    seen a row of it: every pass of it takes all rows.
+
+    Args:
+      count: the number of rows, the missing one included.
+    """
+    if not hasattr(estimator, "partial_fit"):
+        return False
+    counts = getattr(estimator, "class_count_", None)
+    if counts is not None:
+        return not np.any(np.asarray(counts)[np.asarray(estimator.classes_) == label])
+    passes = getattr(estimator, "n_iter_", 1)
+    if hasattr(estimator, "coefs_"):
+        # A network counts the passes of all its calls, and rows by passes.
+        return bool(getattr(estimator, "t_", 0) != passes * count)
+    return bool(np.max(passes) <= 1)
 
 
 def vectoriser(leaf: Leaf) -> list[Finding]:

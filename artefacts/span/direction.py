@@ -19,7 +19,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import linalg, sparse
 
-from artefacts.findings import EPS, EPS32, NoTraceError, ReconstructionImpossibleError
+from artefacts.findings import (
+    EPS,
+    EPS32,
+    LimitError,
+    NoTraceError,
+    ReconstructionImpossibleError,
+)
 from artefacts.span import precision
 from artefacts.span.basis import Basis
 
@@ -185,14 +191,14 @@ def read(
       deviation: of noise on the weights, of all or of each column; None: their
         rounding, which is measured.
     Raises:
-      ReconstructionImpossibleError: no dimension is left off the span; more than
-        20,000 known rows. NoTraceError: nothing above rounding is off the span.
+      ReconstructionImpossibleError: no dimension is left off the span. LimitError: more
+        than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
       ValueError: shapes that don't belong together.
     """
     weights = np.atleast_2d(np.asarray(weights))
     count = known.shape[0]
     if count > _MOST:
-        raise ReconstructionImpossibleError(
+        raise LimitError(
             f"Expected at most {_MOST} known rows, got {count}: their inner"
             " products would not fit into memory. That is a limit of this tool."
         )

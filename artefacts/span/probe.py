@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sklearn.base
 
+from artefacts.findings import LimitError
 from artefacts.span.basis import Basis
 from shadow import checks
 
@@ -18,8 +19,9 @@ from shadow import checks
 # stay below it; the mildest of the others that were tried, SGD with an elastic net of
 # 1 % L1, leaves 2e-4.
 _OFF = 1e-8
-# Random rows of each class, so that cross-validation has some in every fold.
-_OF_A_CLASS = 12
+# Random rows of each class, so that cross-validation has some in every fold; more where
+# these are too few.
+_OF_A_CLASS, _MORE = 12, 5
 # Random rows of a regression.
 _ROWS = 40
 
@@ -30,25 +32,34 @@ def of_estimator(estimator: Any) -> str:
     Args:
       estimator: fitted, with `coef_`.
     Returns: "", or why its weights can't be read off the span, in a sentence.
+    Raises: LimitError: it can't be fitted to random rows, so that nothing is known.
     """
+    why = ""
+    for times in (1, _MORE):
+        try:
+            return _of_fitted(estimator, times)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            why = checks.first_line(error)
+    raise LimitError(f"it can't be fitted to random rows: {why}")
+
+
+def _of_fitted(estimator: Any, times: int) -> str:
+    """See `of_estimator`; `times` as many rows."""
     rng = np.random.default_rng(0)
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         outputs = np.shape(estimator.coef_)
         many = outputs[0] if len(outputs) == 2 else 0
-        rows = _ROWS
+        rows = times * _ROWS
         # Positive, as counts are that a Poisson regression takes.
         labels: np.ndarray = rng.uniform(1, 2, (rows, many) if many else rows)
     else:
-        rows = _OF_A_CLASS * len(classes)
+        rows = times * _OF_A_CLASS * len(classes)
         labels = np.asarray(classes)[np.arange(rows) % len(classes)]
     known = rng.standard_normal((rows, 2 * rows))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = sklearn.base.clone(estimator).fit(known, labels)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        return f"it can't be fitted to random rows: {checks.first_line(error)}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = sklearn.base.clone(estimator).fit(known, labels)
     return of_weights(np.atleast_2d(fitted.coef_), known)
 
 
