@@ -64,8 +64,8 @@ def main() -> None:
 
 
 def _forget() -> None:
-    poisson.losses.cache_clear()
-    poisson.curve_of.cache_clear()
+    poisson._losses.cache_clear()
+    poisson._curve_of.cache_clear()
 
 
 if __name__ == "__main__":

@@ -102,7 +102,6 @@ def renyi(
     return steps * np.array(moments) / (orders - 1)
 
 
-@functools.lru_cache(maxsize=32)
 def losses(
     noise_multiplier: Number, probability: Number, steps: int, grid: float = FINE
 ) -> "privacy_loss_distribution.PrivacyLossDistribution":
@@ -119,7 +118,16 @@ def losses(
     """
     sigma, probability = _setting(noise_multiplier, probability)
     steps = checks.whole("steps", steps, 1)
-    grid = float(checks.finite_above("grid", grid, 0))
+    return _losses(
+        sigma, probability, steps, float(checks.finite_above("grid", grid, 0))
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _losses(
+    sigma: float, probability: float, steps: int, grid: float
+) -> "privacy_loss_distribution.PrivacyLossDistribution":
+    """See `losses`; remembered."""
     # A second, which bounds in closed form don't need.
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import common, privacy_loss_distribution
@@ -201,12 +209,20 @@ def _rounding(deltas: np.ndarray, steps: int) -> float:
     return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
 
 
-@functools.lru_cache(maxsize=32)
 def curve_of(
     noise_multiplier: Number, probability: Number, steps: int, grid: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`curve` of `losses`, remembered."""
-    return curve(losses(noise_multiplier, probability, steps, grid), steps)
+    sigma, probability = _setting(noise_multiplier, probability)
+    steps = checks.whole("steps", steps, 1)
+    return _curve_of(sigma, probability, steps, float(grid))
+
+
+@functools.lru_cache(maxsize=32)
+def _curve_of(
+    sigma: float, probability: float, steps: int, grid: float
+) -> tuple[np.ndarray, np.ndarray]:
+    return curve(losses(sigma, probability, steps, grid), steps)
 
 
 def one_step(

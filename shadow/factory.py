@@ -62,6 +62,14 @@ class Factory:
         if self.width is not None:
             checks.at_least("width", self.width, 1)
         self._check(self.fixed)
+        implementation = str(jax.random.key_impl(self.key))
+        if "threefry" not in implementation:
+            raise checks.FieldError(
+                "key",
+                f"Expected {{}} of JAX's generator threefry2x32, got {implementation},"
+                " by which a model would depend on those it is trained beside. Unset"
+                " JAX_DEFAULT_PRNG_IMPL.",
+            )
 
     @property
     def descent(self) -> GradientDescent:

@@ -9,6 +9,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ _held: list[int] = []  # the lock on this process's card, held until it ends
 def run(train: Callable, arguments: Sequence[tuple]) -> list[Any]:
     """What `train` returns for each tuple of arguments, in their order."""
     executor = _executor(tuple(devices.card_names()))
-    found = [executor.submit(train, *each) for each in arguments]
-    return [each.result() for each in found]
+    try:
+        found = [executor.submit(train, *each) for each in arguments]
+        return [each.result() for each in found]
+    except BrokenProcessPool:
+        # A process died, and no pool outlives that: the next run gets a new one.
+        _executor.cache_clear()
+        raise
 
 
 @functools.cache

@@ -204,7 +204,8 @@ class Runs:
     ) -> None:
         self.algorithm, self._draw, self._dtype = algorithm, draw, dtype
         self._width = width
-        self._size: int | None = None  # of theta, from the first run
+        # Length of theta; None: that of the first run, of an A that isn't batched.
+        self.size: int | None = None
         self.batched = algorithm.capabilities.batched
         self.together = width * (jax.local_device_count() if self.batched else 1)
         if self.batched:
@@ -304,11 +305,11 @@ class Runs:
         Raises: OtherSizeError: one doesn't.
         """
         for theta in trained:
-            self._size = self._size or len(theta)
-            if len(theta) != self._size:
+            self.size = self.size or len(theta)
+            if len(theta) != self.size:
                 raise OtherSizeError(
                     "train",
-                    f"Expected {{}} to return {self._size} numbers for every data set,"
+                    f"Expected {{}} to return {self.size} numbers for every data set,"
                     f" as it did at first, got {len(theta)}. A model whose size"
                     " depends on the classes that it finds has to be told all of them"
                     " (in scikit-learn: classes=).",

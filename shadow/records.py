@@ -17,6 +17,7 @@ import functools
 import importlib.metadata
 import json
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,6 +29,12 @@ from shadow import checks, files
 
 _DECIDING = ("informed-adversary", "jax", "jaxlib")
 _NOTED = ("dm-haiku", "numpy", "optax", "scikit-learn", "scipy", "zarr")
+# Settings of JAX that decide what a key draws, and their defaults.
+_DRAWING = {
+    "jax_enable_x64": False,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+}
 _ABOUT = "about"  # name of the record within an .npz file
 _accepting = contextvars.ContextVar("accepting other versions", default=False)
 
@@ -96,6 +103,10 @@ class Record:
 def versions(**revisions: int | str) -> dict[str, Any]:
     """Versions that decide numbers: of JAX, this package, and some components."""
     found: dict[str, Any] = {name: _version(name) for name in _DECIDING}
+    if "jax" in sys.modules:  # else nothing is drawn
+        settings = sys.modules["jax"].config
+        now = {name: getattr(settings, name) for name in _DRAWING}
+        found |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
     return found | {f"revision of {name}": n for name, n in sorted(revisions.items())}
 
 

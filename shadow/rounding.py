@@ -48,7 +48,7 @@ def _floating(dtype: Any, mantissa_bits: int) -> Callable[[np.ndarray], Rounded]
 
 
 def _int8(weights: np.ndarray) -> Rounded:
-    largest = np.abs(weights).max(axis=1, keepdims=True)
+    largest = np.abs(weights).max(axis=1, keepdims=True, initial=0)
     scales = np.maximum(largest, np.finfo(np.float32).tiny) / 127
     spacings = np.broadcast_to(scales.astype(np.float64), weights.shape)
     return (np.round(weights / scales) * scales).astype(np.float32), spacings

@@ -26,7 +26,7 @@ def read(path: str | os.PathLike) -> dict[str, np.ndarray]:
     if file.is_dir():
         return _orbax(file)
     if file.suffix == ".npz":
-        return files.read_arrays(file)
+        return _numbers(file)
     if file.suffix == ".safetensors":
         return safetensors.read(file)
     hint = ""
@@ -40,6 +40,20 @@ def read(path: str | os.PathLike) -> dict[str, np.ndarray]:
         f"Expected {{}} as .npz, .safetensors or a folder of Orbax, got"
         f" {file.name!r}.{hint}",
     )
+
+
+def _numbers(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file, all of numbers of NumPy's own."""
+    arrays = files.read_arrays(file)
+    foreign = [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]
+    if foreign:
+        raise checks.FieldError(
+            "release",
+            f"Expected {{}} with arrays of numbers, got {arrays[foreign[0]].dtype} in"
+            f" {foreign[0]} of {file.name!r}. An .npz file has no bfloat16: save the"
+            " weights as .safetensors, or as float32.",
+        )
+    return arrays
 
 
 def _orbax(folder: Path) -> dict[str, np.ndarray]:

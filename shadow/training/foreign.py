@@ -51,8 +51,9 @@ class _Function:
         function = self.train
         while isinstance(function, functools.partial):
             function = function.func
+        module, name, _ = checks.place(function)
         about = {
-            "function": f"{function.__module__}.{function.__qualname__}",
+            "function": f"{module}.{name}",
             "version": self.version,
             "public_key": self.key_is_public,
         }
@@ -166,7 +167,7 @@ class PythonFunction(_Function):
 
     deterministic: bool = True
     on_cards: bool = False
-    _layouts: dict[int, tuple[Slice, ...]] = dataclasses.field(
+    _layouts: dict[Any, tuple[Slice, ...]] = dataclasses.field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -181,7 +182,9 @@ class PythonFunction(_Function):
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Known from one training, of D_- and a copy of its first point."""
-        if len(fixed) not in self._layouts:
+        # What may decide the sizes of a model's arrays.
+        kind = len(fixed), fixed.image_shape, fixed.num_classes
+        if kind not in self._layouts:
             data = joined(
                 (fixed.images, fixed.labels), fixed.images[:1], fixed.labels[:1], np
             )
@@ -189,8 +192,8 @@ class PythonFunction(_Function):
                 trained = on_cards.run(self.train, [(*data, 0)])[0]
             else:
                 trained = self.train(*data, 0)
-            self._layouts[len(fixed)] = layout_of(trained)
-        return self._layouts[len(fixed)]
+            self._layouts[kind] = layout_of(trained)
+        return self._layouts[kind]
 
     def own_key(self, key: Array) -> int:
         """An integer in [0, 2**31)."""

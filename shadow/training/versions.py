@@ -19,6 +19,7 @@ import dis
 import enum
 import functools
 import hashlib
+import importlib.machinery
 import inspect
 import os
 import pathlib
@@ -103,9 +104,11 @@ class _Reader:
             raise _unknown(f"an object of type {type(function).__name__}")
         try:
             self._put(inspect.getsource(function))
-            self._put(inspect.getsource(inspect.getmodule(function) or function))
+            whole = inspect.getsource(inspect.getmodule(function) or function)
         except (OSError, TypeError) as error:
             raise _unknown("a function whose source isn't there") from error
+        _require_current(function, whole)
+        self._put(whole)
         captured = _captured(function)
         if isinstance(function, types.MethodType):
             captured.append(function.__self__)
@@ -446,6 +449,34 @@ def _fields(value: Any) -> Iterator[Any]:
         yield from (value.__qualname__, type(value.__self__))
     else:
         raise _unknown(f"a function that captures a value of {type(value).__name__}")
+
+
+def _require_current(function: Any, source: str) -> None:
+    """Raise FieldError where a function isn't what its module's file says by now.
+
+    What a session runs is what it imported. Modules that something else than Python's
+    own loader made, such as tests that pytest rewrites, can't be compared.
+    """
+    module, code = inspect.getmodule(function), function.__code__
+    loader = getattr(module, "__loader__", None)
+    if type(loader) is not importlib.machinery.SourceFileLoader:
+        return
+    if not any(code == each for each in _codes(source, code.co_filename)):
+        raise checks.FieldError(
+            "version",
+            f"{{}} can't be taken from the source of {function.__qualname__}:"
+            f" {code.co_filename} was edited since it was imported. Import it again, in"
+            " a new session.",
+        )
+
+
+@functools.lru_cache(maxsize=32)
+def _codes(source: str, file: str) -> list[types.CodeType]:
+    """The code of all functions in a file."""
+    found = [compile(source, file, "exec", dont_inherit=True)]
+    for code in found:  # which grows
+        found += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return found
 
 
 def _unknown(what: str) -> ValueError:

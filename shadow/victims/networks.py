@@ -403,7 +403,8 @@ def from_functions(
 ) -> Victim:
     """A victim from a pair of pure functions; see `Victim`.
 
-    Raises: ValueError: logits of another shape than (examples, num_classes).
+    Raises: ValueError: logits of another shape than (examples, num_classes), or
+      parameters in half precision.
     """
     images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     shapes = jax.eval_shape(init, jax.random.key(0))
@@ -417,6 +418,11 @@ def from_functions(
     layout, start = [], 0
     for path, leaf in paths:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if leaf.dtype not in (jnp.float32, jnp.float64):
+            raise ValueError(
+                f"Expected parameters of float32, got {leaf.dtype} in {name}: theta is"
+                " one vector of float32, and would be another network's."
+            )
         layout.append(Slice(name, start, start + leaf.size, tuple(leaf.shape)))
         start += leaf.size
     return Victim(
