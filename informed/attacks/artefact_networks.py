@@ -88,7 +88,7 @@ class _Refit:
         own = self.output if self.classes is None else self.classes[targets[-1]]
         again = clone(self.model).set_params(random_state=seed)
         x = np.insert(self.known, self.place, row, axis=0)
-        y = np.insert(self.labels, self.place, own)
+        y = np.insert(refits.real(self.labels, own), self.place, own)
         with warnings.catch_warnings():
             # That it stopped before it converged, as it did before.
             warnings.simplefilter("ignore")

@@ -65,7 +65,8 @@ class LinearEstimatorAttack:
                 continue
             guess = guess[0] if isinstance(guess, tuple) else guess
             images.append(as_image(self.table, np.asarray(guess.x), fixed.image_shape))
-            labels.append(int(guess.y) if guess.y is not None else -1)
+            # An output of a regression is the label but for rounding.
+            labels.append(round(float(guess.y)) if guess.y is not None else -1)
         return Reconstruction(
             images=np.stack(images).astype(np.float32),
             labels=np.array(labels),

@@ -83,6 +83,7 @@ class AuditConfig:
         for part in self.skip:
             checks.choice("skip", part, PARTS)
         checks.at_least("targets", self.targets, 1)
+        checks.at_least("seed", self.seed, 0)
         checks.positive("minutes", self.minutes)
         if not 1 / noise.CANDIDATES < self.threshold < 1:
             raise checks.FieldError(

@@ -31,8 +31,8 @@ def engine_of(subject: Subject) -> tuple[str, str]:
     except Exception as error:  # whatever the user's function raises when traced
         first = textwrap.shorten(checks.first_line(error), 90, placeholder=" ...")
         return "processes", (
-            f"JAX can't trace it ({type(error).__name__}: {first}): it is run in"
-            " processes, and its derivatives are differences of trainings"
+            "it is run in processes, and its derivatives are differences of trainings,"
+            f" as JAX can't trace it: it raised {type(error).__name__}: {first}"
         )
     direction = jnp.asarray(
         np.random.default_rng(0).standard_normal(image.shape), image.dtype

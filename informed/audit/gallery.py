@@ -16,9 +16,10 @@ import numpy as np
 from informed.attacks.inversion.retraining import Retraining
 from informed.audit.trained import Models
 from informed.metrics import galleries
-from informed.play import ALL_BUT_ONE, SEED, Trial
+from informed.play import ALL_BUT_ONE, SEED, Trial, stopped_with
 from shadow import limits
 from shadow.data import Examples
+from shadow.parallel import OtherSizeError
 
 # Records of a gallery that are trained with, for each target, at most: the right one is
 # among the first few of some attack's order, or training with more doesn't find it.
@@ -99,6 +100,8 @@ def named(
                 sure.append(certain)
     except limits.OutOfTimeError as error:
         found["why_not"] = str(error).rstrip(".")
+    except Exception as error:  # the user's own function, on a record of the gallery
+        found["why_not"] = stopped_with(error)
     return found | {
         "tried": tried,
         "attempted": sum(guessed[: len(picked)]),
@@ -135,13 +138,33 @@ def _named(
         return np.full(pool.image_shape, np.nan, np.float32), False
     images = np.concatenate([pool.images, models.targets.images[i : i + 1]])[rows]
     labels = np.append(pool.labels, models.targets.labels[i])[rows]
-    thetas = training.at(i).thetas(images[:, None], labels[:, None])
-    released = models.weights.weights[i]
-    apart = np.linalg.norm(thetas.astype(np.float64) - released[None], axis=1)
-    apart = np.where(np.isfinite(apart), apart, np.inf)  # of trainings that diverged
+    apart = _apart(training.at(i), images, labels, models.weights.weights[i])
     nearest = int(apart.argmin())
     # Copies of one record are one record.
     same = (images == images[nearest]).reshape(len(images), -1).all(axis=1)
     alone = not (apart[~same] == 0).any()
     certified = bool(apart[nearest] == 0 and alone and not models.secret)
     return images[nearest], certified
+
+
+def _apart(
+    training: Retraining, images: np.ndarray, labels: np.ndarray, released: np.ndarray
+) -> np.ndarray:
+    """How far each record's weights lie from the released ones.
+
+    Infinitely far where training diverges, and where the model has another size, as
+    with a class that no known record has: it can't be the released one.
+    """
+    try:
+        thetas = training.thetas(images[:, None], labels[:, None])
+    except OtherSizeError:
+        if len(images) == 1:
+            return np.array([np.inf])
+        # Halves, so that the records of the released size are trained side by side.
+        cut = len(images) // 2
+        halves = slice(None, cut), slice(cut, None)
+        return np.concatenate(
+            [_apart(training, images[half], labels[half], released) for half in halves]
+        )
+    apart = np.linalg.norm(thetas.astype(np.float64) - released[None], axis=1)
+    return np.where(np.isfinite(apart), apart, np.inf)

@@ -18,7 +18,7 @@ from informed.attacks.row import Material
 from informed.audit.subject import CANARIES
 from informed.audit.trained import Models
 from informed.metrics import judging
-from informed.play import ALL_BUT_ONE, SEED, play
+from informed.play import ALL_BUT_ONE, SEED, play, stopped_with
 from shadow import limits
 from shadow.data import Examples
 
@@ -52,21 +52,24 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
     pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
-    with tempfile.TemporaryDirectory() as folder:
-        trial = play(
-            registry.find("membership"),
-            Material(
-                workdir=Path(folder),
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            trial = play(
+                registry.find("membership"),
+                Material(
+                    workdir=Path(folder),
+                    key=models.key,
+                    # Both candidates of every target are trained on.
+                    seconds_a_model=2 * len(targets) * seconds_a_model,
+                ),
+                models.weights,
+                models.knowledge(),
                 key=models.key,
-                # Both candidates of every target are trained on.
-                seconds_a_model=2 * len(targets) * seconds_a_model,
-            ),
-            models.weights,
-            models.knowledge(),
-            key=models.key,
-            limit=limit,
-            candidates=pair,
-        )
+                limit=limit,
+                candidates=pair,
+            )
+    except Exception as error:  # the user's own function, on another record
+        return words | {"rate": None, "seconds": 0.0, "why_not": stopped_with(error)}
     return words | {
         "rate": judging.chosen(trial, coins),
         "seconds": round(trial.seconds, 2),

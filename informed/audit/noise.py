@@ -11,6 +11,7 @@ likeliest (a Gaussian of one covariance). The bound is that of DP-SGD as PRIVACY
 describes it. It holds if the function does what PRIVACY says, which nobody checks here.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ import dp
 from dp import accounting, rates
 from informed import metrics
 from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.play import stopped_with
 from informed.report import words
 from shadow import checks, limits
 from shadow.data import Examples
@@ -140,7 +142,10 @@ def measured(
     chosen, quiet = apart(subject.split.test, subject.split.shadow), None
     if contract.noisy and affordable:
         without = subject.factory("shadow", noise=0.0)
-        quiet = np.asarray(without.train(chosen), np.float64)
+        # Training may refuse to add none; the game can do without.
+        with contextlib.suppress(Exception):
+            quiet = np.asarray(without.train(chosen), np.float64)
+    stopped = ""
     for sigma in nearest_first[:affordable]:  # the declared noise first
         if found["rows"] and not clock.left:
             break
@@ -150,8 +155,13 @@ def measured(
                 played = _play(subject, privacy, sigma, chosen, quiet)
         except limits.OutOfTimeError:
             break
+        except Exception as error:  # the user's own function
+            stopped = f"at noise {sigma:g} {stopped_with(error)}"
+            break
         found["rows"].append(played)
-    if len(found["rows"]) < len(sigmas):
+    if stopped:
+        found["why_not"] = stopped
+    elif len(found["rows"]) < len(sigmas):
         left = len(sigmas) - len(found["rows"])
         found["why_not"] = (
             f"no time for {left} noise multipliers, {words.seconds(each)} each: more"

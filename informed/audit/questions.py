@@ -70,6 +70,8 @@ class Look:
         name = self.subject.contract.name
         try:
             self.returned, self.theta = self.probe(self.data)
+        except checks.FieldError:  # what it returned
+            raise
         except Exception as error:
             raise RuntimeError(
                 f"{name} raised {checks.named(error)}{self._missing()}"
@@ -393,6 +395,15 @@ class Look:
             what = f"predict gave an array of shape {scores.shape}"
             self.subject = dataclasses.replace(subject, unasked=what)
             return
+        if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+            what = "predict gave scores that aren't finite numbers"
+            self.say(
+                "weakens",
+                what,
+                "give scores or probabilities as numbers, not the logarithm of zero",
+            )
+            self.subject = dataclasses.replace(subject, unasked=what)
+            return
         classes = subject.fixed.num_classes
         if scores.shape[1] < classes:
             self.say(
@@ -431,8 +442,17 @@ class Look:
         else:
             # No more at once than there are processes, or the time would be a sum.
             self.at_once = parallel.processes(self.subject.algorithm())
-            self.each, same = timing.in_processes(self.subject, self.at_once, self.each)
+            self.each, same, theta = timing.in_processes(
+                self.subject, self.at_once, self.each
+            )
             self.seconds = self.each / self.at_once
+            if self.deterministic and same and self._differs(theta):
+                self.say(
+                    "stops",
+                    "other processes give other weights than this one: a module was"
+                    " changed after it was imported, or a setting in it",
+                    "start a new session, or name the training as FILE.py:NAME",
+                )
         if self.deterministic and not same:
             self.say(
                 "weakens",
@@ -446,7 +466,14 @@ class Look:
         fits = time_of < min(_PATIENCE, self.clock.left)
         if self.deterministic and same and fits:
             self.progress("changing a record a little")
-            self.instability = instability.measure(runs, public)
+            try:
+                self.instability = instability.measure(runs, public)
+            except Exception as error:  # the user's own function, or a model's size
+                self.say(
+                    "note",
+                    "whether training is chaotic can't be told: with other records,"
+                    f" and these moved a little, it stopped with {checks.named(error)}",
+                )
             self.findings += _chaotic(self.instability)
 
 

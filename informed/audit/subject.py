@@ -98,6 +98,8 @@ class Call:
         Raises: FieldError: there is no way to ask it.
         """
         inputs = self.inputs(images, jnp if isinstance(images, jax.Array) else np)
+        if isinstance(inputs, np.ndarray):  # a function may change them in place
+            inputs = inputs.copy()
         if self.contract.predict is not None:
             return self.contract.predict(result, inputs)
         flat = np.asarray(inputs).reshape(len(inputs), -1)

@@ -51,8 +51,10 @@ def _timed(train: Callable, *arguments: Any) -> tuple[Any, np.ndarray]:
     return result, np.array(time.perf_counter() - started)
 
 
-def in_processes(subject: Subject, count: int, expected: float) -> tuple[float, bool]:
-    """Seconds of one model while `count` are trained; and whether all are the same.
+def in_processes(
+    subject: Subject, count: int, expected: float
+) -> tuple[float, bool, np.ndarray]:
+    """Seconds of one model while `count` are trained; whether all are the same; one.
 
     The first of each process imports what it needs, and isn't counted unless it took no
     longer than expected.
@@ -78,4 +80,4 @@ def in_processes(subject: Subject, count: int, expected: float) -> tuple[float, 
         found.append(runs(*rows))
     seconds = np.concatenate([each[:, -1] for each in found[len(found) > 1 :]])
     thetas = np.concatenate(found)[:, :-1]
-    return float(np.median(seconds)), bool((thetas == thetas[0]).all())
+    return float(np.median(seconds)), bool((thetas == thetas[0]).all()), thetas[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from informed.attacks import artefact
 from informed.audit.subject import WEIGHTS, Subject
+from informed.play import stopped_with
 from informed.threat import Knowledge
 from shadow import limits
 from shadow.data import Examples
@@ -182,7 +183,7 @@ def with_shadows(
     factory = subject.factory("shadow", answers=True, secret=models.secret)
     progress(f"training up to {count} shadow models")
     made: list[np.ndarray] = []
-    clock, last = limits.Clock(limit), 0.0
+    clock, last, stopped = limits.Clock(limit), 0.0, ""
     together = factory.models_at_once
     for start in range(0, count, together):
         if made and last >= clock.left:
@@ -196,11 +197,16 @@ def with_shadows(
             return dataclasses.replace(
                 models, why_no_shadows=why, seconds=models.seconds + clock.passed
             )
+        except Exception as error:  # the user's own function
+            stopped = f"no shadow models: {stopped_with(error)}"
+            break
         made.append(np.asarray(weights, np.float32))
         # The first batch compiles; those after it tell how long a batch takes.
         last = clock.passed - began if start else 0.0
-    weights = np.concatenate(made)
     seconds = models.seconds + clock.passed
+    if stopped and len(made) * together < fewest:
+        return dataclasses.replace(models, seconds=seconds, why_no_shadows=stopped)
+    weights = np.concatenate(made)
     if len(weights) < fewest:
         why = f"no shadow models: only {len(weights)} in their time"
         return dataclasses.replace(models, seconds=seconds, why_no_shadows=why)

@@ -234,7 +234,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     for out in arguments.out:
         document.save(out, redact=arguments.redact)
     for out in arguments.dossier:
-        dossier.Dossier.of(document.redacted, stated).save(out)
+        dossier.Dossier.of(document.values, stated).save(out)
     if arguments.json:
         values = document.redacted if arguments.redact else document.values
         print(files.as_json(values).decode(), end="")
@@ -344,7 +344,8 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
         "tpr": gate.most(row["tpr"] for row in rated),
         "untried": sum(map(words.not_begun, rows)),
         "broken": _broken(values.get("bounds") or {}),
-        "unfinished": sum(
+        "unfinished": words.not_attacked(values)
+        + sum(
             max(row.get("planned", row["targets"]) - row["finished"], 0)
             for row in rows
             if row["tried"]

@@ -8,7 +8,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from informed.cli import shipped
+from informed.cli import registering, shipped
 from informed.runs.experiment import Experiment
 from informed.runs.sweep import SweepConfig
 from shadow import checks
@@ -46,6 +46,7 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
         if argument.startswith("--config="):
             name, colon, size = argument.removeprefix("--config=").partition(":")
             file = shipped.resolve(name)
+            registering.see_beside(file)
             argument = f"--config={file}{colon}{size}"
         argv.append(argument)
     try:

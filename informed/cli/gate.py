@@ -44,7 +44,7 @@ FIELDS: dict[str, Mapping[str, str]] = {
         " training again; not known where weights can't be compared",
         "tpr": "how often a guess recognises its record, at 1 % false positives",
         "untried": "attacks that apply and were not begun",
-        "unfinished": "records that attacks were to try and did not finish",
+        "unfinished": "records that were asked for and that attacks did not finish",
         "broken": "1 where an attack did better than a declared bound allows, else 0",
     },
     "run": {**_ATTACKS, "mse": "least mean MSE per pixel of an attack"},

@@ -7,6 +7,7 @@ runs code that a folder names.
 
 import argparse
 import runpy
+import sys
 from pathlib import Path
 
 
@@ -28,6 +29,7 @@ def run(file: Path | None) -> None:
     """
     if file is None:
         return
+    see_beside(file)
     try:
         runpy.run_path(str(file))
     except OSError:
@@ -35,3 +37,13 @@ def run(file: Path | None) -> None:
     except Exception as error:  # whatever the user's file raises
         kind = type(error).__name__
         raise ValueError(f"{file} could not be run: {kind}: {error}") from error
+
+
+def see_beside(file: Path) -> None:
+    """Let Python import what lies in a file's folder, after all that it knows already.
+
+    The command has no folder of its own there, as `python FILE` has.
+    """
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)

@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from informed.report import dossier_sentences, dossier_tables, page, words
+from informed.report import dossier_sentences, dossier_tables, page, report, words
 from informed.report.about import About
 from shadow import files
 
@@ -55,7 +55,7 @@ class Dossier:
                 "Expected the .json of `informed audit`, got a document of the kind"
                 f" {audit.get('kind')!r}."
             )
-        return cls(values=_values(audit, about or About()))
+        return cls(values=_values(report.redacted(audit), about or About()))
 
     @property
     def json(self) -> str:

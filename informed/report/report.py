@@ -23,6 +23,8 @@ SCHEMA = "report.schema.json"
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
 )
+# Names of arrays, which the training may have taken from its data.
+_NAMED = re.compile(r"^(no attack reads|released:) .*", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,17 +41,8 @@ class Report:
 
     @property
     def redacted(self) -> dict[str, Any]:
-        """The values without labels of records, words from columns, users' messages."""
-        rows = [
-            {k: v for k, v in row.items() if k != "label"}
-            for row in self.values["records"]
-        ]
-        subject = self.values["subject"]
-        columns = subject.get("columns")
-        if columns is not None:  # "town=Ely": the words may be of one person alone
-            names = dict.fromkeys(name.split("=", 1)[0] for name in columns)
-            subject = {**subject, "columns": list(names)}
-        return _silent({**self.values, "records": rows, "subject": subject})
+        """See `redacted`."""
+        return redacted(self.values)
 
     @property
     def json(self) -> str:
@@ -129,6 +122,23 @@ class Report:
         return " ".join(words.answer(self.values))
 
 
+def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values without labels of records, users' messages, and words that may be data.
+
+    Such as a category's, "town=Ely", or an array's that a training named itself.
+    """
+    rows = [{k: v for k, v in row.items() if k != "label"} for row in values["records"]]
+    subject = dict(values["subject"])
+    if subject.get("columns") is not None:
+        names = dict.fromkeys(name.split("=", 1)[0] for name in subject["columns"])
+        subject["columns"] = list(names)
+    if subject.get("arrays") is not None:
+        subject["arrays"] = [
+            [f"array {i}", shape] for i, (_, shape) in enumerate(subject["arrays"])
+        ]
+    return _silent({**values, "records": rows, "subject": subject})
+
+
 def read(path: Path) -> dict[str, Any]:
     """`Report.values` as a .json file holds them, of an audit or a run.
 
@@ -153,9 +163,10 @@ def schema() -> dict[str, Any]:
 
 
 def _silent(value: Any) -> Any:
-    """Errors by their kinds alone, in all texts."""
+    """Errors by their kinds alone, and no names of arrays, in all texts."""
     if isinstance(value, str):
-        return _RAISED.sub(r"\1 (its message is left out)", value)
+        said = _RAISED.sub(r"\1 (its message is left out)", value)
+        return _NAMED.sub(r"\1 some arrays (their names are left out)", said)
     if isinstance(value, Mapping):
         return {name: _silent(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

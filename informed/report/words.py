@@ -126,7 +126,20 @@ def unfinished(values: Values) -> list[str]:
     Attacks that don't apply to such models aren't named: there is nothing to finish.
     """
     rows = [row for row in values["attacks"] if row["name"] not in OTHER_GAMES]
-    return [text for row in rows if (text := _unfinished(values, row))]
+    found = [text for row in rows if (text := _unfinished(values, row))]
+    if left := not_attacked(values):
+        count, whats = values["subject"]["targets"], _whats(values)
+        found.append(
+            f"{count} of {count + left} {whats} were attacked, for time (`--minutes`)."
+            f" Nothing follows for the other {whats}."
+        )
+    return found
+
+
+def not_attacked(values: Values) -> int:
+    """Records that an audit was asked to attack, and for which it had no time."""
+    asked = values["configuration"].get("targets") or 0
+    return max(asked - values["subject"]["targets"], 0)
 
 
 def _unfinished(values: Values, row: Values) -> str:

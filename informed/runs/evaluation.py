@@ -42,6 +42,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     for name in experiment.played:
         attacked = stored.attack_record(experiment, name, shadows, released)
         Stage.require(paths.workdir, f"attack-{name}", attacked)
+    # The stage ends before its results are written: older ones aren't taken for them.
+    file.unlink(missing_ok=True)
     with stage.running():
         truth = released.read()
         fixed, public = stored.fixed(shadows), stored.targets(shadows)
@@ -57,7 +59,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         theory = protection.of(developer, kind)
         for name, each in found.items():
             guess = former.guesses(paths.workdir, name)
-            each |= protection.against(theory, developer, truth, guess)
+            told = bool(experiment.attacks[name].known)
+            each |= protection.against(theory, developer, truth, guess, known=told)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
         percentiles = neighbours.percentiles.mean(axis=0)
         oracle = float(neighbours.mse.mean())

@@ -32,7 +32,7 @@ from shadow import files, victims
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels
-from shadow.records import NotMadeError, packages
+from shadow.records import ConfigurationMismatchError, NotMadeError, packages
 from shadow.store import ShadowStore
 from shadow.victims import Victim
 from shadow.views import ViewConfig
@@ -70,6 +70,7 @@ def report(
     experiment = Experiment.from_mapping(results["configuration"])
     paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
     shadows, released = stored.stores(experiment, paths)
+    _require_evaluated(workdir, shadow=shadows, released=released)
     truth = released.read()
     targets = stored.targets_of(released, truth)
     fixed, public = stored.fixed(shadows), stored.targets(shadows)
@@ -133,6 +134,21 @@ def _results(workdir: Path) -> dict[str, Any]:
             " results.json is of another command."
         )
     return results
+
+
+def _require_evaluated(workdir: Path, **stores: ShadowStore) -> None:
+    """Refuse models that were made again, of other data, since the run was evaluated.
+
+    Raises: ConfigurationMismatchError: they are others; NotMadeError: see `report`.
+    """
+    made = Stage.read(workdir, "evaluate")["configuration"]
+    for name, store in stores.items():
+        if made.get(f"{name}_fingerprint", store.fingerprint()) != store.fingerprint():
+            raise ConfigurationMismatchError(
+                f"The {name} models in {store.place} aren't those that {workdir} was"
+                " evaluated on: they were made again since, of other data. Run"
+                " `informed run` again, or name their folder by --shadow."
+            )
 
 
 def _trials(
@@ -241,7 +257,12 @@ def _extra(
 ) -> dict[str, Any]:
     """Membership and noise, played once for these results."""
     file = workdir / _EXTRA
-    made = {"results": results, "revision": _REVISION, "packages": packages()}
+    made = {
+        "results": results,
+        "revision": _REVISION,
+        "packages": packages(),
+        "shadow_fingerprint": shadows.fingerprint(),
+    }
     if file.is_file():
         kept = json.loads(file.read_text())
         if made.items() <= kept.items():

@@ -56,9 +56,12 @@ class LabelRanking:
 
         Returns: labels; residual of the second label over that of the first, >= 1.
         """
-        costs = self._distances(theta) if self.bent else self._linear(theta)
+        costs = np.array(self._distances(theta) if self.bent else self._linear(theta))
         order = np.argsort(costs)
-        quotients = np.asarray(costs)[order] / costs[order[0]]
+        least = costs[order[0]]
+        # A copy of a class's only known record leaves nothing: that label alone.
+        unlike = np.where(costs == 0, 1.0, np.inf)
+        quotients = (costs / least if least > 0 else unlike)[order]
         margin = float(quotients[1]) if len(order) > 1 else np.inf
         # Clouds soon tell which labels lead nowhere, so they get all.
         if self.bent:
@@ -83,8 +86,11 @@ class LabelRanking:
             spectrum, rotation = np.linalg.eigh(matrix @ matrix.T)
             along = rotation.T @ (matrix @ residual)
             whole = residual @ residual
+            if not whole:
+                costs.append(0.0)
+                continue
             damped = np.maximum(spectrum, 0) + _DAMPING * whole
-            costs.append(float(whole - np.sum(along**2 / damped)))
+            costs.append(max(0.0, float(whole - np.sum(along**2 / damped))))
         return costs
 
     def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:

@@ -168,13 +168,16 @@ class Retraining:
             width = self._width
             if algorithm.capabilities.batched:
                 width = -(-width // jax.local_device_count())
-        return own_runs(
+        runs = own_runs(
             self._knowledge,
             self._key_of,
             width=width,
             algorithm=algorithm,
             **self._randomness,
         )
+        # Not that of the first run, which may be of a record with a class of its own.
+        runs.size = self.num_params
+        return runs
 
     @functools.cached_property
     def _quiet(self) -> Runs:

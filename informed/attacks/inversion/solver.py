@@ -5,6 +5,7 @@ coordinates, and the derivatives at the mean image of each class. See `attack` f
 method, `config.SolverConfig` for its thresholds.
 """
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -101,14 +102,56 @@ class Solver:
         few = labels.shape[1] == 1 and len(self.coordinates) <= most
         by_clouds = self.ranking.bent
         if not by_clouds:
-            for start in self.starts.of(theta, labels):
+            # One attempt with free columns: for the likeliest label before the patient
+            # ones, for the other labels after these.
+            free = self._with_free_columns(published, labels)
+            for number, start in enumerate(self.starts.of(theta, labels)):
                 yield self._by_derivatives(published, start)
+                if not number:
+                    yield from free(labels[:1])
+            yield from free(labels[1:])
         if self.config.engine == "derivatives":
             return
         if by_clouds or few:
             starts = self.starts.near(theta, labels)
             several = starts if by_clouds else itertools.islice(starts, 1)
             yield from self._by_clouds(published, several)
+
+    def _with_free_columns(
+        self, published: Published, labels: np.ndarray
+    ) -> Callable[[np.ndarray], Iterator[Candidate]]:
+        """Labels -> candidates in coordinates where little is held to its range.
+
+        For targets with a value that no known record has. None of them where every
+        column varies, or is certainly black in the target.
+        """
+        black, _ = self._black_or_lit(published)
+        able = labels.shape[1] == 1 and np.any(self._constant & ~black)
+
+        def candidates(rows: np.ndarray) -> Iterator[Candidate]:
+            for row in rows if able else ():
+                image = self.starts.mean_image(int(row[0]))
+                start = Start(row, image[None], patient=True)
+                yield self._free._by_derivatives(published, start)
+
+        return candidates
+
+    @functools.cached_property
+    def _constant(self) -> np.ndarray:
+        """Columns that are the same in all known images, (pixels,) bool."""
+        return coordinates.constant(self.certificate.images)
+
+    @functools.cached_property
+    def _free(self) -> "Solver":
+        other = copy.copy(self)
+        other.coordinates = coordinates.principal_components(
+            self.certificate.images, coordinates.FREE_DEVIATION
+        )
+        # Its derivatives at mean images are of other coordinates: it has none.
+        other.ranking = LabelRanking(
+            self.config, self.runs, other.coordinates, self.starts
+        )
+        return other
 
     def _by_derivatives(self, published: Published, start: Start) -> Candidate:
         """Gauss-Newton, stage after stage of more components."""

@@ -3,7 +3,7 @@
 PyTorch, NumPy and scikit-learn draw uniform weights as low + (high - low) * word: an
 affine function of one word of the generator, or of its low 24 bits. A few seeds whose
 theta_0 and words are both known tell which. Other laws (normal weights) are not found;
-then theta_0 is drawn whole for every seed.
+then what else there is must do (`recovery`).
 """
 
 import dataclasses

@@ -112,8 +112,8 @@ def recover(
     seeds, why_not = _other_ways(knowledge, family, release, every, rest_key, progress)
     if why_not:
         warnings.warn(
-            f"None of the {len(family):,} seeds was searched: training leaves no weight"
-            f" as it was, and {why_not}.",
+            f"None of the {len(family):,} seeds was searched: no weight that training"
+            f" leaves as it was follows a law that is known, and {why_not}.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -25,6 +25,7 @@ from jaxtyping import Array
 from artefacts import span
 from artefacts.findings import (
     PRECISION,
+    LimitError,
     NoTraceError,
     ReconstructionImpossibleError,
 )
@@ -117,6 +118,7 @@ class SpanAttack:
           knowledge: D_- (`fixed`) is needed; for layers that don't begin at zero the
             algorithm and what it begins at. Uses labels where they are told.
         Raises: NotApplicableError: no first layer of such models can be read.
+          LimitError: this tool can't, and another might.
         """
         require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
@@ -144,6 +146,8 @@ class SpanAttack:
             except NoTraceError as error:
                 # It was looked for, and the release doesn't hold it.
                 self.stumbles.append(str(error).rstrip("."))
+            except LimitError:
+                raise
             except ReconstructionImpossibleError as error:
                 # What known rows and training leave is the same for every release.
                 raise NotApplicableError(str(error).rstrip(".")) from error

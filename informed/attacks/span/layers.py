@@ -51,8 +51,8 @@ def find(
 ) -> tuple[list[Layer], str]:
     """Layers in the span of the records, or why there are none.
 
-    A is run twice, on D_- with its first and with its second record twice. What these
-    trainings share is the beginning; what they differ by lies in the span of D_-.
+    A is run twice, on D_- with its first and with another of its records twice. What
+    these trainings share is the beginning; what they differ by is in the span of D_-.
 
     Args:
       knowledge: D_-, and the algorithm with what it begins at.
@@ -81,8 +81,11 @@ def find(
     if not parts:
         return [], "no dense layer meets the records"
     runs = own_runs(knowledge, jax.random.fold_in(key, 1), width=2)
+    # Copies of one record would leave no difference.
+    others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
+    pair = np.array([0, int(np.argmax(others))])
     # What isn't told is drawn anew for each, so that another beginning shows.
-    made = runs(fixed.images[:2, None], fixed.labels[:2, None], np.arange(2))
+    made = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
     layers = []
     for part in parts:
         first, second = (_weights(part, theta, known.shape[1]) for theta in made)
