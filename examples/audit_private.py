@@ -7,10 +7,10 @@
 import jax
 import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
 from jax_privacy import clipping
 
 import informed
+from dp import gradient
 
 STEPS, CLIP_NORM, HIDDEN = 40, 1.0, 16
 PRIVACY = {"noise_multiplier": 4.0, "steps": STEPS, "clip_norm": CLIP_NORM}
@@ -41,10 +41,10 @@ def train(images, labels, key, *, noise_multiplier=PRIVACY["noise_multiplier"]):
     )
 
     def step(params, key):
-        total, tree = ravel_pytree(clipped(params, (images, labels)))
-        noise = jax.random.normal(key, total.shape)
-        change = tree((total + noise_multiplier * CLIP_NORM * noise) / len(images))
-        return jax.tree.map(lambda p, c: p - 2.0 * c, params, change), None
+        total = clipped(params, (images, labels))
+        # Plain float32 noise would tell more than its epsilon says.
+        noisy = gradient.add_noise(key, total, noise_multiplier * CLIP_NORM)
+        return jax.tree.map(lambda p, s: p - 2.0 * s / len(images), params, noisy), None
 
     return jax.lax.scan(step, params, jax.random.split(noise_key, STEPS))[0]
 
