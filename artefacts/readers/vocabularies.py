@@ -119,7 +119,7 @@ def _told_beforehand(estimator: Any, label: Any, count: int) -> bool:
     """Whether a class may have no row at all, as `partial_fit(classes=)` is told them.
 
     Counts say so where they are stored. Else only training by `fit` is known to have
-    seen a row of it: every pass of it takes all rows.
+    seen a row of it: it takes several passes over all rows, `partial_fit` one.
 
     Args:
       count: the number of rows, the missing one included.
@@ -129,11 +129,11 @@ def _told_beforehand(estimator: Any, label: Any, count: int) -> bool:
     counts = getattr(estimator, "class_count_", None)
     if counts is not None:
         return not np.any(np.asarray(counts)[np.asarray(estimator.classes_) == label])
-    passes = getattr(estimator, "n_iter_", 1)
-    if hasattr(estimator, "coefs_"):
-        # A network counts the passes of all its calls, and rows by passes.
-        return bool(getattr(estimator, "t_", 0) != passes * count)
-    return bool(np.max(passes) <= 1)
+    passes = int(np.max(getattr(estimator, "n_iter_", 1)))
+    # A network counts rows times passes.
+    seen = getattr(estimator, "t_", passes * count)
+    whole = not hasattr(estimator, "coefs_") or seen == passes * count
+    return passes <= 1 or not whole
 
 
 def vectoriser(leaf: Leaf) -> list[Finding]:

@@ -30,6 +30,8 @@ from artefacts.span.space import Space
 _ROUNDS = 60
 # Rounds before shares are fitted: before, estimates are too coarse to tell them.
 _FIXED = 2
+# Shares of rows in the direction: where they grow beyond it there are no such rows.
+_DIVERGED = 1e30
 # Of the new message, what is taken; and of its variance, what the last may leave.
 _DAMPING, _MOST = 0.7, 0.95
 # Of the direction: less that is left of it is rounding.
@@ -137,6 +139,8 @@ def _settled(space: Space, values: _Values, shares: np.ndarray) -> Found:
             break
         if turn >= _FIXED:
             shares = np.linalg.lstsq(off.T, space.along, rcond=None)[0]
+            if not np.abs(shares).max() < _DIVERGED:
+                break
         taken = min(spread / here, _MOST)
         message = (shares @ rows - taken * near) / (1 - taken)
         mean = message if not turn else _DAMPING * message + (1 - _DAMPING) * mean
