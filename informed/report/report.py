@@ -152,7 +152,7 @@ def read(path: Path) -> dict[str, Any]:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{wanted}: {error}.") from error
     if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
-        raise ValueError(f"{wanted}.")
+        raise ValueError(f"{wanted}. A run is read by its work directory.")
     return values
 
 

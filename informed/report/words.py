@@ -138,8 +138,8 @@ def unfinished(values: Values) -> list[str]:
 
 def not_attacked(values: Values) -> int:
     """Records that an audit was asked to attack, and for which it had no time."""
-    asked = values["configuration"].get("targets") or 0
-    return max(asked - values["subject"]["targets"], 0)
+    asked = (values.get("configuration") or {}).get("targets") or 0
+    return max(asked - values["subject"]["targets"], 0) if asked else 0
 
 
 def _unfinished(values: Values, row: Values) -> str:

@@ -459,7 +459,8 @@ def _require_current(function: Any, source: str) -> None:
     """
     module, code = inspect.getmodule(function), function.__code__
     loader = getattr(module, "__loader__", None)
-    if type(loader) is not importlib.machinery.SourceFileLoader:
+    own = getattr(module, "__file__", None) == code.co_filename
+    if not own or type(loader) is not importlib.machinery.SourceFileLoader:
         return
     if not any(code == each for each in _codes(source, code.co_filename)):
         raise checks.FieldError(
