@@ -452,23 +452,34 @@ def _fields(value: Any) -> Iterator[Any]:
 
 
 def _require_current(function: Any, source: str) -> None:
-    """Raise FieldError where a function isn't what its module's file says by now.
+    """Raise FieldError where a module isn't what its file says by now.
 
     What a session runs is what it imported. Modules that something else than Python's
     own loader made, such as tests that pytest rewrites, can't be compared.
     """
-    module, code = inspect.getmodule(function), function.__code__
+    module = inspect.getmodule(function)
+    file = getattr(module, "__file__", None)
     loader = getattr(module, "__loader__", None)
-    own = getattr(module, "__file__", None) == code.co_filename
-    if not own or type(loader) is not importlib.machinery.SourceFileLoader:
+    if type(loader) is not importlib.machinery.SourceFileLoader:
         return
-    if not any(code == each for each in _codes(source, code.co_filename)):
-        raise checks.FieldError(
-            "version",
-            f"{{}} can't be taken from the source of {function.__qualname__}:"
-            f" {code.co_filename} was edited since it was imported. Import it again, in"
-            " a new session.",
-        )
+    codes = _codes(source, str(file))
+    for each in [function, *_defined_in(module)]:
+        code = each.__code__
+        if code.co_filename == file and not any(code == other for other in codes):
+            raise checks.FieldError(
+                "version",
+                f"{{}} can't be taken from the source of {each.__qualname__}: {file}"
+                " was edited since it was imported. Import it again, in a new session.",
+            )
+
+
+def _defined_in(module: Any) -> Iterator[types.FunctionType]:
+    """Functions of a module and of its classes, decorated ones too."""
+    for value in vars(module).values():
+        for each in vars(value).values() if isinstance(value, type) else (value,):
+            while isinstance(each, types.FunctionType):
+                yield each
+                each = getattr(each, "__wrapped__", None)
 
 
 @functools.lru_cache(maxsize=32)
