@@ -62,7 +62,14 @@ def find(name: str) -> Row:
 
     Raises: FieldError: there is none; names the nearest.
     """
-    return _ROWS[checks.choice("type", name, _ROWS)]
+    if name not in _ROWS:
+        raise checks.FieldError(
+            "type",
+            f"Expected {{}} to be one of {', '.join(sorted(_ROWS))}; got {name!r}."
+            f"{checks.nearest(name, _ROWS)} One of your own has to be registered: by the"
+            " configuration, or with --registers FILE.",
+        )
+    return _ROWS[name]
 
 
 def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:

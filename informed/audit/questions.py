@@ -494,7 +494,7 @@ def _chaotic(found: Instability | None) -> list[Finding]:
             what=f"chaotic, exponent {found.words} over the training: a record that"
             " withstands is protected by instability, not by design. A hundredth of the"
             f" way to another record moves the typical weight {found.growth:.0f} times"
-            " as far as it is worth",
+            " as far as in proportion",
             remedy="don't rely on it: a longer search or another release may tell;"
             " noise in training has a bound",
         )

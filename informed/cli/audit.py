@@ -392,7 +392,7 @@ def table(values: Mapping[str, Any]) -> str:
         "success, 95 %",
         "exact",
         "certified",
-        "MSE",
+        "median MSE",
         "SSIM",
         "LPIPS",
         "labels",
