@@ -66,8 +66,8 @@ def find(name: str) -> Row:
         raise checks.FieldError(
             "type",
             f"Expected {{}} to be one of {', '.join(sorted(_ROWS))}; got {name!r}."
-            f"{checks.nearest(name, _ROWS)} One of your own has to be registered: by the"
-            " configuration, or with --registers FILE.",
+            f"{checks.nearest(name, _ROWS)} One of your own has to be registered: by"
+            " the configuration, or with --registers FILE.",
         )
     return _ROWS[name]
 

@@ -104,8 +104,8 @@ def as_text(checked: Preflight, *, minutes: float, targets: int) -> str:
     if checked.instability is not None:
         lines.append(
             f"{'stability':<16}a small change of a record moves the typical weight"
-            f" {checked.instability.growth:.2g} times as far as in proportion (1: smooth;"
-            " from 7: chaotic)"
+            f" {checked.instability.growth:.2g} times as far as in proportion (1:"
+            " smooth; from 7: chaotic)"
         )
     lines.append(
         f"{'a model':<16}{plan['seconds_each']:.3g} s, {plan['at_once']} at once"
