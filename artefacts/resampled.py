@@ -22,6 +22,13 @@ def calibrated(site: Site) -> Iterator[Site | Unread]:
     """CalibratedClassifierCV: each member is fitted to all folds but one."""
     model = site.leaf.estimator
     members = model.calibrated_classifiers_
+    if any(
+        hasattr(each, "X_thresholds_")
+        for member in members
+        for each in member.calibrators
+    ):
+        path = f"{site.leaf.path}.calibrators" if site.leaf.path else "calibrators"
+        yield Unread(path=path, why="they hold scores of training rows")
     if len(members) == 1 and _of_all_rows(model):
         yield from walk.leaves(
             walk.inside(site, members[0].estimator, "calibrated_classifiers_[0]")

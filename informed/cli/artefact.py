@@ -90,6 +90,7 @@ def _print_json(
         ],
         "after_sanitising": None if after is None else summary(after, names),
         "why_not_after_sanitising": failure or None,
+        "predictions_stay": None if stripped is None else stripped.equal,
     }
     print(json.dumps(record))
 
@@ -108,6 +109,10 @@ def _print(
     for note in answer.notes:
         print(f"  note: {note}")
     print(f"After stripping: {failure if after is None else page.verdict(after)}")
+    if stripped is not None and not stripped.equal:
+        print(
+            "  note: the stripped copy predicts otherwise in the last digits, or more"
+        )
     for each in () if stripped is None else stripped.kept:
         print(f"  kept: {each.field:<38}{each.why}")
     if arguments.out:

@@ -229,6 +229,13 @@ def test_a_calibrated_pipeline_of_named_columns(rows, labels):
     np.testing.assert_allclose(found.value[:2].astype(float), rows[AT, :2])
 
 
+def test_isotonic_calibrators_are_named_as_unread(rows, labels):
+    for method, named in (("isotonic", True), ("sigmoid", False)):
+        model = CalibratedClassifierCV(GaussianNB(), method=method, cv=3)
+        found = read(model.fit(rows, labels), rows, labels)
+        assert ("calibrators" in found.unread) == named
+
+
 def test_transformed_outputs_are_named_as_unread(rows):
     outputs = rows @ [1.0, 2.0, -1.0, 0.5]
     for transformer, named in ((StandardScaler(), True), (None, False)):
