@@ -378,42 +378,25 @@ class Look:
             )
             return
         except Exception as error:  # the user's own function
-            self.say(
-                "weakens",
+            self._unasked(
                 f"predict raised {checks.named(error)}",
                 "predict(released, images) -> scores (examples, classes)",
+                short=f"predict raised {type(error).__name__}",
             )
-            what = f"predict raised {type(error).__name__}"
-            self.subject = dataclasses.replace(subject, unasked=what)
             return
+        classes, what, remedy = subject.fixed.num_classes, "", ""
         if scores.ndim != 2 or len(scores) != len(public):
-            self.say(
-                "weakens",
-                f"predict gave an array of shape {scores.shape}",
-                f"expected ({len(public)}, classes)",
-            )
             what = f"predict gave an array of shape {scores.shape}"
-            self.subject = dataclasses.replace(subject, unasked=what)
-            return
-        if scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
+            remedy = f"expected ({len(public)}, classes)"
+        elif scores.dtype.kind not in "fiub" or not np.isfinite(scores).all():
             what = "predict gave scores that aren't finite numbers"
-            self.say(
-                "weakens",
-                what,
-                "give scores or probabilities as numbers, not the logarithm of zero",
-            )
-            self.subject = dataclasses.replace(subject, unasked=what)
-            return
-        classes = subject.fixed.num_classes
-        if scores.shape[1] < classes:
-            self.say(
-                "weakens",
-                f"predict gave scores of {scores.shape[1]} classes, labels go to"
-                f" {classes - 1}",
-                f"expected a column for every label from 0 to {classes - 1}",
-            )
+            remedy = "give scores or probabilities, not the logarithm of zero"
+        elif scores.shape[1] < classes:
             what = f"predict gave scores of {scores.shape[1]} classes"
-            self.subject = dataclasses.replace(subject, unasked=what)
+            what += f", labels go to {classes - 1}"
+            remedy = f"expected a column for every label from 0 to {classes - 1}"
+        if what:
+            self._unasked(what, remedy, short=what)
             return
         self.accuracy = float(np.mean(scores.argmax(axis=1) == public.labels))
         answering = dataclasses.replace(subject, answering=True)
@@ -427,6 +410,11 @@ class Look:
                 self.subject = dataclasses.replace(subject, unasked=what)
                 return
         self.subject = answering
+
+    def _unasked(self, what: str, remedy: str, *, short: str) -> None:
+        """Say why models can't be asked; `short` quotes no message."""
+        self.say("weakens", what, remedy)
+        self.subject = dataclasses.replace(self.subject, unasked=short)
 
     def timed(self) -> None:
         """How long a model takes as it will be trained; whether processes agree."""
