@@ -41,26 +41,6 @@ def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
     return _widened(found)
 
 
-def carries(transformer: Any, made: Any, features: int) -> bool:
-    """Whether anything comes back through a transformer at all.
-
-    Args:
-      transformer: a fitted transformer.
-      made: what it made of known rows.
-      features: how many features its input has.
-    """
-    known = registry.kind_of(type(transformer).__name__).inverse is not None
-    if not known and not hasattr(transformer, "get_support"):
-        return False
-    try:
-        rows = made[:1]
-        rows = rows.toarray() if sparse.issparse(rows) else rows
-        point = np.asarray(rows, np.float64)[0]
-    except (ValueError, TypeError):
-        return True  # words, which come back by name
-    return pull(transformer, (point, point), features) is not None
-
-
 def _widened(bounds: Box | None) -> Box | None:
     """Room for the rounding of the way back."""
     if bounds is None:
@@ -312,7 +292,8 @@ def _ordinal(encoder: Any, bounds: Box, features: int) -> Box | None:
             continue
         low, high = bounds[0][j], bounds[1][j]
         ranks = codes(encoder, j)
-        if len(ranks) < len(named):  # grouped codes are in no order
+        # Codes of rare categories come last, and grouped ones have no order.
+        if not np.array_equal(ranks, np.arange(len(named))):
             code = np.ceil(low - 1e-6)
             one = code == np.floor(high + 1e-6) and 0 <= code < len(ranks)
             if one and ranks[int(code)] >= 0:

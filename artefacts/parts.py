@@ -18,7 +18,10 @@ from artefacts import inverse, names, registry
 from artefacts.findings import Box
 from artefacts.readers.moments import by_svd
 from artefacts.registry import register
-from artefacts.walk import LabelBack, Site, Unread, inside, leaves, width
+from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
+
+# Known rows on which it is tried whether anything comes back through a step.
+_TRIED = 16
 
 
 def _pipeline(site: Site) -> Iterator[Site | Unread]:
@@ -58,7 +61,7 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             return names.pull(step, bounds, values, features)
 
         path = here.leaf.path
-        lost = not inverse.carries(step, made, features)
+        lost = not _carries(step, made, features)
         here = inside(
             here,
             site.leaf.estimator,
@@ -76,6 +79,30 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             repeats=here.repeats and repeats(step),
             words=words,
         )
+
+
+def _carries(step: Any, made: Any, features: int) -> bool:
+    """Whether anything of a row comes back through a step, tried on known rows.
+
+    Args:
+      step: a fitted transformer.
+      made: what it made of the known rows.
+      features: how many features its input has.
+    """
+    for row in np.asarray(dense(made[:_TRIED]), object):
+        point, values = None, None
+        try:
+            point = np.asarray(row, np.float64)
+        except (ValueError, TypeError):  # words
+            values = row
+        box = None if point is None else (point, point)
+        found = None if box is None else inverse.pull(step, box, features)
+        if found is not None and np.isfinite(found).any():
+            return True
+        named = names.pull(step, box, values, features)
+        if named is not None and any(each is not None for each in named):
+            return True
+    return False
 
 
 def _unweighted(site: Site) -> Site:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from artefacts import contents, registry, stored, walk
+from artefacts import contents, coverage, registry, stored, walk
 from artefacts.answer import Line, merge
 from artefacts.findings import (
     PRECISION,
-    Box,
     Finding,
     Leaf,
+    LimitError,
     OtherRowsError,
     ReconstructionImpossibleError,
     narrow,
@@ -28,11 +28,6 @@ from artefacts.findings import (
 from artefacts.readers import rows, span, vocabularies
 from artefacts.walk import Site
 from shadow import checks
-
-# Known rows that are carried back to see which features a leaf was given whole: a
-# transformer that forgets a feature forgets it in all of them, but for a value that
-# stands for a missing one.
-_TRIED = 16
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -47,9 +42,11 @@ class Read:
       unread: paths of parts that no reader told anything of, with their class.
       others: the error of a stored count that says that more or fewer rows are missing;
         None: no count says so.
+      known: the known rows as the whole got them.
       gallery: candidates for the missing row, as the whole gets rows; None: none.
     """
 
+    known: Any
     lines: list[Line] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     failures: list[ReconstructionImpossibleError] = dataclasses.field(
@@ -66,7 +63,7 @@ def everything(whole: Site, numeric: np.ndarray | None, gallery: Any = None) -> 
     Args:
       gallery: candidates for the missing row, as the whole gets rows; None: none.
     """
-    read = Read(gallery=gallery)
+    read = Read(known=whole.leaf.known, gallery=gallery)
     groups: dict[str, dict[int, list[Site]]] = {}
     for site in walk.leaves(whole):
         if not isinstance(site, Site):
@@ -121,7 +118,7 @@ def _best(
     sure: list[Read] = []
     repeated = False
     for sites in hypotheses.values():
-        own = Read()
+        own = Read(known=read.known)
         for site in sites:
             before = len(own.lines)
             read_leaf(site, own)
@@ -231,9 +228,14 @@ def read_leaf(site: Site, read: Read) -> None:
     site = dataclasses.replace(site, leaf=densified(site.leaf))
     leaf = site.leaf
     name = type(leaf.estimator).__name__
+    part = f"{leaf.path} ({name})" if leaf.path else name
     findings: list[Finding] = []
     if span.applies(leaf):
-        whole, said = span.read(leaf, site.words, _gallery(site, read))
+        try:
+            whole, said = span.read(leaf, site.words, _gallery(site, read))
+        except LimitError as error:
+            whole, said = None, str(error)
+            read.unread.append(part)
         read.notes.append(f"{leaf.path or name}: {said}")
         findings = [] if whole is None else [whole]
     # A row that is read leaves nothing to read, to make dense or to fit again.
@@ -252,7 +254,6 @@ def read_leaf(site: Site, read: Read) -> None:
         )
     if not site.repeats:
         findings = [_unrepeated(each) for each in findings]
-    part = f"{leaf.path} ({name})" if leaf.path else name
     if not any(map(_says, findings)) and part not in read.unread:
         read.unread.append(part)
     # Words come back by name, whatever carries numbers back or doesn't.
@@ -263,7 +264,7 @@ def read_leaf(site: Site, read: Read) -> None:
         )
         if any(map(_says, findings)) and part not in read.unread:
             read.unread.append(part)
-    read.lines += [_line(site, finding) for finding in findings]
+    read.lines += [_line(site, finding, read.known) for finding in findings]
 
 
 def _says(finding: Finding) -> bool:
@@ -396,6 +397,8 @@ def _as_numbers(leaf: Leaf) -> Leaf:
         return leaf
     rows = walk.dense(leaf.known)
     known = np.asarray(rows)
+    if known.dtype.kind in "mM":  # dates, whose digits a float can't hold
+        return dataclasses.replace(leaf, known=known)
     # Texts stay texts, those that look like numbers too: "01234" is no number.
     texts = known.dtype.kind == "U" or (
         known.dtype.kind == "O" and any(isinstance(each, str) for each in known.ravel())
@@ -407,15 +410,15 @@ def _as_numbers(leaf: Leaf) -> Leaf:
     return dataclasses.replace(leaf, known=known)
 
 
-def _line(site: Site, finding: Finding) -> Line:
-    """A finding carried back."""
+def _line(site: Site, finding: Finding, known: Any) -> Line:
+    """A finding carried back; `known` are the known rows as the whole got them."""
     lower, upper = finding.lower, finding.upper
     if lower is not None and upper is not None:
-        lower, upper = _back(site, lower, upper)
+        lower, upper = site.carried(lower, upper)
     guess = finding.estimate
     if guess is not None:
         # A point whose ends come back apart wasn't carried.
-        low, high = _back(site, guess, guess)
+        low, high = site.carried(guess, guess)
         guess = None if low is None or high is None else _middle(low, high)
     told = None
     if finding.lower is not None and finding.upper is not None:
@@ -438,50 +441,14 @@ def _line(site: Site, finding: Finding) -> Line:
         upper=upper,
         label=None if finding.label is None else site.label_back(finding.label),
         before_model=site.before_model,
-        reach=_covered(site) if finding.certified else site.reach,
+        reach=coverage.covered(site, known) if finding.certified else site.reach,
     )
-
-
-def _covered(site: Site) -> np.ndarray | None:
-    """Features of the whole that a leaf's certificate is of; None: that isn't known.
-
-    Of those that it was fitted to by way of other steps, the ones of which a known row
-    tells the value as the leaf got it. Behind a selector, bins or fewer components
-    another value would have given the leaf the same rows.
-    """
-    if site.reach is None or site.columns is not None or not site.features:
-        return site.reach
-    told = np.zeros(site.features, bool)
-    for row in np.asarray(walk.dense(site.leaf.known[:_TRIED]), object):
-        box: Box | None = None
-        try:
-            point = np.asarray(row, np.float64)
-            box = point, point
-            lower, upper = _back(site, point, point)
-        except (ValueError, TypeError):  # words
-            lower = upper = None
-        if lower is not None and upper is not None:
-            size = np.maximum(np.abs(lower), np.abs(upper))
-            with np.errstate(invalid="ignore"):
-                told |= np.isfinite(size) & (upper - lower <= PRECISION * size)
-        named = site.names(box, np.asarray(row, object) if box is None else None)
-        if named is not None:
-            told |= np.array([each is not None for each in named])
-    return site.reach[told[site.reach]]
 
 
 def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Between two bounds; NaN where one is open."""
     finite = np.isfinite(lower) & np.isfinite(upper)
     return np.where(finite, (np.where(finite, lower, 0) + upper) / 2, np.nan)
-
-
-def _back(
-    site: Site, lower: np.ndarray, upper: np.ndarray
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Bounds in the units of the whole; None: nothing comes back."""
-    found = None if site.through else site.back((lower, upper))
-    return (None, None) if found is None else found
 
 
 def _spread_out(

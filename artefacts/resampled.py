@@ -93,7 +93,8 @@ def _cases(site: Site, classes: list[Any], by_class: bool) -> Iterator[tuple[int
             after = np.flatnonzero(site.leaf.labels == label) + 1
             yield from ((int(position), label) for position in (0, *after))
             continue
-        yield from ((position, label) for position in range(len(site.leaf.known) + 1))
+        assert site.leaf.labels is not None
+        yield from ((position, label) for position in range(len(site.leaf.labels) + 1))
 
 
 def _of_all_rows(model: Any) -> bool:

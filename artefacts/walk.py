@@ -74,6 +74,13 @@ class Site:
     reach: np.ndarray | None = None
     elsewhere: bool = False
 
+    def carried(
+        self, lower: np.ndarray, upper: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Bounds in the units of the whole; None: nothing comes back."""
+        found = None if self.through else self.back((lower, upper))
+        return (None, None) if found is None else found
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Unread:

@@ -105,7 +105,7 @@ def versions(**revisions: int | str) -> dict[str, Any]:
     found: dict[str, Any] = {name: _version(name) for name in _DECIDING}
     if "jax" in sys.modules:  # else nothing is drawn
         settings = sys.modules["jax"].config
-        now = {name: getattr(settings, name) for name in _DRAWING}
+        now = {name: getattr(settings, name, _DRAWING[name]) for name in _DRAWING}
         found |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
     return found | {f"revision of {name}": n for name, n in sorted(revisions.items())}
 

@@ -191,10 +191,10 @@ def categorical(leaf: Leaf) -> list[Finding]:
         row[j] = left[0, 1]
     if len(labels) != 1:
         return [refuted("category_count_")]
-    lower = upper = row
-    if np.any(known != leaf.known):
-        # It counts what numbers with decimals are cut off to.
-        lower, upper = np.where(row > 0, row, -1.0), np.nextafter(row + 1, 0)
+    # Of columns with decimals it counts what these are cut off to.
+    cut = np.any(known != leaf.known, axis=0)
+    lower = np.where(cut & (row == 0), -1.0, row)
+    upper = np.where(cut, np.nextafter(row + 1, 0), row)
     return [
         Finding(
             field="category_count_",

@@ -16,6 +16,7 @@ from artefacts.findings import (
     PRECISION,
     Finding,
     Leaf,
+    LimitError,
     ReconstructionImpossibleError,
     around,
 )
@@ -58,6 +59,7 @@ def read(
       names: (features,), words that the features count; None: they are no words.
       gallery: (candidates, features), rows as the leaf gets them; None: none.
     Returns: the finding or None; what is to be said of it.
+    Raises: LimitError: this tool can't look.
     """
     try:
         known: Any = numbers(leaf.known)
@@ -66,6 +68,8 @@ def read(
     try:
         direction = span.read(leaf.estimator.coef_, known)
         why = probe.of_estimator(leaf.estimator)
+    except LimitError:
+        raise
     except ReconstructionImpossibleError as error:
         return None, str(error)
     if why:

@@ -132,7 +132,9 @@ def _told_beforehand(estimator: Any, label: Any, count: int) -> bool:
     passes = int(np.max(getattr(estimator, "n_iter_", 1)))
     # A network counts rows times passes.
     seen = getattr(estimator, "t_", passes * count)
-    whole = not hasattr(estimator, "coefs_") or seen == passes * count
+    # With early stopping it counts training rows alone, and can't be trained in parts.
+    parts = hasattr(estimator, "coefs_") and not estimator.early_stopping
+    whole = not parts or seen == passes * count
     return passes <= 1 or not whole
 
 

@@ -20,6 +20,8 @@ _PATIENCE = 60.0
 # Two trainings count as the same below this share of the distance between the
 # weights of two targets.
 _SAME = 1e-3
+# Of what a record changes: from it on it is another training, not another device.
+_OTHER = 0.3
 # How far outside of [0, 1] a target is tried: a step of an inversion may go farther.
 _OUTSIDE = 0.05
 # Places in the training set at which a target is tried, where the last does nothing.
@@ -313,6 +315,14 @@ class Look:
             return True
         return bool(np.linalg.norm(found - self.theta) > _SAME * self.apart)
 
+    def _is_another(self, found: np.ndarray) -> bool:
+        """Whether weights are of another training, by more than a device's rounding."""
+        if found.shape != self.theta.shape:
+            return True
+        apart = float(np.linalg.norm(found - self.theta))
+        rounding = _SAME * float(np.linalg.norm(found))
+        return apart > max(_OTHER * self.apart, rounding)
+
     def private(self) -> None:
         """Whether there can be the noise that training declares."""
         contract = self.subject.contract
@@ -370,6 +380,8 @@ class Look:
         try:
             answers = subject.call().answers(self.returned, public.images)
             scores = np.asarray(answers)
+            if scores.dtype.name == "bfloat16":  # no number to NumPy
+                scores = scores.astype(np.float32)
         except checks.FieldError as error:  # there is no way to ask it
             self.say(
                 "note",
@@ -392,8 +404,7 @@ class Look:
             what = "predict gave scores that aren't finite numbers"
             remedy = "give scores or probabilities, not the logarithm of zero"
         elif scores.shape[1] < classes:
-            what = f"predict gave scores of {scores.shape[1]} classes"
-            what += f", labels go to {classes - 1}"
+            what = f"predict gave {scores.shape[1]} scores for {classes} classes"
             remedy = f"expected a column for every label from 0 to {classes - 1}"
         if what:
             self._unasked(what, remedy, short=what)
@@ -434,7 +445,7 @@ class Look:
                 self.subject, self.at_once, self.each
             )
             self.seconds = self.each / self.at_once
-            if self.deterministic and same and self._differs(theta):
+            if self.deterministic and same and self._is_another(theta):
                 self.say(
                     "stops",
                     "other processes give other weights than this one: a module was"

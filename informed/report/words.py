@@ -121,7 +121,7 @@ def answer(values: Values) -> list[str]:
 
 
 def unfinished(values: Values) -> list[str]:
-    """A sentence for each attack that wasn't finished, or that could not be begun.
+    """Sentences of attacks that weren't finished or begun, and of records left out.
 
     Attacks that don't apply to such models aren't named: there is nothing to finish.
     """
@@ -130,8 +130,8 @@ def unfinished(values: Values) -> list[str]:
     if left := not_attacked(values):
         count, whats = values["subject"]["targets"], _whats(values)
         found.append(
-            f"{count} of {count + left} {whats} were attacked, for time (`--minutes`)."
-            f" Nothing follows for the other {whats}."
+            f"Only {count} of {count + left} {whats} were attacked, for lack of time"
+            f" (`--minutes`). Nothing follows for the other {whats}."
         )
     return found
 

@@ -19,7 +19,6 @@ import dis
 import enum
 import functools
 import hashlib
-import importlib.machinery
 import inspect
 import os
 import pathlib
@@ -33,7 +32,7 @@ import jax
 import numpy as np
 
 from shadow import checks
-from shadow.training import imported
+from shadow.training import edited, imported
 
 _PLAIN = (bool, int, float, complex, str, bytes, os.PathLike, np.dtype, enum.Enum)
 _OURS = ("dp", "shadow", "reconn", "informed")  # their revisions are in every record
@@ -107,7 +106,7 @@ class _Reader:
             whole = inspect.getsource(inspect.getmodule(function) or function)
         except (OSError, TypeError) as error:
             raise _unknown("a function whose source isn't there") from error
-        _require_current(function, whole)
+        edited.require_current(function, whole)
         self._put(whole)
         captured = _captured(function)
         if isinstance(function, types.MethodType):
@@ -365,10 +364,16 @@ def _of_user(module: str | None, file: str | None) -> bool:
 
 
 def _source(value: Any) -> str:
+    """The source of a value's module, "" where it isn't there.
+
+    Raises: FieldError: the module was edited since it was imported.
+    """
     try:
-        return inspect.getsource(inspect.getmodule(value) or value)
+        source = inspect.getsource(inspect.getmodule(value) or value)
     except (OSError, TypeError):
         return ""
+    edited.require_current(value, source)
+    return source
 
 
 def _content(value: Any) -> str:
@@ -449,46 +454,6 @@ def _fields(value: Any) -> Iterator[Any]:
         yield from (value.__qualname__, type(value.__self__))
     else:
         raise _unknown(f"a function that captures a value of {type(value).__name__}")
-
-
-def _require_current(function: Any, source: str) -> None:
-    """Raise FieldError where a module isn't what its file says by now.
-
-    What a session runs is what it imported. Modules that something else than Python's
-    own loader made, such as tests that pytest rewrites, can't be compared.
-    """
-    module = inspect.getmodule(function)
-    file = getattr(module, "__file__", None)
-    loader = getattr(module, "__loader__", None)
-    if type(loader) is not importlib.machinery.SourceFileLoader:
-        return
-    codes = _codes(source, str(file))
-    for each in [function, *_defined_in(module)]:
-        code = each.__code__
-        if code.co_filename == file and not any(code == other for other in codes):
-            raise checks.FieldError(
-                "version",
-                f"{{}} can't be taken from the source of {each.__qualname__}: {file}"
-                " was edited since it was imported. Import it again, in a new session.",
-            )
-
-
-def _defined_in(module: Any) -> Iterator[types.FunctionType]:
-    """Functions of a module and of its classes, decorated ones too."""
-    for value in vars(module).values():
-        for each in vars(value).values() if isinstance(value, type) else (value,):
-            while isinstance(each, types.FunctionType):
-                yield each
-                each = getattr(each, "__wrapped__", None)
-
-
-@functools.lru_cache(maxsize=32)
-def _codes(source: str, file: str) -> list[types.CodeType]:
-    """The code of all functions in a file."""
-    found = [compile(source, file, "exec", dont_inherit=True)]
-    for code in found:  # which grows
-        found += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return found
 
 
 def _unknown(what: str) -> ValueError:

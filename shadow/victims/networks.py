@@ -404,7 +404,7 @@ def from_functions(
     """A victim from a pair of pure functions; see `Victim`.
 
     Raises: ValueError: logits of another shape than (examples, num_classes), or
-      parameters in half precision.
+      parameters of another type than float32 or float64.
     """
     images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     shapes = jax.eval_shape(init, jax.random.key(0))

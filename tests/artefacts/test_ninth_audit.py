@@ -94,12 +94,52 @@ def test_bins_and_rare_categories_are_carried_back(rng):
                  codes, labels)  # fmt: skip
     assert found.determined.all()
     assert found.certified
-    ordinal = OrdinalEncoder(min_frequency=4)
-    ordinal.set_params(handle_unknown="use_encoded_value", unknown_value=-1)
-    model = make_pipeline(ordinal, Ridge()).fit(codes, labels)
-    found = read(model, codes, labels)
-    inside = (found.lower <= codes[AT]) & (codes[AT] <= found.upper)
-    assert inside.all()
+
+
+def test_codes_of_an_encoder_whose_rare_category_comes_last(rng):
+    """The rare 1 has the last code, so that 2 has the first."""
+    codes = rng.integers(2, 5, (60, 3)).astype(float)
+    codes[:2] = 1.0
+    labels = rng.integers(0, 2, 60)
+    encoder = OrdinalEncoder(
+        min_frequency=4, handle_unknown="use_encoded_value", unknown_value=-1
+    )
+    model = make_pipeline(encoder, Ridge()).fit(codes, labels)
+    for at in range(0, 60, 7):
+        found = reconstruct(
+            model, np.delete(codes, at, 0), np.delete(labels, at), position=at
+        )
+        told = found.determined
+        np.testing.assert_allclose(found.value[told].astype(float), codes[at][told])
+        assert np.all((found.lower <= codes[at]) & (codes[at] <= found.upper))
+
+
+def test_what_a_group_of_rare_categories_hides_is_not_certified(rng):
+    codes = rng.integers(0, 4, (60, 3)).astype(float)
+    codes[[3, AT, 20], 0] = 7.0, 9.0, 8.0  # three rare ones, of which AT has 9
+    labels = rng.integers(0, 2, 60)
+    rare = OneHotEncoder(min_frequency=4, handle_unknown="infrequent_if_exist")
+    model = make_pipeline(rare, LogisticRegression(tol=1e-10)).fit(codes, labels)
+    known = without(codes)
+    known[3, 0] = 9.0  # and a known row is told wrongly: 9 for 7
+    found = reconstruct(model, known, without(labels))
+    assert not (found.certified and found.determined[0] and found.value[0] != 9.0)
+
+
+def test_columns_that_nothing_comes_back_from_are_unread(rows, labels):
+    parts = make_column_transformer((PCA(2), [0, 1, 2, 3]))
+    model = make_pipeline(parts, LogisticRegression(tol=1e-10)).fit(rows, labels)
+    found = read(model, rows, labels)
+    assert any("LogisticRegression" in each for each in found.unread)
+
+
+def test_zeros_behind_a_step_keep_their_certificate(rng, labels):
+    """The first rows are zero in a column whose mean isn't."""
+    rows = rng.normal(size=(60, 3))
+    rows[:30, 1] = 0.0
+    frozen = FrozenEstimator(StandardScaler().fit(rng.normal(1, 2, (200, 3))))
+    model = make_pipeline(frozen, LogisticRegression(tol=1e-12, max_iter=999))
+    assert read(model.fit(rows, labels), rows, labels).certified
 
 
 def test_a_bin_that_a_column_of_an_encoding_tells_bounds_the_value(rows, labels):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shadow
+from dp import gradient
 from dp.gradient import PrivacyConfig
 from shadow import devices, victims
 
@@ -59,7 +60,25 @@ def test_both_kinds_of_device_train_the_same_models(case):
         factory, _ = made(architecture, **training)
         on_card = factory.train(targets)
     assert np.abs(on_cpu - factory.initialisation).max() > 1e-2
-    np.testing.assert_allclose(on_card, on_cpu, rtol=0, atol=allowed)
+    apart = np.abs(on_card - on_cpu)
+    if "privacy" in training:
+        # The noisy sum is rounded to a grid: where the sums of two forms differ in
+        # their last digit, an entry now and then is the next multiple.
+        others = apart > allowed
+        assert others.mean() < 0.005
+        assert apart.max() < 1.1 * one_multiple(factory)
+        apart = apart[~others]
+    assert apart.max() <= allowed
+
+
+def one_multiple(factory):
+    """How far a weight ends if one noisy gradient of it is the next on its grid."""
+    training, count = factory.algorithm.training, len(factory.fixed) + 1
+    deviation = PRIVATE.noise_multiplier * PRIVATE.clip_norm
+    grid = 2.0 ** np.floor(np.log2(deviation * gradient._GRID))
+    kept = sum(training.momentum**epoch for epoch in range(training.epochs))
+    step = training.learning_rate * grid / (PRIVATE.sampling_probability * count)
+    return step * kept
 
 
 @pytest.mark.parametrize("form", ["whole", "patches", "convolutions", "one-by-one"])

@@ -6,6 +6,7 @@ method, `config.SolverConfig` for its thresholds.
 """
 
 import copy
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +30,9 @@ from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
 from informed.threat import Knowledge
+
+# `SolverConfig.reach` of the attempt with free columns.
+_FAR = 100.0
 
 
 class Solver:
@@ -103,13 +107,15 @@ class Solver:
         by_clouds = self.ranking.bent
         if not by_clouds:
             # One attempt with free columns: for the likeliest label before the patient
-            # ones, for the other labels after these.
+            # ones, for the other labels after these. Where the release is rounded, a
+            # wide prior explains too much, and it comes last.
             free = self._with_free_columns(published, labels)
+            early = 1 if published.deviations is None else 0
             for number, start in enumerate(self.starts.of(theta, labels)):
                 yield self._by_derivatives(published, start)
                 if not number:
-                    yield from free(labels[:1])
-            yield from free(labels[1:])
+                    yield from free(labels[:early])
+            yield from free(labels[early:])
         if self.config.engine == "derivatives":
             return
         if by_clouds or few:
@@ -147,6 +153,8 @@ class Solver:
         other.coordinates = coordinates.principal_components(
             self.certificate.images, coordinates.FREE_DEVIATION
         )
+        # What nobody else has lies far from the mean, however few columns there are.
+        other.settings = dataclasses.replace(self.settings, reach=_FAR)
         # Its derivatives at mean images are of other coordinates: it has none.
         other.ranking = LabelRanking(
             self.config, self.runs, other.coordinates, self.starts

@@ -1,0 +1,75 @@
+"""Which features of the whole a leaf's certificate is of: those it tells apart.
+
+A certificate says that what is stored comes out again with a row put back. Behind steps
+that forget it says so of what they leave alone.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from artefacts import walk
+from artefacts.findings import Box
+from artefacts.walk import Site
+
+# Known rows that are carried back to see what a leaf tells apart; their values, and the
+# share of a column's spread from which on two of these differ.
+_TRIED, _VALUES, _DIFFERS = 256, 500_000, 1e-9
+
+
+def covered(site: Site, whole: Any) -> np.ndarray | None:
+    """Features of the whole that a leaf's certificate is of; None: that isn't known.
+
+    Of those that it was fitted to by way of other steps, the ones of which it tells
+    known values apart. Behind a selector, bins, fewer components or a group of rare
+    categories another value would have given the leaf the same rows.
+
+    Args:
+      site: the leaf's.
+      whole: the known rows as the whole got them.
+    """
+    if site.reach is None or site.columns is not None or not site.features:
+        return site.reach
+    count = max(2, min(_TRIED, _VALUES // site.features))
+    rows = np.asarray(walk.dense(site.leaf.known[:count]), object)
+    values = np.asarray(walk.dense(whole[:count]), object)
+    if values.shape != (len(rows), site.features):
+        return site.reach[:0]  # of some of the rows, or of texts
+    told = [_told(site, row) for row in rows]
+    apart = [_all_apart([each[j] for each in told], values[:, j]) for j in site.reach]
+    return site.reach[np.array(apart, bool)]
+
+
+def _told(site: Site, row: np.ndarray) -> list[tuple]:
+    """What comes back of each feature, of a row as the leaf gets it."""
+    box: Box | None = None
+    lower = upper = None
+    try:
+        point = np.asarray(row, np.float64)
+        box = point, point
+        lower, upper = site.carried(point, point)
+    except (ValueError, TypeError):  # words
+        pass
+    named = site.names(box, row if box is None else None)
+    blank = [None] * site.features
+    return list(
+        zip(
+            blank if lower is None else lower.tolist(),
+            blank if upper is None else upper.tolist(),
+            blank if named is None else [str(each) for each in named],
+            strict=True,
+        )
+    )
+
+
+def _all_apart(told: list[tuple], values: np.ndarray) -> bool:
+    """Whether no two values of a feature are told alike; missing ones aside."""
+    groups: dict[tuple, list[Any]] = {}
+    for key, value in zip(told, values, strict=True):
+        if value is not None and value == value:
+            groups.setdefault(key, []).append(value)
+    try:
+        room = _DIFFERS * float(np.nanstd(np.asarray(values, np.float64)))
+        return all(max(each) - min(each) <= room for each in groups.values())
+    except (ValueError, TypeError):  # words, or dates
+        return all(len(set(map(str, each))) == 1 for each in groups.values())
