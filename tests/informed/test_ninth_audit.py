@@ -87,6 +87,27 @@ def test_a_copy_of_the_only_record_of_its_class_is_read(rng):
     np.testing.assert_array_equal(found.images[0], fixed.images[11])
 
 
+def test_a_label_whose_training_diverges_is_not_the_likeliest(rng):
+    def train(images, labels, key):
+        features = images.reshape(len(images), -1)
+        found = jax.nn.one_hot(labels, 3).T @ features
+        # With a last record of class 0 nothing comes of it.
+        return found + jnp.where(labels[-1] == 0, jnp.nan, 0.0)
+
+    rows = rng.integers(0, 256, (31, 4)) / np.float32(255)
+    labels = np.append(np.arange(30) % 3, 1)
+    factory = shadow.Factory(
+        algorithm=shadow.JaxFunction(train=train, version="1", precision="highest"),
+        fixed=examples(rows[:30], labels[:30], 3), key=KEY, role="released",
+    )  # fmt: skip
+    release = publish(factory.train(examples(rows[30:], labels[30:], 3)))
+    config = InversionConfig(engine="derivatives")
+    told = Knowledge.informed(factory)
+    found = TrainingInversion(config=config)(release, told, key=KEY)
+    assert found.labels.tolist() == [1]
+    np.testing.assert_allclose(found.images.ravel(), rows[30], atol=1e-5)
+
+
 def test_a_category_that_nobody_else_has_is_found(rng):
     count, width = 80, 24
     kinds = [np.eye(6)[rng.integers(0, 5, count + 151)] for _ in range(2)]

@@ -90,7 +90,8 @@ class LabelRanking:
                 costs.append(0.0)
                 continue
             damped = np.maximum(spectrum, 0) + _DAMPING * whole
-            costs.append(max(0.0, float(whole - np.sum(along**2 / damped))))
+            # Rounding may leave less than nothing; training that diverged stays NaN.
+            costs.append(float(np.maximum(whole - np.sum(along**2 / damped), 0.0)))
         return costs
 
     def _at_mean(self, label: int) -> tuple[np.ndarray, np.ndarray]:
