@@ -8,6 +8,7 @@ file.
 
 import csv
 import importlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,11 @@ def _is_harmless(name: str) -> bool:
 
 
 def load_table(
-    path: str | Path, label: str | None = None, *, field: str = "known"
+    path: str | Path,
+    label: str | None = None,
+    *,
+    field: str = "known",
+    texts: Collection[str | int] = (),
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Known rows and labels from a CSV file with a header.
 
@@ -116,8 +121,9 @@ def load_table(
       path: the CSV file; an empty cell is a missing value.
       label: the name of the column of labels; None: the last column; "": there is none.
       field: what errors call the file.
-    Returns: (known, features), float64, or object where cells are no numbers; labels or
-      None; the features' names.
+      texts: features whose cells stay texts, by name or by position among the features.
+    Returns: (known, features), float64, or object where cells are no numbers; True and
+      False are truths, as pandas reads them; labels or None; the features' names.
     Raises: FieldError: no such file, no such column, lines of different lengths.
     """
     path = Path(path)
@@ -146,15 +152,24 @@ def load_table(
         )
     at = header.index(wanted) if wanted else None
     columns = [j for j in range(len(header)) if j != at]
-    rows = _column_types([[line[j] for j in columns] for line in body])
+    names = tuple(header[j] for j in columns)
+    cells = [[line[j] for line in body] for j in columns]
+    kept = [name in texts or j in texts for j, name in enumerate(names)]
+    each = [_column(*column) for column in zip(cells, kept, strict=True)]
+    rows = _table(each, len(body))
     labels = None
     if at is not None:
         labels = _numbers([line[at] for line in body])
-    return rows, labels, tuple(header[j] for j in columns)
+    return rows, labels, names
+
+
+_TRUTHS = {"True": True, "False": False}
 
 
 def _numbers(cells: list[str]) -> np.ndarray:
-    """Whole numbers, real numbers or texts, whatever they all are."""
+    """Truths, whole numbers, real numbers or texts, whatever they all are."""
+    if set(cells) <= _TRUTHS.keys():
+        return np.array([_TRUTHS[cell] for cell in cells])
     for kind in (np.int64, np.float64):
         try:
             return np.array([kind(cell) for cell in cells])
@@ -163,16 +178,22 @@ def _numbers(cells: list[str]) -> np.ndarray:
     return np.array(cells)
 
 
-def _column_types(cells: list[list[str]]) -> np.ndarray:
-    """float64 where all cells are numbers or empty, else object."""
-    try:
-        return np.array([[float(c) if c else np.nan for c in row] for row in cells])
-    except ValueError:
-        table = np.empty((len(cells), len(cells[0])), dtype=object)
-        for j in range(table.shape[1]):
-            column = [row[j] for row in cells]
-            try:
-                table[:, j] = [float(c) if c else np.nan for c in column]
-            except ValueError:
-                table[:, j] = [c if c else np.nan for c in column]
-        return table
+def _column(cells: list[str], is_text: bool) -> list[Any]:
+    """The cells of one column: numbers, truths or texts; NaN where one is empty."""
+    if not is_text:
+        if set(cells) <= _TRUTHS.keys():
+            return [_TRUTHS[cell] for cell in cells]
+        try:
+            return [float(cell) if cell else np.nan for cell in cells]
+        except ValueError:
+            pass
+    return [cell if cell else np.nan for cell in cells]
+
+
+def _table(columns: list[list[Any]], count: int) -> np.ndarray:
+    """Rows; float64 where no column holds texts, else object."""
+    table = np.empty((count, len(columns)), dtype=object)
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    is_number = (isinstance(cell, (int, float)) for cell in table.flat)  # or a truth
+    return table.astype(np.float64) if all(is_number) else table

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.utils import validation
 
 from artefacts import walk
@@ -43,6 +44,30 @@ def check_told(
         )
 
 
+def text_features(estimator: Any) -> set[int]:
+    """Which features were fitted as texts, by the categories of a first encoder.
+
+    A postcode of digits is a text there, and a number in a file of texts.
+    """
+    if hasattr(estimator, "transformers_"):
+        indices = estimator._transformer_to_input_indices
+        return {
+            int(indices[name][j])
+            for name, part, _ in estimator.transformers_
+            if name in indices
+            for j in text_features(part)
+        }
+    for _, step in getattr(estimator, "steps", [("", estimator)]):
+        if hasattr(step, "transformers_"):
+            return text_features(step)
+        if (categories := getattr(step, "categories_", None)) is not None:
+            words = [any(isinstance(v, str) for v in values) for values in categories]
+            return set(np.flatnonzero(words).tolist())
+        if not isinstance(step, SimpleImputer):
+            break
+    return set()
+
+
 def known_rows(
     estimator: Any, rows: Any
 ) -> tuple[Any, np.ndarray | None, tuple[str, ...]]:
@@ -70,10 +95,14 @@ def known_rows(
     if named is None:
         named = getattr(estimator, "feature_names_in_", None)
     names = tuple(str(n) for n in (range(width) if named is None else named))
+    texts = text_features(estimator)
     try:
-        numeric = np.asarray(given, np.float64)
+        # Digits that are texts to the estimator would become numbers.
+        numeric = None if texts else np.asarray(given, np.float64)
     except (ValueError, TypeError):
-        return given, _by_column(np.asarray(given, object)), names
+        numeric = None
+    if numeric is None:
+        return given, _by_column(np.asarray(given, object), texts), names
     return (given if hasattr(given, "columns") else numeric), numeric, names
 
 
@@ -96,10 +125,12 @@ def _in_order(estimator: Any, rows: Any) -> Any:
     return rows[list(wanted)]
 
 
-def _by_column(given: np.ndarray) -> np.ndarray:
+def _by_column(given: np.ndarray, texts: set[int]) -> np.ndarray:
     """(rows, features) float64; columns that are no numbers are NaN."""
     table = np.full(given.shape, np.nan)
     for j, column in enumerate(given.T):
+        if j in texts:
+            continue
         with contextlib.suppress(ValueError, TypeError):
             table[:, j] = column.astype(np.float64)
     return table

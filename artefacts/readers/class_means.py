@@ -65,6 +65,9 @@ def read(leaf: Leaf) -> list[Finding]:
     inside = leaf.labels == model.classes_[k]
     row, error = from_mean(leaf, means[k], known[inside], w[inside], leaf.target_weight)
     label = model.classes_[k]
+    # Its fit keeps single precision, and stores the means in double precision.
+    if keeps := name == "NearestCentroid":
+        error = settled(leaf, error, None)
     sure = refits.certificate(leaf, second, row, label, error=error, closed=True)
     single = means[k].dtype == np.float32 or single_precision(known)
     # Several calls of `partial_fit`, of which a class without rows tells, leave second
@@ -78,7 +81,7 @@ def read(leaf: Leaf) -> list[Finding]:
         tells="the mean of one class, with its count, is the missing row",
         label=label,
         certified=sure,
-        **around(row, settled(leaf, error, sure)),
+        **around(row, error if keeps else settled(leaf, error, sure)),
     )
     if name in ("GaussianNB", "NearestCentroid"):
         found = without_evidence(found, known, row)

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from informed.attacks.inversion import TrainingInversion
+from informed.attacks.rounding import deviations
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of
@@ -29,6 +30,9 @@ from shadow.training.foreign import precision_in_force
 # are rounded to. Simulated (tanh networks, digits, NumPy; no GPU): TF32 moves theta by
 # 7e-5 to 1.8e-4, bfloat16 by 5e-4 to 1.3e-3, another record by 2e-3 and more.
 TOLERANCES = {"float32": 1e-4, "tf32": 1e-3, "bfloat16": 5e-3}
+# Weights in a file of fewer digits lie so many of their rounding's deviations away, at
+# most: the length over many weights is one deviation, closely.
+_ROUNDED = 1.5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +42,7 @@ class Found:
     Attributes:
       apart: distance between the release and the training run again, over its length.
       products: what the release's products are taken to be rounded to.
-      tolerance: how far `apart` could be for that.
+      tolerance: how far `apart` could be for that, and for the digits of the file.
       guess: the reconstruction of the record, with its certificate.
       mse: mean squared error of the guess, per pixel.
       without_release_mse: mean squared error of the nearest other record.
@@ -110,6 +114,10 @@ def invert(
     theta = _matched(released.parts(result), weights.read(release))
     again = np.concatenate([np.ravel(p.array) for p in released.parts(result)])
     apart = float(np.linalg.norm(again - theta) / np.linalg.norm(theta))
+    published = publish(theta[None])
+    rounding = deviations(published, 0)
+    if rounding is not None:
+        tolerance += float(_ROUNDED * np.linalg.norm(rounding) / np.linalg.norm(theta))
     if not apart <= tolerance:
         raise ValueError(
             f"Training on this data with this seed gives weights that are {apart:.3g}"
@@ -126,9 +134,7 @@ def invert(
         algorithm=subject.algorithm(),
         training_key=seed if engine == "processes" else jax.random.key(seed),
     )
-    guess = TrainingInversion()(
-        publish(theta[None]), told, key=jax.random.key(seed + 1)
-    )
+    guess = TrainingInversion()(published, told, key=jax.random.key(seed + 1))
     image = np.clip(guess.images, 0, 1)
     nearest = np.mean(
         (split.fixed.images.astype(np.float64) - split.test.images) ** 2,

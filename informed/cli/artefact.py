@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from artefacts import Answer, Sanitised, files, page, sanitise
+from artefacts import Answer, Sanitised, files, inputs, page, sanitise
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.passages import passages
 from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruct
@@ -46,10 +46,15 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     refuse_unknown(rest)
     fails = gate.of_arguments(arguments)
     estimator = files.load_estimator(arguments.model)
-    rows, labels, names = files.load_table(arguments.known, arguments.label)
+    texts = _texts(estimator)
+    rows, labels, names = files.load_table(
+        arguments.known, arguments.label, texts=texts
+    )
+    labels = _as_classes(estimator, labels)
     gallery = None
     if arguments.gallery:
-        gallery = _gallery(arguments.gallery, names)
+        by_name = {name if name in names else names[name] for name in texts}
+        gallery = _gallery(arguments.gallery, names, by_name)
     rows, gallery = (_as_fitted(estimator, each, names) for each in (rows, gallery))
     names = tuple(rows.columns) if hasattr(rows, "columns") else names
     told = {"position": arguments.position, "gallery": gallery}
@@ -154,12 +159,29 @@ def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
     }
 
 
-def _gallery(path: str, names: tuple[str, ...]) -> np.ndarray:
+def _texts(estimator: Any) -> set[str | int]:
+    """The features that were fitted as texts: by name, or by position without names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    found = inputs.text_features(estimator)
+    return set(found) if names is None else {str(names[j]) for j in found}
+
+
+def _as_classes(estimator: Any, labels: np.ndarray | None) -> np.ndarray | None:
+    """Labels as the classifier's classes: "7" may have been a text."""
+    classes = getattr(estimator, "classes_", None)
+    if labels is None or not isinstance(classes, np.ndarray):
+        return labels
+    if classes.dtype.kind in "OU" and all(isinstance(name, str) for name in classes):
+        return labels.astype(str)
+    return labels
+
+
+def _gallery(path: str, names: tuple[str, ...], texts: set[str | int]) -> np.ndarray:
     """The gallery's rows: columns as the known rows', others are left out.
 
     Raises: FieldError: other columns.
     """
-    every, _, found = files.load_table(path, "", field="gallery")
+    every, _, found = files.load_table(path, "", field="gallery", texts=texts)
     missing = [name for name in names if name not in found]
     if missing:
         raise checks.FieldError(

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from sklearn import linear_model, pipeline, preprocessing
+from sklearn import compose, linear_model, pipeline, preprocessing
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from artefacts import files, page, reconstruct
@@ -235,3 +235,37 @@ def test_a_gallery_names_the_row_or_nobody(tmp_path, capsys):
     with pytest.raises(SystemExit):
         cli.main(["artefact", *arguments, f"--gallery={short}"])
     assert "there is no f0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_of_a_file_are_what_they_were_at_the_fit(tmp_path, capsys, rng, named):
+    """Postcodes that were texts, truths, and classes that were texts of digits."""
+    pandas = pytest.importorskip("pandas")
+    count = 40
+    codes = np.array(["01067", "10115", "20095"])[rng.integers(3, size=count)]
+    codes[-1] = "99084"  # the missing row's, which nobody else has
+    frame = pandas.DataFrame(
+        {
+            "age": rng.integers(18, 80, size=count) + rng.random(count),
+            "post": codes,
+            "member": rng.random(count) < 0.5,
+        }
+    )
+    labels = rng.integers(2, size=count).astype(str)
+    mixed = compose.ColumnTransformer(
+        [
+            ("number", preprocessing.StandardScaler(), [0]),
+            ("kind", preprocessing.OneHotEncoder(), [1, 2]),
+        ]
+    )
+    model = pipeline.make_pipeline(mixed, linear_model.LogisticRegression())
+    model.fit(frame if named else frame.to_numpy(dtype=object), labels)
+    io.dump(model, tmp_path / "model.skops")
+    frame.assign(kind=labels)[:-1].to_csv(tmp_path / "known.csv", index=False)
+    arguments = ["--known", str(tmp_path / "known.csv"), "--json"]
+    cli.main(["artefact", str(tmp_path / "model.skops"), *arguments])
+    told = json.loads(capsys.readouterr().out)
+    assert told["contradictions"] == told["refuted"] == []
+    age, post, _ = (feature["value"] for feature in told["features"])
+    assert age == pytest.approx(frame["age"].iloc[-1])
+    assert post == "99084"
