@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     labels = _as_classes(estimator, labels)
     gallery = None
     if arguments.gallery:
-        by_name = {name if name in names else names[name] for name in texts}
+        by_name = {n if isinstance(n, str) else names[n] for n in texts}
         gallery = _gallery(arguments.gallery, names, by_name)
     rows, gallery = (_as_fitted(estimator, each, names) for each in (rows, gallery))
     names = tuple(rows.columns) if hasattr(rows, "columns") else names
@@ -159,11 +159,11 @@ def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
     }
 
 
-def _texts(estimator: Any) -> set[str | int]:
+def _texts(estimator: Any) -> Collection[str | int]:
     """The features that were fitted as texts: by name, or by position without names."""
     names = getattr(estimator, "feature_names_in_", None)
     found = inputs.text_features(estimator)
-    return set(found) if names is None else {str(names[j]) for j in found}
+    return found if names is None else {str(names[j]) for j in found}
 
 
 def _as_classes(estimator: Any, labels: np.ndarray | None) -> np.ndarray | None:
@@ -176,7 +176,9 @@ def _as_classes(estimator: Any, labels: np.ndarray | None) -> np.ndarray | None:
     return labels
 
 
-def _gallery(path: str, names: tuple[str, ...], texts: set[str | int]) -> np.ndarray:
+def _gallery(
+    path: str, names: tuple[str, ...], texts: Collection[str | int]
+) -> np.ndarray:
     """The gallery's rows: columns as the known rows', others are left out.
 
     Raises: FieldError: other columns.

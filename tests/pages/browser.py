@@ -74,7 +74,7 @@ class Browser:
                 return answer["result"]
             self._events.append(answer.get("method", ""))
 
-    def open(self, file: Path, *, width: int, dark: bool) -> None:
+    def open(self, file: Path, *, width: int, dark: bool = False) -> None:
         """Show a file in a window of a width in pixels, and wait until it's loaded."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -83,12 +83,16 @@ class Browser:
             deviceScaleFactor=1,
             mobile=False,
         )
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.colours(dark=dark)
         self._events.clear()
         self.call("Page.navigate", url=file.resolve().as_uri())
         while "Page.loadEventFired" not in self._events:
             self._events.append(self._next().get("method", ""))
+
+    def colours(self, *, dark: bool) -> None:
+        """What the reader's system prefers; a page that is open follows."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def run(self, script: str) -> Any:
         """The value of an expression of JavaScript on the page; waits for a promise."""

@@ -45,6 +45,20 @@ def test_a_record_in_the_middle_is_read_out(trained):
     assert found.mse < 1e-10 < found.without_release_mse
 
 
+def test_half_precision_in_the_file_is_no_other_training(trained, tmp_path):
+    """Its rounding is more than the products of float32 are allowed."""
+    few, _ = trained
+    theta = ordered(few.images, few.labels, jax.random.key(3))
+    half = tmp_path / "half.npz"
+    np.savez(half, w=np.asarray(theta["w"], np.float16))
+    found = release.invert(ordered, few, half, record=11, seed=3, version="1")
+    assert release.TOLERANCES["float32"] < found.apart < found.tolerance < 1e-3
+    assert found.products == "float32"
+    assert found.mse < found.without_release_mse / 100
+    with pytest.raises(ValueError, match="away from the release"):
+        release.invert(ordered, few, half, record=11, seed=4, version="1")
+
+
 def test_another_training_is_noticed(trained):
     few, file = trained
     for changed in ({"seed": 4}, {"source": few.take(np.arange(300)[::-1])}):
