@@ -171,9 +171,9 @@ def _together(
         larger = dataclasses.replace(factory, fixed=split.fixed.joined(others))
         release = shadow.publish(larger.train(points.take(slice(-1, None))))
         start = time.perf_counter()
-        found = attack.several(
+        (found,) = attack.several(
             release, knowledge, points.labels[None], key=jax.random.key(1)
-        )[0]
+        )
         seconds = (time.perf_counter() - start) / count
         errors = matched(points.images, found.images)
         for error, certified in zip(errors, np.asarray(found.certified), strict=True):

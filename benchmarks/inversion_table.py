@@ -246,12 +246,13 @@ class Bench:
             labels.append(points.labels)
         told = informed.Knowledge.informed(factory, public=self.split.shadow)
         start = time.perf_counter()
-        found = informed.TrainingInversion().several(
+        each_game = informed.TrainingInversion().several(
             shadow.publish(np.concatenate(weights)),
             told,
             np.stack(labels),
             key=jax.random.key(1),
         )
+        found = list(each_game)
         seconds = (time.perf_counter() - start) / games
         errors = np.concatenate(
             [

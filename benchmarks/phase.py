@@ -140,9 +140,9 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     if not run:
         return line
     start = time.perf_counter()
-    found = informed.TrainingInversion(config=CONFIG).several(
+    (found,) = informed.TrainingInversion(config=CONFIG).several(
         release, told, points.labels[None], key=jax.random.key(1)
-    )[0]
+    )
     errors = matched(points.images, found.images)
     line["exact"] = float(np.mean(errors <= CONFIG.exact_mse))
     line["median_mse"] = float(f"{np.median(errors):.2g}")

@@ -76,25 +76,19 @@ class Knowledge:
                     f"Expected {{}} of {expected} parameters, those of this victim, got"
                     f" {params}.",
                 )
-        start = self.initialisation
-        if start is not None and np.ndim(start) == 2 and len(start) != len(release):
-            raise checks.FieldError(
-                "initialisation",
-                f"Expected one {{}} for all, or one per release, {len(release)}, got"
-                f" {len(start)}.",
-            )
-        if self.labels is not None and len(self.labels) != len(release):
-            raise checks.FieldError(
-                "labels",
-                f"Expected one of {{}} per release, {len(release)}, got"
-                f" {len(self.labels)}.",
-            )
-        if self.known is not None and len(self.known.values) != len(release):
-            raise checks.FieldError(
-                "known",
-                f"Expected a {{}} part of the target of each release, {len(release)},"
-                f" got {len(self.known.values)}.",
-            )
+        start, known = self.initialisation, self.known
+        own = start is not None and start.ndim == 2  # or one for all
+        for field, given in (
+            ("initialisation", start if own else None),
+            ("labels", self.labels),
+            ("known", None if known is None else known.values),
+        ):
+            if given is not None and len(given) != len(release):
+                raise checks.FieldError(
+                    field,
+                    f"Expected {{}} with one per release, {len(release)}, got"
+                    f" {len(given)}.",
+                )
 
     @classmethod
     def informed(cls, factory: Factory, public: Examples | None = None) -> "Knowledge":

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from reconn import losses, perceptual
 from reconn.batches import Batches
 from reconn.config import ReconnConfig
-from reconn.networks import Discriminator, Network, patch_discriminator
+from reconn.networks import Network, patch_discriminator
 from reconn.placement import Placement
 from shadow import devices
 from shadow.victims import Params
@@ -53,7 +53,7 @@ class Steps:
         self.optimiser = _optimiser(config, steps)
         loss = config.loss
         self._lpips = placement.tree(perceptual.load()) if loss.lpips else None
-        self._discriminator: Discriminator | None = None
+        self._discriminator: Network | None = None
         if loss.adversarial:
             self._discriminator = patch_discriminator(image_shape)
         self._judging = optax.adam(loss.discriminator_learning_rate)

@@ -21,7 +21,7 @@ from benchmarks.papers import numbers, provenance
 from informed import metrics
 from informed.cli import configuration
 from informed.metrics.classifier import Classifier
-from informed.runs import evaluation, former, pipeline, stored
+from informed.runs import evaluation, pipeline, stored
 from informed.runs.experiment import EvaluationConfig, Experiment
 from informed.runs.named import NamedAttack
 from informed.runs.stages import Paths
@@ -70,7 +70,7 @@ class Run:
 
     def guesses(self, attack: str) -> np.ndarray:
         """(targets, height, width, channels), what an attack found."""
-        return former.guesses(self.paths.workdir, attack)["images"]
+        return stored.guesses(self.paths.workdir, attack)["images"]
 
     @property
     def released(self) -> ShadowStore:

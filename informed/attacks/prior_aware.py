@@ -28,7 +28,6 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
-from shadow import checks
 from shadow.data import Examples
 from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
 from shadow.training.private import PrivateSteps
@@ -50,31 +49,6 @@ class Evidence:
 
     products: Float[np.ndarray, "runs steps candidates"]
     squared: Float[np.ndarray, "runs steps candidates"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PriorAwareConfig:
-    """The attack as a callable.
-
-    Attributes:
-      score: how candidates are compared: by the exact "posterior", or by the
-        "published" score.
-    """
-
-    score: str = "posterior"
-
-    def __post_init__(self) -> None:
-        checks.choice("score", self.score, ("posterior", "published"))
-
-    def __call__(
-        self, evidence: Evidence, privacy: PrivacyConfig
-    ) -> Float[np.ndarray, "runs candidates"]:
-        """A score of each candidate, the larger the more probable."""
-        if self.score == "published":
-            steps = evidence.products.shape[1]
-            epoch = round(1 / privacy.sampling_probability)
-            return published_score(evidence, int(np.clip(epoch, 1, steps)))
-        return log_posterior(evidence, privacy)
 
 
 def log_posterior(

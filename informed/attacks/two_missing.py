@@ -46,16 +46,4 @@ class TwoMissing:
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
         """Two records of one release after the other, in any order within a label."""
-        knowledge.require(release, "fixed", "algorithm")
-        for i in range(len(release)):
-            here = slice(i, i + 1)
-            deviations = release.deviations
-            one = dataclasses.replace(
-                release,
-                values=release.weights[here],
-                deviations=None if deviations is None else deviations[here],
-            )
-            start, told = knowledge.initialisation, knowledge
-            if start is not None and np.ndim(start) == 2:  # one for each release
-                told = dataclasses.replace(knowledge, initialisation=start[here])
-            yield from self.inversion.several(one, told, self.labels[here], key=key)
+        return self.inversion.several(release, knowledge, self.labels, key=key)

@@ -133,8 +133,9 @@ def measured(
     each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
     affordable = int(limit / max(each, 1e-9))
     sigmas = [own * f for f in _FACTORS] if contract.noisy else [own]
+    said = []
     if not contract.noisy:
-        found["why_not"] = (
+        said.append(
             "train takes no keyword noise_multiplier: only its own noise is tried"
         )
     nearest_first = sorted(sigmas, key=lambda s: abs(np.log(s / own)))
@@ -145,7 +146,12 @@ def measured(
         # Training may refuse to add none; the game can do without.
         with contextlib.suppress(Exception):
             quiet = np.asarray(without.train(chosen), np.float64)
-    stopped = ""
+    if quiet is None and affordable:
+        said.append(
+            "no model could be trained without noise: where to look is learnt from"
+            " noisy ones, and an attack that has others may do better"
+        )
+    stopped = False
     for sigma in nearest_first[:affordable]:  # the declared noise first
         if found["rows"] and not clock.left:
             break
@@ -156,17 +162,17 @@ def measured(
         except limits.OutOfTimeError:
             break
         except Exception as error:  # the user's own function
-            stopped = f"at noise {sigma:g} {stopped_with(error)}"
+            said.append(f"at noise {sigma:g} {stopped_with(error)}")
+            stopped = True
             break
         found["rows"].append(played)
-    if stopped:
-        found["why_not"] = stopped
-    elif len(found["rows"]) < len(sigmas):
+    if not stopped and len(found["rows"]) < len(sigmas):
         left = len(sigmas) - len(found["rows"])
-        found["why_not"] = (
+        said.append(
             f"no time for {left} noise multipliers, {words.seconds(each)} each: more"
             " --minutes"
         )
+    found["why_not"] = "; ".join(said)
     found["rows"].sort(key=lambda played: played["noise_multiplier"])
     return found
 

@@ -22,6 +22,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from reconn.networks import Network
 from shadow import bars, checks, files
 from shadow.data import Examples, Images
 from shadow.precision import highest
@@ -167,17 +168,8 @@ def _predict(apply: Callable[[Any, Array], Array], params: Any, images: Array) -
     return jax.nn.log_softmax(apply(params, images))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Network:
-    """Pure functions of a network; see reconn.networks."""
-
-    init: Callable[[Array], Any]
-    apply: Callable[[Any, Array], Array]
-    apply_dropout: Callable[[Any, Array, Array], Array]
-
-
 @functools.cache
-def _network(image_shape: tuple[int, ...], num_classes: int) -> _Network:
+def _network(image_shape: tuple[int, ...], num_classes: int) -> Network:
     """The classifier for images of a shape."""
     body = _lenet if image_shape[2] == 1 else _colour_net
 
@@ -187,17 +179,7 @@ def _network(image_shape: tuple[int, ...], num_classes: int) -> _Network:
             values = hk.dropout(hk.next_rng_key(), 0.3, values)
         return hk.Linear(num_classes)(values)
 
-    network = hk.transform(forward)
-    example = jnp.zeros((1, *image_shape))
-    return _Network(
-        init=lambda key: network.init(key, example, training=False),
-        apply=lambda params, images: network.apply(
-            params, None, images, training=False
-        ),
-        apply_dropout=lambda params, key, images: network.apply(
-            params, key, images, training=True
-        ),
-    )
+    return Network.of(forward, image_shape)
 
 
 def _lenet(values: Array) -> Array:

@@ -21,7 +21,7 @@ from scipy import stats
 from informed import metrics, report
 from informed.metrics import difficulty
 from informed.metrics.difficulty import Gradients, WithAndWithout
-from informed.runs import evaluation, former, stored
+from informed.runs import evaluation, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from shadow import checks, files
@@ -50,7 +50,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     record = stored.attack_record(experiment, name, shadows, released)
     Stage.require(paths.workdir, f"attack-{name}", record)
     truth = released.read()
-    guesses = former.guesses(paths.workdir, name)["images"]
+    guesses = stored.guesses(paths.workdir, name)["images"]
     factory = stored.factory_of(experiment, shadows, role="released")
     targets = stored.targets_of(released, truth)
     errors = metrics.mse(truth.images, guesses)

@@ -11,7 +11,7 @@ import numpy as np
 from informed import metrics, report
 from informed.attacks import registry
 from informed.metrics import Neighbours, classifier, judging
-from informed.runs import former, protection, stored
+from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from shadow import copies, files, places, records, sources, victims
@@ -58,7 +58,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         developer = stored.factory_of(experiment, released, role="released", width=1)
         theory = protection.of(developer, kind)
         for name, each in found.items():
-            guess = former.guesses(paths.workdir, name)
+            guess = stored.guesses(paths.workdir, name)
             told = bool(experiment.attacks[name].known)
             each |= protection.against(theory, developer, truth, guess, known=told)
         mean_image = np.broadcast_to(pool.mean(axis=0), truth.images.shape)
@@ -122,7 +122,7 @@ def _compared(
     """What every attack of the run found, by its name."""
     found = {}
     for name, named in experiment.played.items():
-        guess = former.guesses(paths.workdir, name)
+        guess = stored.guesses(paths.workdir, name)
         count = len(guess["images"])
         others = other_metrics(
             experiment, paths, released, truth.images[:count], guess["images"]
@@ -152,7 +152,7 @@ def _draw(
     shown = slice(0, _SHOWN_TARGETS)
     rows, means = {}, {}
     for name in experiment.played:
-        images = former.guesses(paths.workdir, name)["images"]
+        images = stored.guesses(paths.workdir, name)["images"]
         errors = metrics.mse(truth.images[: len(images)], images)
         rows[name] = (images[shown], errors[shown])
         if len(images) == len(truth.images):

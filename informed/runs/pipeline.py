@@ -20,7 +20,7 @@ from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.known import Known, rows_of
 from informed.play import play
-from informed.runs import evaluation, feasible, former, stored
+from informed.runs import evaluation, feasible, stored
 from informed.runs.experiment import Experiment
 from informed.runs.pools import Pools
 from informed.runs.stages import Paths, Stage
@@ -41,7 +41,6 @@ ROLES = ("released", "shadow")
 
 def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     """All stages. Returns the contents of results.json."""
-    former.refuse(paths.workdir)
     shadow(experiment, paths, progress=progress)
     attack(experiment, paths, progress=progress)
     return evaluation.evaluate(experiment, paths)

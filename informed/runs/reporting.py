@@ -23,7 +23,7 @@ from informed.audit import membership, noise, records
 from informed.metrics import difficulty, judging
 from informed.play import ALL_BUT_ONE, SEED, Trial, blank
 from informed.report.report import Report
-from informed.runs import former, stored
+from informed.runs import stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge, membership_game
@@ -127,7 +127,13 @@ def _results(workdir: Path) -> dict[str, Any]:
     file = workdir / "results.json"
     if not file.is_file():
         raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
-    results = former.read(file)
+    results = json.loads(file.read_text())
+    if "reconn_mse" in results:
+        raise ConfigurationMismatchError(
+            f"{workdir} holds a run of an earlier version, whose config.reconn and"
+            " config.inversion are config.attacks.reconn and config.attacks.inversion"
+            " now: run it again."
+        )
     if "configuration" not in results or "nn_oracle_mse" not in results:
         raise ValueError(
             f"Expected {workdir} to be a work directory of `informed run`; its"
@@ -182,13 +188,10 @@ def _trial(
     secret: bool,
 ) -> Trial:
     row = registry.find(experiment.attacks[name].type)
-    file, stage = former.place(paths.workdir, name)
-    arrays = files.read_arrays(file)
-    seconds = Stage.read(paths.workdir, stage)["wall_s"]
+    arrays = stored.guesses(paths.workdir, name)
+    seconds = Stage.read(paths.workdir, f"attack-{name}")["wall_s"]
     if row.shadows:
         seconds += Stage.read(paths.shadow, "shadow")["wall_s"]
-    if stage == "attack":  # of a former run, whose network had a stage of its own
-        seconds += Stage.read(paths.workdir, "train")["wall_s"]
     trainings = arrays.get("trainings")
     count = results["attacks"][name]["shadow_models"] if row.shadows else 0
     planned = len(arrays["images"])

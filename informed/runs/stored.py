@@ -14,7 +14,7 @@ from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
 from reconn import trainer
 from reconn.config import ReconnConfig
-from shadow import data, folders, sources, training, victims, views
+from shadow import data, files, folders, sources, training, victims, views
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -44,6 +44,11 @@ def hashes(experiment: Experiment) -> dict[str, str]:
         elif path.is_dir() and "/" in name:
             found[name] = folders.digest(path)
     return found
+
+
+def guesses(workdir: Path, name: str) -> dict[str, np.ndarray]:
+    """What an attack of a run returned, array by array."""
+    return files.read_arrays(workdir / "attacks" / f"{name}.npz")
 
 
 def shadow_record(experiment: Experiment) -> Record:

@@ -13,10 +13,9 @@ from sklearn.neighbors import KNeighborsClassifier
 import dp
 import informed
 import shadow
-from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.membership import ReconstructionMembership
-from informed.attacks.prior_aware import Evidence, PriorAwareConfig
+from informed.attacks.prior_aware import Evidence, published_score
 from informed.attacks.row import NotApplicableError
 from informed.attacks.span import SpanAttack
 from informed.attacks.two_missing import TwoMissing
@@ -153,7 +152,6 @@ def test_a_label_tells_what_pictures_dont():
 
 def test_the_published_score_takes_the_largest_of_each_epoch(rng):
     q, steps, runs, candidates = 0.05, 200, 60, 6
-    privacy = PrivacyConfig(clip_norm=1.0, noise_multiplier=0.4, sampling_probability=q)
     gradients = rng.standard_normal((candidates, 50))
     gradients /= np.linalg.norm(gradients, axis=1)[:, None]
     chosen = rng.integers(0, candidates, runs)
@@ -163,7 +161,7 @@ def test_the_published_score_takes_the_largest_of_each_epoch(rng):
     evidence = Evidence(
         products=noisy @ gradients.T, squared=np.ones((runs, steps, candidates))
     )
-    scores = PriorAwareConfig(score="published")(evidence, privacy)
+    scores = published_score(evidence, steps_per_epoch=round(1 / q))
     assert (scores.argmax(axis=1) == chosen).mean() > 0.8
 
 

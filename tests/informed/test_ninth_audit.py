@@ -196,6 +196,9 @@ def test_noise_that_cannot_be_left_out_ends_no_audit(digits):
     data = digits.take(np.arange(300))
     found = informed.audit(train, data, privacy=privacy, **QUICK)
     assert found.values["bounds"]["rows"]
+    assert (
+        "no model could be trained without noise" in found.values["bounds"]["why_not"]
+    )
 
 
 def test_scores_that_are_no_numbers_are_not_asked_for(digits):

@@ -103,7 +103,6 @@ class TrainingInversion:
         """
         knowledge.require(release, "fixed", "algorithm")
         solver_of = self._solvers(release, knowledge, key)
-        solver, runs = solver_of(first), 0
         for i in bars.bar(
             range(first, len(release.weights)),
             desc="inversion",
@@ -111,8 +110,8 @@ class TrainingInversion:
             show=self.progress,
         ):
             published, margins = Published.of(release, i, knowledge.known), None
-            last, solver = solver, solver_of(i)
-            runs = runs if solver is last else 0
+            solver = solver_of(i)
+            before = solver.runs.runs
             with _one_thread():
                 if knowledge.labels is None:
                     labels, margin = solver.ranking.labels(published.theta)
@@ -120,11 +119,10 @@ class TrainingInversion:
                 else:
                     labels = knowledge.labels[i : i + 1]
                 best = _first_explained(solver.attempts(published, labels[:, None]))
-            runs, before = solver.runs.runs, runs
             yield dataclasses.replace(
                 _reconstruction(best),
                 label_margins=margins,
-                trainings=np.array([runs - before]),
+                trainings=np.array([solver.runs.runs - before]),
             )
 
     def _solvers(
@@ -143,22 +141,22 @@ class TrainingInversion:
             release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
         )
         untold = _by_start(self.config, knowledge, key)
-        if not recovered.found.any():
+        if (recovered == seeds.NOT_FOUND).all():
             return untold
         if seeds.makes_its_own_start(knowledge):
 
             @functools.lru_cache(maxsize=1)
             def with_key(release: int) -> Solver:
-                own = family.own_key(int(recovered.seeds[release]))
+                own = family.own_key(int(recovered[release]))
                 told = dataclasses.replace(knowledge, training_key=own)
                 return Solver(self.config, told, key)
 
             known: Callable[[int], Solver] = with_key
         else:
-            starts = np.stack([family.theta(max(int(s), 0)) for s in recovered.seeds])
+            starts = np.stack([family.theta(max(int(s), 0)) for s in recovered])
             told = dataclasses.replace(knowledge, initialisation=starts)
             known = _by_start(self.config, told, key)
-        return lambda i: known(i) if recovered.found[i] else untold(i)
+        return lambda i: untold(i) if recovered[i] == seeds.NOT_FOUND else known(i)
 
     def several(
         self,
@@ -167,7 +165,7 @@ class TrainingInversion:
         labels: Int[np.ndarray, "releases unknown"],
         *,
         key: Array,
-    ) -> list[Reconstruction]:
+    ) -> Iterator[Reconstruction]:
         """Reconstruct several unknown training points of every release, together.
 
         Args:
@@ -176,11 +174,11 @@ class TrainingInversion:
           knowledge: what the adversary is told; needs fixed and algorithm.
           key: draws the randomness of A that isn't told, and further starts.
           labels: the labels of the unknown points of each release.
-        Returns: one per release, whose rows are the unknown points. Points of one label
+        Yields: one per release, whose rows are the unknown points. Points of one label
           may come in any order.
         """
         knowledge = dataclasses.replace(knowledge, labels=None)
-        knowledge.require(release)
+        knowledge.require(release, "fixed", "algorithm")
         require_unused(knowledge.known, "two_missing")
         if len(labels) != len(release):
             raise ValueError(
@@ -188,14 +186,11 @@ class TrainingInversion:
                 f" {len(labels)}."
             )
         solver_of = self._solvers(release, knowledge, key)
-        results = []
         for i, row in enumerate(labels):
-            solver = solver_of(i)
-            published = Published.of(release, i)
+            attempts = solver_of(i).attempts(Published.of(release, i), row[None])
             with _one_thread():
-                best = _first_explained(solver.attempts(published, row[None]))
-            results.append(_reconstruction(best))
-        return results
+                best = _first_explained(attempts)
+            yield _reconstruction(best)
 
 
 def _one_thread() -> contextlib.AbstractContextManager[Any]:
@@ -260,13 +255,10 @@ def _reconstruction(best: Candidate) -> Reconstruction:
 
 def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
     """The first candidate that explains theta, or else the one of least residual."""
-    best: Candidate | None = None
-    least = np.inf
+    tried = []
     for candidate in candidates:
         if candidate.explained:
             return candidate
-        residual = candidate.residual if candidate.residual >= 0 else np.inf  # NaN
-        if best is None or residual < least:
-            best, least = candidate, residual
-    assert best is not None
-    return best
+        tried.append(candidate)
+    # A residual that isn't told is NaN.
+    return min(tried, key=lambda each: each.residual if each.residual >= 0 else np.inf)

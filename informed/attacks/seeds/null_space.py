@@ -136,7 +136,7 @@ def beyond_rank_one(
     return np.stack(left)
 
 
-def of(knowledge: Knowledge, family: SeedFamily) -> NullSpace | None:
+def of(knowledge: Knowledge) -> NullSpace | None:
     """The test, for SGD with a dense first layer and a null space; None otherwise."""
     algorithm, fixed = knowledge.algorithm, knowledge.fixed
     assert fixed is not None

@@ -58,29 +58,10 @@ MOST_DRAWN = 1 << 26
 MOST_AGAIN = 1 << 12
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class RecoveredSeeds:
-    """The seeds of some releases.
-
-    Attributes:
-      seeds: (releases,), `NOT_FOUND` where no seed explains the release.
-      agreement: (releases,), share of the still weights that are those of the seed; by
-        the other ways 1 where a seed was found, otherwise 0.
-    """
-
-    seeds: Int[np.ndarray, " releases"]
-    agreement: Float[np.ndarray, " releases"]
-
-    @property
-    def found(self) -> np.ndarray:
-        """Whether each release has its seed, (releases,) bool."""
-        return self.seeds != NOT_FOUND
-
-
 def recover(
     release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
-) -> RecoveredSeeds:
-    """The seed of every release.
+) -> Int[np.ndarray, " releases"]:
+    """The seed of every release, `NOT_FOUND` where none explains it.
 
     Args:
       release: the released models, with all their weights.
@@ -99,17 +80,15 @@ def recover(
     by_still = still_search(release, knowledge, key=key)
     if by_still is not None:
         found = by_still.search(progress=progress)
-        if found.found.all() or len(family) > MOST_AGAIN:
-            return found
+        left = np.flatnonzero(found == NOT_FOUND)
         # A target that lights most such pixels hides its seed: small families are
         # searched in the other ways too.
-        left = np.flatnonzero(~found.found)
-        others = _other_ways(knowledge, family, release, left, rest_key, progress)[0]
-        found.seeds[left] = others
-        found.agreement[left] = others != NOT_FOUND
+        if len(left) and len(family) <= MOST_AGAIN:
+            others = _other_ways(knowledge, family, release, left, rest_key, progress)
+            found[left] = others[0]
         return found
     every = np.arange(len(release))
-    seeds, why_not = _other_ways(knowledge, family, release, every, rest_key, progress)
+    found, why_not = _other_ways(knowledge, family, release, every, rest_key, progress)
     if why_not:
         warnings.warn(
             f"None of the {len(family):,} seeds was searched: no weight that training"
@@ -117,8 +96,7 @@ def recover(
             RuntimeWarning,
             stacklevel=2,
         )
-    # Neither compares single weights.
-    return RecoveredSeeds(seeds=seeds, agreement=(seeds != NOT_FOUND).astype(float))
+    return found
 
 
 def _other_ways(
@@ -134,7 +112,7 @@ def _other_ways(
     thetas = thetas.astype(np.float64)
     # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
     rounded = any(rounding.deviations(release, int(row)) is not None for row in rows)
-    test = None if rounded else null_space.of(knowledge, family)
+    test = None if rounded else null_space.of(knowledge)
     if test is not None and len(family) <= MOST_DRAWN:
         return test.search(family, thetas, progress=progress), ""
     # Third way: training from every seed.
@@ -305,7 +283,7 @@ class StillSearch:
         shares = [float((np.abs(a - b) <= room).mean()) for a, b in pairs]
         return float(np.mean(shares)) if shares else 0.0
 
-    def search(self, *, progress: bool = False) -> RecoveredSeeds:
+    def search(self, *, progress: bool = False) -> Int[np.ndarray, " releases"]:
         """Pass after pass, until every release has its seed."""
         count = len(self.values)
         seeds, agreement = np.full(count, NOT_FOUND), np.zeros(count)
@@ -321,7 +299,7 @@ class StillSearch:
                     break
             if (seeds != NOT_FOUND).all():
                 break
-        return RecoveredSeeds(seeds=seeds, agreement=agreement)
+        return seeds
 
 
 def _hit(stays: Still, tolerances: np.ndarray) -> float:

@@ -63,9 +63,7 @@ def search(
             width=_WIDTH,
             starts=lambda number: family.traced(number.astype(np.uint32)),
         )
-    # The two least distances of each release.
-    order = np.full((len(thetas), 2), np.inf)
-    found = np.full(len(thetas), NOT_FOUND)
+    apart = []
     with bars.bar(
         total=len(family),
         desc="seeds, training",
@@ -77,15 +75,11 @@ def search(
             images = np.repeat(fixed.images[:1, None], len(seeds), axis=0)
             labels = np.repeat(fixed.labels[:1, None], len(seeds), axis=0)
             trained = runs(images, labels, seeds)
-            for i, theta in enumerate(thetas):
-                distances = np.linalg.norm(trained - theta, axis=1)
-                for j in np.argsort(distances)[:2]:
-                    if distances[j] < order[i, 0]:
-                        order[i] = distances[j], order[i, 0]
-                        found[i] = seeds[j]
-                    elif distances[j] < order[i, 1]:
-                        order[i, 1] = distances[j]
+            apart.append([np.linalg.norm(trained - theta, axis=1) for theta in thetas])
             bar.update(len(seeds))
-    # Of one seed alone nothing tells how near is near.
-    clear = np.isfinite(order[:, 1]) & (order[:, 0] <= _CLOSER * order[:, 1])
-    return np.where(clear, found, NOT_FOUND)
+    distances = np.concatenate(apart, axis=1)
+    distances = np.where(np.isfinite(distances), distances, np.inf)
+    # The two least of each release; of one seed alone nothing tells how near is near.
+    least = np.sort(np.pad(distances, ((0, 0), (0, 1)), constant_values=np.inf), axis=1)
+    clear = np.isfinite(least[:, 1]) & (least[:, 0] <= _CLOSER * least[:, 1])
+    return np.where(clear, family.start + distances.argmin(axis=1), NOT_FOUND)

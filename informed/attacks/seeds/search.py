@@ -43,7 +43,6 @@ class Screen:
     """How a few elements of theta_0 are drawn for many seeds.
 
     Attributes:
-      elements: positions in theta_0 of the weights that are compared.
       draw: seeds (n,) -> one array of values (n,) per element; traced. Values are
         weights, or the random words that they are made of.
       bounds: (lowest, highest weights (elements, n)) -> bounds of `draw`'s values, of
@@ -54,7 +53,6 @@ class Screen:
       wide: whether `draw` needs 64-bit integers.
     """
 
-    elements: tuple[int, ...]
     draw: Callable[[Array], tuple[Array, ...]]
     bounds: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
     first: int = 1
@@ -219,7 +217,6 @@ def _of_words(generator: str, known: Sequence[Law]) -> Screen:
         return np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
 
     return Screen(
-        elements=tuple(law.element for law in known),
         draw=draw,
         bounds=bounds,
         chunk=_CHUNK_OF_WORDS,
@@ -244,7 +241,7 @@ def _alone(family: SeedFamily, elements: tuple[int, ...]) -> Screen | None:
     values = np.stack([np.asarray(each) for each in jax.jit(draw)(seeds)])
     whole = np.stack([family.theta(int(seed))[list(elements)] for seed in seeds])
     close = np.abs(values - whole.T) <= _LAST_DIGITS * np.abs(whole).max()
-    return Screen(elements, draw, _floats) if close.all() else None
+    return Screen(draw, _floats) if close.all() else None
 
 
 def _whole(family: SeedFamily, elements: tuple[int, ...]) -> Screen:
@@ -253,7 +250,7 @@ def _whole(family: SeedFamily, elements: tuple[int, ...]) -> Screen:
     chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
 
     def draw(seeds: Array) -> tuple[Array, ...]:
-        thetas = jax.vmap(lambda seed: threefry.whole(family.draw, seed))(seeds)
+        thetas = jax.vmap(family.traced)(seeds)
         return tuple(thetas[:, number] for number in elements)
 
-    return Screen(elements, draw, _floats, chunk=chunk)
+    return Screen(draw, _floats, chunk=chunk)

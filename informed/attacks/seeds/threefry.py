@@ -88,8 +88,8 @@ def element(
 
     Args:
       draw: key -> theta_0, any tree of arrays, each drawn in its own shape element by
-        element. Check the result against `whole`: orthogonal matrices, for instance,
-        are drawn otherwise.
+        element. Check the result against the whole of theta_0: orthogonal matrices, for
+        instance, are drawn otherwise.
       number: position of the element, counting through the leaves in their order.
     Raises: ValueError: theta_0 has fewer elements.
     """
@@ -107,12 +107,6 @@ def element(
         return jnp.ravel(jax.tree.leaves(draw(key))[leaf])[inside]
 
     return jax.vmap(one)
-
-
-def whole(draw: Callable[[Array], Any], seed: Any) -> Float[Array, " params"]:
-    """Theta_0 of one seed, as JAX draws it."""
-    leaves = jax.tree.leaves(draw(jax.random.key(seed)))
-    return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
 
 
 def partitionable() -> bool:

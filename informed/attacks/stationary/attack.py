@@ -116,10 +116,10 @@ class StationaryAttack:
             )
         with jax.enable_x64(True):
             gradients = _gradients(algorithm, fixed)
-            prior = Prior.of(fixed, knowledge.public, self.config.levels)
+            prior = Prior.of(fixed, knowledge.public)
             spread = None
             if self.config.models:
-                spread = self._learned(release, algorithm, gradients, knowledge, key)
+                spread = self._learned(release, gradients, knowledge, key)
             parts = [
                 self._one(
                     theta,
@@ -142,7 +142,6 @@ class StationaryAttack:
     def _learned(
         self,
         release: Release,
-        algorithm: GradientDescent,
         gradients: PenalisedGradients,
         knowledge: Knowledge,
         key: Array,
@@ -187,13 +186,13 @@ class StationaryAttack:
         order = np.argsort(-scores)[: self.config.labels_tried]
         tried = order if label is None else np.array([label])
         if spread is None:
-            image = x.reshape(prior.image_shape)
+            image = x.reshape(prior.around.image_shape)
             best = MostProbable(prior.on_levels(image), int(tried[0]), 0.0, np.inf)
         else:
             # The most probable target, weighted in the eigenbasis of the Hessian.
             values, vectors = eigenbasis(gradients.hessian(theta))
             rotation = vectors.T / np.sqrt(spread(values))[:, None]
-            read = np.clip(x, 0, 1).reshape(prior.image_shape)
+            read = np.clip(x, 0, 1).reshape(prior.around.image_shape)
             answers = [
                 self._most_probable(
                     theta, known, int(each), gradients, prior, rotation, begin
@@ -273,7 +272,7 @@ class Prior:
     levels: int | None
 
     @classmethod
-    def of(cls, fixed: Examples, public: Examples | None, on_levels: bool) -> "Prior":
+    def of(cls, fixed: Examples, public: Examples | None) -> "Prior":
         """The prior that all images tell which the adversary knows."""
         everything = fixed.joined(public)
         images, labels = everything.images, everything.labels
@@ -281,13 +280,8 @@ class Prior:
         return cls(
             coordinates.principal_components(images - means[labels]),
             means,
-            levels.above_zero(images) if on_levels else None,
+            levels.above_zero(images),
         )
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """(height, width, channels)."""
-        return self.around.image_shape
 
     def space(self, label: int) -> Space:
         """Coordinates of the images of a label, around their mean."""

@@ -18,9 +18,6 @@ class StationaryConfig:
         leaves unconverged; 0: the closed form alone.
       labels_tried: number of labels that are tried to the end, the most likely first.
       steps: Gauss-Newton steps per label, at most.
-      levels: whether an answer is moved onto the levels of the public images, if it
-        lies near them already. There are levels where all public pixels lie on at most
-        256 evenly spaced values.
       most_params: number of parameters up to which a victim's Hessian is computed; this
         takes 16 bytes x params^2.
     """
@@ -28,7 +25,6 @@ class StationaryConfig:
     models: int = 16
     labels_tried: int = 3
     steps: int = 20
-    levels: bool = True
     most_params: int = 12000
 
     def __post_init__(self) -> None:

@@ -141,7 +141,7 @@ def test_no_seed_is_needed_near_a_stationary_point(parts, released):
     factory, release = released
     told = Knowledge.informed(factory, public=parts.shadow)
     assert told.initialisation is None
-    attacks = [StationaryConfig(models=0, levels=False), StationaryConfig(models=6)]
+    attacks = [StationaryConfig(models=0), StationaryConfig(models=6)]
     closed, found = (StationaryAttack(each)(release, told, key=KEY) for each in attacks)
     errors = [informed.mse(parts.test.images, each.images) for each in (closed, found)]
     np.testing.assert_array_equal(found.labels, parts.test.labels)
