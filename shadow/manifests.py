@@ -269,7 +269,7 @@ def put_empty(
         if len(values):
             about = manifest["arrays"][name]
             file = zarr_files.chunk_of(name, about)
-            contents[file] = zarr_files.encode(name, about, 0, values)
+            contents[file] = zarr_files.encode(about, values)
     for name, content in contents.items():
         same = place.put_if_absent(name, content) or place.get(name) == content
         if not same and place.get(MANIFEST) is None:

@@ -379,7 +379,7 @@ class ShadowStore:
             return winner
         chunks = {
             self._chunk(name, block): zarr_files.encode(
-                name, self.manifest["arrays"][name], block, values
+                self.manifest["arrays"][name], values
             )
             for name, values in arrays.items()
         }
@@ -464,7 +464,7 @@ class ShadowStore:
     def _rows(self, name: str, number: int) -> np.ndarray:
         """The rows of a chunk."""
         content = self.place.get(self._chunk(name, number))
-        return zarr_files.decode(name, self.manifest["arrays"][name], number, content)
+        return zarr_files.decode(self.manifest["arrays"][name], number, content)
 
     def _chunk(self, name: str, number: int) -> str:
         return zarr_files.chunk_of(name, self.manifest["arrays"][name], number)

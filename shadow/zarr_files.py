@@ -1,8 +1,8 @@
 """A store's arrays as zarr writes them, in memory: names and bytes, and back.
 
-zarr encodes and decodes; where the bytes lie, and who may put them there, is another's
-concern (`shadow.places`). So a store is a plain zarr v3 group to any reader, and still
-nothing of it is ever written over.
+zarr writes the metadata, and chunks are the rows' bytes; where they lie, and who may
+put them there, is another's concern (`shadow.places`). So a store is a plain zarr v3
+group to any reader, and still nothing of it is ever written over.
 """
 
 import dataclasses
@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import zarr
-from zarr.buffer import cpu
-from zarr.core.metadata import ArrayV3Metadata
 from zarr.storage import MemoryStore
 
 METADATA = "zarr.json"
@@ -64,46 +62,32 @@ def file_of(name: str) -> str:
 
 def chunk_of(name: str, metadata: Mapping[str, Any], number: int = 0) -> str:
     """Where the chunk is that holds rows `number` * rows per chunk and on."""
-    key = ArrayV3Metadata.from_dict(dict(metadata)).encode_chunk_key(
-        (number, *[0] * (len(metadata["shape"]) - 1))
-    )
-    return f"{name}/{key}"
+    return f"{name}/c/{number}" + "/0" * (len(metadata["shape"]) - 1)
 
 
-def encode(
-    name: str, metadata: Mapping[str, Any], number: int, rows: np.ndarray
-) -> bytes:
+def encode(metadata: Mapping[str, Any], rows: np.ndarray) -> bytes:
     """The chunk that holds these rows: at least one, at most those of a chunk."""
-    memory: dict[str, Any] = {}
-    array = _array(name, metadata, {}, memory)
-    start = number * array.chunks[0]
-    array[start : start + len(rows)] = rows
-    return memory[chunk_of(name, metadata, number)].to_bytes()
+    chunk = _empty(metadata)
+    chunk[: len(rows)] = rows
+    return chunk.tobytes()
 
 
 def decode(
-    name: str, metadata: Mapping[str, Any], number: int, content: bytes | None
+    metadata: Mapping[str, Any], number: int, content: bytes | None
 ) -> np.ndarray:
     """The rows of a chunk; the fill value where it is absent.
 
     Raises: ValueError: it is not a chunk of this array, such as a short one.
     """
-    chunks = {} if content is None else {chunk_of(name, metadata, number): content}
-    array = _array(name, metadata, chunks)
-    start = number * array.chunks[0]
-    return np.asarray(array[start : start + array.chunks[0]])
+    chunk = _empty(metadata)
+    if content is not None:
+        chunk = np.frombuffer(content, chunk.dtype).reshape(chunk.shape)
+    rows = metadata["shape"][0] - number * len(chunk)
+    return np.array(chunk[:rows], metadata["data_type"])
 
 
-def _array(
-    name: str,
-    metadata: Mapping[str, Any],
-    chunks: Mapping[str, bytes],
-    memory: dict[str, Any] | None = None,
-) -> zarr.Array:
-    """An array of some chunks; writes go to `memory`."""
-    memory = {} if memory is None else memory
-    contents = {file_of(name): json.dumps(metadata).encode(), **chunks}
-    memory |= {key: cpu.Buffer.from_bytes(each) for key, each in contents.items()}
-    # Also chunks of nothing but the fill value; an array asks when it is opened.
-    with zarr.config.set({"array.write_empty_chunks": True}):
-        return zarr.open_array(MemoryStore(memory), path=name, mode="r+")
+def _empty(metadata: Mapping[str, Any]) -> np.ndarray:
+    """A chunk as `group_metadata` asks for it: rows as they lie in memory."""
+    shape = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    dtype = np.dtype(metadata["data_type"]).newbyteorder("<")
+    return np.full(shape, metadata["fill_value"], dtype)

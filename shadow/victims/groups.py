@@ -17,7 +17,6 @@ together.
 
 import dataclasses
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import jax
@@ -29,7 +28,6 @@ from shadow.victims import toom_cook
 
 Params = Any
 _TAPS, _ROWS, _COLUMNS = 4, 3, 2  # of a kernel; outputs of a tile, of a window
-_POINTS = (0, 1, -1, Fraction(1, 2), -2)
 _WINDOW = _COLUMNS + _TAPS - 1
 _EXAMPLES = 10  # measured: 5, 10 and 20 within 5 % of each other
 # Read off the programs that XLA compiles for an H100: all patches of 5,000 examples at
@@ -116,13 +114,12 @@ class _Cnn:
         first_dense, *others = self.layers
         outputs, tiles, windows = self.outputs, self.tiles, self.windows
         channels = self.image_shape[2]
-        _, g, _ = toom_cook.matrices(_ROWS, _TAPS, _POINTS)
         first, second, output = (params[n] for n in ("conv_0", "conv_1", first_dense))
         units = second["w"].shape[-1]
         # (2 rows, 2 of a block, 2 columns, 2 of a block, in, out)
         blocked = first["w"].reshape(2, 2, 2, 2, channels, -1).swapaxes(1, 2)
         kernel = jnp.einsum(
-            "pr,rcio->pcio", jnp.asarray(g, second["w"].dtype), second["w"]
+            "pr,rcio->pcio", jnp.asarray(toom_cook.G, second["w"].dtype), second["w"]
         )
         sides = [(0, 0), None, (0, 0), (0, 0)]
         window = jnp.stack(
@@ -144,7 +141,7 @@ class _Cnn:
         return {
             "first": blocked.reshape(16 * channels, -1),
             "first_shift": first["b"],
-            "second": window.reshape(len(g), -1, _COLUMNS * units),
+            "second": window.reshape(len(kernel), -1, _COLUMNS * units),
             "second_shift": second["b"],
             "dense": dense.transpose(1, 3, 0, 2).reshape(_ROWS, classes, -1),
             "dense_shift": output["b"],
@@ -153,7 +150,6 @@ class _Cnn:
 
     def apply(self, weights: dict[str, Any], blocked: Array) -> Array:
         """See `Groups.apply`: the second convolution row by row, by Toom-Cook."""
-        a, _, b = toom_cook.matrices(_ROWS, _TAPS, _POINTS)
         blocks, tiles, windows = self.blocks, self.tiles, self.windows
         rows, columns, activation = self.rows, self.columns, self.activation
         count, depth = len(blocked), len(weights["first_shift"])
@@ -165,9 +161,11 @@ class _Cnn:
         values = activation(patches @ weights["first"] + weights["first_shift"][None])
         thirds = _apart(values.reshape(count, blocks, _ROWS, -1), axis=2)
         inputs = [
-            thirds[k % _ROWS][:, k // _ROWS : k // _ROWS + tiles] for k in range(len(b))
+            thirds[k % _ROWS][:, k // _ROWS : k // _ROWS + tiles]
+            for k in range(len(toom_cook.B))
         ]
-        tall = jnp.stack(_mixed(b, inputs))  # (points, examples, tiles, columns * in)
+        # (points, examples, tiles, columns * in)
+        tall = jnp.stack(_mixed(toom_cook.B, inputs))
         steps = jax.lax.split(tall, [depth] * columns, axis=3)
         wide = jnp.stack(
             [
@@ -176,10 +174,10 @@ class _Cnn:
             ],
             axis=3,
         )
-        products = wide.reshape(len(b), -1, _WINDOW * depth) @ weights["second"]
+        products = wide.reshape(len(wide), -1, _WINDOW * depth) @ weights["second"]
         logits = weights["dense_shift"][None]
         for dense, each in zip(
-            _apart(weights["dense"]), _mixed(a, _apart(products)), strict=True
+            _apart(weights["dense"]), _mixed(toom_cook.A, _apart(products)), strict=True
         ):
             values = each.reshape(-1, len(weights["second_shift"]))
             values = activation(values + weights["second_shift"][None])
