@@ -324,7 +324,7 @@ def kkt_descent(on: Mesh) -> dict[str, Any]:
 
 def bilevel_attack(on: Mesh) -> dict[str, Any]:
     """Runkel et al.'s hidden-layer victim: 100 points, 100 units, MNIST."""
-    lower_problem = bilevel.one_hidden(784, 100)
+    lower_problem = bilevel.Lower(inputs=784, width=100, decay=1e-3)
     theta = np.zeros(lower_problem.num_params, np.float32)
     points, targets = np.zeros((100, 784), np.float32), np.zeros(100, np.float32)
 

@@ -107,7 +107,7 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
     attacked = time.perf_counter()
     prototypes = model_inversion.invert(
         model_inversion.InversionOfModel(), network, key=baseline_key
-    ).points
+    )
     line = {
         "recovered": _recovered(points, best.points[kept]),
         "points": POINTS,

@@ -54,12 +54,7 @@ class Batches:
     def __post_init__(self) -> None:
         in_a_batch(self.records, self.batch)
         checks.whole("epochs", self.epochs, 1)
-        if self.sampling not in SAMPLINGS:
-            raise checks.FieldError(
-                "sampling",
-                f"Expected {{}} to be one of {', '.join(SAMPLINGS)}; got"
-                f" {self.sampling!r}.",
-            )
+        checks.choice("sampling", self.sampling, SAMPLINGS)
         checks.whole("epochs * steps an epoch", self.steps, 1)
 
     @property

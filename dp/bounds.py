@@ -121,7 +121,7 @@ def pure(log_kappa: Numbers, epsilon: Numbers, relation: str) -> Logs:
     """
     log_kappa = checks.log_probability("log_kappa", log_kappa)
     epsilon = checks.at_least_0("epsilon", epsilon)
-    checks.relation(relation, RELATIONS)
+    checks.choice("relation", relation, RELATIONS)
     log_miss = _log_complement(log_kappa)
     if relation == "replace_one":
         with np.errstate(invalid="ignore"):

@@ -82,7 +82,7 @@ def calibrate(
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
-    checks.relation(relation, bounds.RELATIONS)
+    checks.choice("relation", relation, bounds.RELATIONS)
     if batches is not None:
         if steps is not None or sampling_probability != 1:
             raise checks.FieldError(

@@ -1,5 +1,6 @@
 """Checks of what a user hands in: one clear line, before anything is computed."""
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -162,10 +163,23 @@ def whole(field: str, value: Any, bound: int) -> int:
     return int(value)
 
 
-def relation(value: str, allowed: Iterable[str]) -> None:
-    """Raises ValueError unless the neighbouring relation is known."""
-    if value not in allowed:
-        raise FieldError(
-            "relation",
-            f"Expected {{}} to be one of {', '.join(allowed)}; got {value!r}.",
-        )
+def choice(field: str, value: str, allowed: Iterable[str]) -> str:
+    """Return `value` if it is one of `allowed`.
+
+    Raises: FieldError: it isn't; the message names the nearest and all allowed names.
+    """
+    names = list(allowed)
+    if value in names:
+        return value
+    raise FieldError(
+        field,
+        f"Expected {{}} to be one of {', '.join(sorted(names))}; got {value!r}."
+        f"{nearest(value, names)}",
+    )
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """A hint " Did you mean 'x'?" for a misspelt name, or nothing."""
+    by_lower = {known.lower(): known for known in allowed}
+    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1)
+    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""

@@ -100,7 +100,7 @@ class PrivacyConfig:
 
         Raises: ValueError: no noise, so there is no guarantee.
         """
-        checks.relation(relation, bounds.RELATIONS)
+        checks.choice("relation", relation, bounds.RELATIONS)
         if not self.on or not self.noise_multiplier:
             raise ValueError(
                 "Training without clipping and noise has no privacy guarantee. Set"

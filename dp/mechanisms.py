@@ -13,6 +13,7 @@ and gamma is 1. No field may be NaN.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -52,7 +53,7 @@ class Gaussian:
     def __post_init__(self) -> None:
         checks.above("noise_multiplier", self.noise_multiplier, 0)
         checks.whole("steps", self.steps, 1)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         if self._sigmas.size not in (1, self.steps):
             raise checks.FieldError(
                 "noise_multiplier",
@@ -119,7 +120,7 @@ class PoissonGaussian:
         checks.one("sampling_probability", self.sampling_probability)
         checks.share("sampling_probability", self.sampling_probability)
         checks.whole("steps", self.steps, 1)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         checks.finite_above("grid", self.grid, 0)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
@@ -165,7 +166,7 @@ class PureDP:
     def __post_init__(self) -> None:
         checks.one("epsilon", self.epsilon)
         checks.at_least_0("epsilon", self.epsilon)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Corollary 3 as printed, and the sharper one."""
@@ -186,7 +187,7 @@ class ApproximateDP:
     def __post_init__(self) -> None:
         checks.at_least_0("epsilon", self.epsilon)
         checks.probability("delta", self.delta)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         epsilons, deltas = self._curve
         checks.some("epsilon", epsilons)
         if epsilons.shape != deltas.shape:
@@ -228,7 +229,7 @@ class RenyiDP:
         orders = checks.finite("orders", self.orders)
         checks.require("orders", self.orders, orders >= 1, ">= 1")
         checks.at_least_0("epsilons", self.epsilons)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         if len(self.orders) != len(self.epsilons) or not len(self.orders):
             raise checks.FieldError(
                 "epsilons",
@@ -242,24 +243,17 @@ class RenyiDP:
         orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
         usable = np.isfinite(epsilons)
         shape = (-1, *[1] * log_kappa.ndim)
-        above = usable & (orders > 1)
-        printed = np.zeros(log_kappa.shape)
-        sharper = np.zeros(log_kappa.shape)
-        if above.any():
-            each = bounds.renyi(
-                log_kappa[None],
-                orders[above].reshape(shape),
-                epsilons[above].reshape(shape),
-            )
-            printed = each.min(axis=0)
-        if usable.any():
-            each = bounds.binary_renyi(
-                log_kappa[None],
-                orders[usable].reshape(shape),
-                epsilons[usable].reshape(shape),
-            )
-            sharper = each.min(axis=0)
-        return {"binary Renyi": sharper, "Theorem 2": printed}
+
+        def least(bound: Callable[..., bounds.Logs], of: np.ndarray) -> np.ndarray:
+            if not of.any():
+                return np.zeros(log_kappa.shape)
+            some = orders[of].reshape(shape), epsilons[of].reshape(shape)
+            return np.asarray(bound(log_kappa[None], *some).min(axis=0))
+
+        return {
+            "binary Renyi": least(bounds.binary_renyi, usable),
+            "Theorem 2": least(bounds.renyi, usable & (orders > 1)),
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -272,7 +266,7 @@ class ZeroConcentratedDP:
     def __post_init__(self) -> None:
         checks.one("rho", self.rho)
         checks.at_least_0("rho", self.rho)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Corollary 4. (The Gaussian form isn't implied by rho alone.)"""
@@ -304,7 +298,7 @@ class LossDistribution:
     relation: str
 
     def __post_init__(self) -> None:
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         if not hasattr(self.distribution, "get_delta_for_epsilon"):
             raise checks.FieldError(
                 "distribution",

@@ -141,7 +141,7 @@ class RevealedGaussian:
         checks.one("sampling_probability", self.sampling_probability)
         checks.share("sampling_probability", self.sampling_probability)
         checks.whole("steps", self.steps, 1)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
 
     @property
     def _step(self) -> Gaussian:
@@ -208,7 +208,7 @@ class FixedSizeGaussian:
         checks.above("noise_multiplier", self.noise_multiplier, 0)
         in_a_batch(self.records, self.batch)
         checks.whole("steps", self.steps, 1)
-        checks.relation(self.relation, bounds.RELATIONS)
+        checks.choice("relation", self.relation, bounds.RELATIONS)
         checks.finite_above("grid", self.grid, 0)
 
     @property

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import hashlib
 import json
@@ -14,29 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dp.checks import FieldError, require
-
-
-def choice(field: str, value: str, allowed: Iterable[str]) -> str:
-    """Return `value` if it is one of `allowed`.
-
-    Raises: FieldError: it isn't; the message names the nearest and all allowed names.
-    """
-    names = list(allowed)
-    if value in names:
-        return value
-    raise FieldError(
-        field,
-        f"Expected {{}} to be one of {', '.join(sorted(names))}; got {value!r}."
-        f"{nearest(value, names)}",
-    )
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """A hint " Did you mean 'x'?" for a misspelt name, or nothing."""
-    by_lower = {known.lower(): known for known in allowed}
-    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1)
-    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
+from dp.checks import FieldError as FieldError
+from dp.checks import choice as choice
+from dp.checks import nearest as nearest
+from dp.checks import require as require
 
 
 def first_line(error: BaseException) -> str:

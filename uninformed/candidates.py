@@ -16,7 +16,6 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import skimage.metrics
 from jaxtyping import Bool, Float, Int
 
 # SSIM from which Haim et al. speak of a good reconstruction.
@@ -134,16 +133,11 @@ def ssim(
 
     Windows are uniform.
     """
+    pairs = zip(targets, images, strict=True)
     return np.array(
         [
-            skimage.metrics.structural_similarity(
-                target.astype(np.float64),
-                image.astype(np.float64),
-                data_range=1.0,
-                win_size=window,
-                channel_axis=-1,
-            )
-            for target, image in zip(targets, images, strict=True)
+            ssim_of_all(image[None], target[None], window)[0, 0]
+            for target, image in pairs
         ]
     )
 
@@ -153,7 +147,7 @@ def ssim_of_all(
     others: Float[np.ndarray, "others height width channels"],
     window: int = WINDOW,
 ) -> Float[np.ndarray, "images others"]:
-    """`ssim` of all pairs, as matrix products, which is ten times as fast."""
+    """SSIM of all pairs, as matrix products: ten times as fast as scikit-image."""
     images, others = images.astype(np.float64), others.astype(np.float64)
     down, across = (_windows(size, window) for size in images.shape[1:3])
 

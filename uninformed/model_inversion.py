@@ -31,6 +31,8 @@ from uninformed.threat import Architecture, Candidates
 # Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
 # images 0.21 of CIFAR-10, 0.25 of MNIST.
 _PIXELS = 0.22
+# Of the points' pixels: their standard deviation at the start, and Adam's first rate.
+_START, _RATE = 0.5, 1e-2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,38 +42,17 @@ class InversionOfModel:
     Attributes:
       count: number of points, in equal shares of the classes.
       steps: number of steps of Adam.
-      rate: Adam's first learning rate, in pixels, falling to 0.
-      start: standard deviation of the points' pixels at the start.
-      low: least value of a pixel, as the network gets it.
-      high: largest value of a pixel, as the network gets it.
-      prior_weight: weight of squared distances of pixels from [low, high], in units of
-        the standard deviation of leads at the start.
+      prior_weight: weight of squared distances of pixels from [-1, 1], in units of the
+        standard deviation of leads at the start.
     """
 
     count: int = 100
     steps: int = 2000
-    rate: float = 1e-2
-    start: float = 0.5
-    low: float = -1.0
-    high: float = 1.0
     prior_weight: float = 10.0
 
     def __post_init__(self) -> None:
         checks.at_least("count", self.count, 1)
         checks.at_least("steps", self.steps, 1)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Prototypes:
-    """Points of extreme output.
-
-    Attributes:
-      points: (count, inputs), as the network sees points.
-      labels: the class that each point was made to lead for, (count,).
-    """
-
-    points: np.ndarray
-    labels: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +70,7 @@ class ModelInversion:
         found = [
             invert(
                 self.config, architecture.victim.unflatten(jnp.asarray(theta)), key=key
-            ).points
+            )
             for theta in release.weights
         ]
         return Candidates(
@@ -97,15 +78,16 @@ class ModelInversion:
         )
 
 
-def invert(config: InversionOfModel, network: DenseLayers, *, key: Array) -> Prototypes:
-    """Points that lead for their class by as much as they can."""
+def invert(
+    config: InversionOfModel, network: DenseLayers, *, key: Array
+) -> Float[np.ndarray, "count inputs"]:
+    """Points that lead for their class by as much as they can, in equal shares."""
     outputs = network[-1].w.shape[1]
     labels = margin.equal_shares(config.count, max(outputs, 2))
     shape = (config.count, network[0].w.shape[0])
-    points = config.start * jax.random.normal(key, shape, network[0].w.dtype)
+    points = _START * jax.random.normal(key, shape, network[0].w.dtype)
     with jax.default_matmul_precision("highest"):
-        points = _ascend(config, network, points, labels)
-    return Prototypes(points=np.asarray(points), labels=np.asarray(labels))
+        return np.asarray(_ascend(config, network, points, labels))
 
 
 @functools.partial(jax.jit, static_argnames="config")
@@ -118,10 +100,10 @@ def _ascend(
         return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)
 
     unit = jnp.std(leads(points)) + jnp.finfo(points.dtype).tiny
-    adam = optax.adam(optax.cosine_decay_schedule(config.rate, config.steps))
+    adam = optax.adam(optax.cosine_decay_schedule(_RATE, config.steps))
 
     def cost(points: Array) -> Array:
-        outside = jax.nn.relu(points - config.high) + jax.nn.relu(config.low - points)
+        outside = jax.nn.relu(jnp.abs(points) - 1)
         return config.prior_weight * jnp.sum(outside**2) - leads(points).sum() / unit
 
     def step(carry: tuple, _: Array) -> tuple[tuple, None]:

@@ -67,7 +67,7 @@ class Played:
     @functools.cached_property
     def matches(self) -> candidates.Matches:
         """The candidates of the chosen run beside the training images."""
-        return self._matched(self.attacked.chosen.found.points)
+        return self._matched(self.attacked.chosen.points)
 
     def _matched(self, points: np.ndarray) -> candidates.Matches:
         images = self.attacked.images

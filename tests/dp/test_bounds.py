@@ -160,7 +160,10 @@ def test_theorem_5_and_its_inverse(delta, epsilon):
         (lambda: bounds.gaussian(0.1, 1.0), "log_kappa <= 0"),
         (lambda: bounds.gaussian(math.nan, 1.0), "log_kappa <= 0"),
         (lambda: bounds.renyi(-1.0, 1.0, 1.0), "order > 1"),
-        (lambda: bounds.pure(-1.0, 1.0, "neighbour"), "one of zero_out, add_or_rem"),
+        (
+            lambda: bounds.pure(-1.0, 1.0, "neighbour"),
+            "one of add_or_remove, replace_one, zero",
+        ),
         (
             lambda: dp.Gaussian(noise_multiplier=0.0, steps=1, relation="zero_out"),
             "noise_multiplier > 0",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from uninformed import bilevel
-from uninformed.bilevel import BilevelConfig
+from uninformed.bilevel import BilevelConfig, Lower
 from uninformed.bilevel import lower as solving
 
 POINTS, INPUTS = 5, 12
@@ -36,7 +36,7 @@ def upper_slope(lower, points, targets, released, start):
 
 def test_ridge_is_the_minimum(data):
     points, targets = data
-    lower = bilevel.affine(INPUTS, decay=0.05)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse="exact")
     theta = bilevel.ridge(points, targets, 0.05)
     np.testing.assert_allclose(lower.slope(theta, points, targets), 0, atol=1e-12)
 
@@ -44,7 +44,7 @@ def test_ridge_is_the_minimum(data):
 @pytest.mark.parametrize("inverse", ["exact", "conjugate_gradients"])
 def test_hypergradient_is_autodiff_through_the_closed_form(inverse, data, rng):
     points, targets = data
-    lower = dataclasses.replace(bilevel.affine(INPUTS, decay=0.05), inverse=inverse)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse=inverse)
     released = jnp.asarray(rng.standard_normal(INPUTS + 1))
 
     def upper(points):
@@ -59,8 +59,8 @@ def test_hypergradient_is_autodiff_through_the_closed_form(inverse, data, rng):
 @pytest.mark.slow
 def test_hypergradient_of_a_hidden_layer_against_finite_differences(data, rng):
     points, targets = data
-    lower = bilevel.one_hidden(
-        INPUTS, 6, decay=0.05, smoothness=5.0, steps=2000, tolerance=1e-12
+    lower = Lower(
+        inputs=INPUTS, width=6, decay=0.05, smoothness=5.0, steps=2000, tolerance=1e-12
     )
     start = jnp.asarray(0.3 * rng.standard_normal(lower.num_params))
     released = start + 0.1
@@ -84,8 +84,8 @@ def test_hypergradient_of_a_hidden_layer_against_finite_differences(data, rng):
 @pytest.fixture
 def hidden(rng):
     """A victim with a hidden layer, smaller than its inputs, and a start."""
-    lower = bilevel.one_hidden(
-        INPUTS, 6, decay=0.05, smoothness=5.0, steps=3000, tolerance=1e-11
+    lower = Lower(
+        inputs=INPUTS, width=6, decay=0.05, smoothness=5.0, steps=3000, tolerance=1e-11
     )
     return lower, jnp.asarray(0.3 * rng.standard_normal(lower.num_params))
 
@@ -140,7 +140,7 @@ def test_quasi_newton_inverts_a_hessian_it_has_seen(rng):
 def test_updates_of_an_affine_victim_stay_in_two_directions(data, rng):
     """Every point moves by a combination of theta_w and p_w, whatever it is."""
     points, targets = data
-    lower = bilevel.affine(INPUTS, decay=0.05)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse="exact")
     released = jnp.asarray(rng.standard_normal(INPUTS + 1))
     slope = upper_slope(lower, points, targets, released, jnp.zeros(INPUTS + 1))
     sizes = np.linalg.svd(np.asarray(slope), compute_uv=False)
@@ -149,7 +149,7 @@ def test_updates_of_an_affine_victim_stay_in_two_directions(data, rng):
 
 def test_the_distance_falls_and_the_truth_stays(data, rng):
     points, targets = data
-    lower = bilevel.affine(INPUTS, decay=0.05)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse="exact")
     released = bilevel.ridge(points, targets, 0.05)
     config = BilevelConfig(steps=300)
     start = jnp.asarray(rng.random(points.shape))
@@ -163,7 +163,7 @@ def test_the_distance_falls_and_the_truth_stays(data, rng):
 
 def test_matching_finds_points_at_which_theta_is_stationary(data, rng):
     points, targets = data
-    lower = bilevel.affine(INPUTS, decay=0.05)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse="exact")
     released = bilevel.ridge(points, targets, 0.05)
     start = jnp.asarray(rng.random(points.shape))
     ended = bilevel.matching(
@@ -175,15 +175,15 @@ def test_matching_finds_points_at_which_theta_is_stationary(data, rng):
 
 def test_what_cannot_be_solved_is_refused():
     with pytest.raises(ValueError, match="Expected decay > 0"):
-        bilevel.affine(3, decay=0.0)
+        Lower(inputs=3, decay=0.0)
     with pytest.raises(ValueError, match="only affine victims"):
-        dataclasses.replace(bilevel.one_hidden(3, 2), inverse="exact")
+        Lower(inputs=3, width=2, inverse="exact")
 
 
 def test_line_search_goes_down_within_two_directions_a_step(data, rng):
     """The first step is along the hypergradient, and no step goes up."""
     points, targets = data
-    lower = bilevel.affine(INPUTS, decay=0.05)
+    lower = Lower(inputs=INPUTS, decay=0.05, inverse="exact")
     released = bilevel.ridge(points, targets, 0.05)
     start = jnp.asarray(rng.random(points.shape))
     slope = upper_slope(lower, start, targets, released, released)

@@ -121,7 +121,6 @@ def test_quantities_of_planted_ends(sets):
         "truth": [0, None],
         "partition": [None, 0],
         "spread": [None, 0],
-        "moved": [0, None],
         "ssim": [1, None],
         "rank": [1, None],
         "recovered": [count, 0],

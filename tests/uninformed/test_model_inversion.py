@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uninformed import model_inversion
+from uninformed import max_margin, model_inversion
 from uninformed.homogeneous import Layer
 from uninformed.model_inversion import InversionOfModel
 
@@ -19,17 +19,17 @@ def test_extremes_of_a_linear_network_are_corners_of_the_box(key):
     config = InversionOfModel(count=6, prior_weight=1000.0, steps=4000)
     found = model_inversion.invert(config, network, key=key)
     corner = np.sign(np.asarray(w)[:, 0])
-    expected = np.where(found.labels[:, None] == 1, corner, -corner)
-    np.testing.assert_allclose(found.points, expected, atol=0.02)
-    np.testing.assert_array_equal(found.labels, [0, 0, 0, 1, 1, 1])
+    expected = np.stack([-corner] * 3 + [corner] * 3)
+    np.testing.assert_allclose(found, expected, atol=0.02)
 
 
 def test_every_class_leads_its_points(key, rng):
     weights = [rng.standard_normal(shape) for shape in ((4, 20), (20, 3))]
     network = tuple(Layer(jnp.asarray(w, jnp.float32), None) for w in weights)
     found = model_inversion.invert(InversionOfModel(count=9), network, key=key)
-    outputs = np.maximum(found.points @ weights[0], 0) @ weights[1]
-    np.testing.assert_array_equal(outputs.argmax(axis=1), found.labels)
+    outputs = np.maximum(found @ weights[0], 0) @ weights[1]
+    labels = max_margin.equal_shares(9, 3)
+    np.testing.assert_array_equal(outputs.argmax(axis=1), labels)
 
 
 def test_first_layer_has_each_unit_both_ways_whatever_its_size(rng):

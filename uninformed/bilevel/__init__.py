@@ -27,9 +27,7 @@ from uninformed.bilevel.lower import (
     INVERSES,
     Lower,
     Solution,
-    affine,
     inverse_hessian,
-    one_hidden,
     ridge,
     solve,
 )
@@ -51,12 +49,10 @@ __all__ = [
     "Ended",
     "Lower",
     "Solution",
-    "affine",
     "attack",
     "hypergradient",
     "inverse_hessian",
     "matching",
-    "one_hidden",
     "ridge",
     "solve",
 ]

@@ -4,7 +4,6 @@ Parameters are one vector; everything can be put under `vmap`.
 """
 
 import dataclasses
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -29,33 +28,28 @@ class Lower:
     """The victim, and how its training problem is solved.
 
     Attributes:
-      outputs: function (theta, points) -> outputs (points,).
-      num_params: length of theta.
+      inputs: length of a point.
+      width: units of a hidden layer with biases, whose weights begin theta; None: the
+        victim is w . x + b, theta is w and then b, and everything has a closed form.
+      smoothness: beta of its activation softplus(beta z) / beta; None: ReLU, whose
+        Hessian is not what the implicit function theorem asks for.
       decay: mu > 0, the weight decay; without it the Hessian is singular.
-      affine: whether outputs are theta[:-1] . x + theta[-1]: everything has a closed
-        form then.
       steps: largest number of L-BFGS steps of a solution.
       tolerance: largest |grad E| / (1 + |theta|) at which L-BFGS stops.
       inverse: how H p = v is solved: "exact", for affine victims;
         "conjugate_gradients"; or "quasi_newton", by what L-BFGS knows of H, as in the
         paper.
       inverse_steps: largest number of steps of conjugate gradients.
-      first: shape (inputs, units) of the first layer, whose weights begin theta;
-        None: outputs aren't made from products of points with such a layer.
-      of_inputs: function from a number of inputs to this victim for points of that
-        length.
     """
 
-    outputs: Callable[[Theta, Points], Targets]
-    num_params: int
+    inputs: int
+    width: int | None = None
+    smoothness: float | None = 20.0
     decay: float = 1e-2
-    affine: bool = False
     steps: int = 50
     tolerance: float = 1e-6
     inverse: str = "conjugate_gradients"
     inverse_steps: int = 50
-    first: tuple[int, int] | None = None
-    of_inputs: "Callable[[int], Lower] | None" = None
 
     def __post_init__(self) -> None:
         checks.choice("inverse", self.inverse, INVERSES)
@@ -65,7 +59,7 @@ class Lower:
                 f"Expected {{}} > 0, got {self.decay!r}: without it the lower problem"
                 " has no unique solution.",
             )
-        if self.inverse == "exact" and not self.affine:
+        if self.inverse == "exact" and self.width is not None:
             raise checks.FieldError(
                 "inverse",
                 '{} is "exact", which only affine victims have. Use'
@@ -73,9 +67,26 @@ class Lower:
             )
 
     @property
-    def inputs(self) -> int:
-        """The length of a point."""
-        return self.num_params - 1 if self.first is None else self.first[0]
+    def num_params(self) -> int:
+        """Length of theta."""
+        if self.width is None:
+            return self.inputs + 1
+        return self.width * (self.inputs + 2) + 1
+
+    def outputs(self, theta: Theta, points: Points) -> Targets:
+        """What the victim says of each point."""
+        if self.width is None:
+            return points @ theta[:-1] + theta[-1]
+        first, bias, second, last = jnp.split(
+            theta,
+            [self.width * i for i in (self.inputs, self.inputs + 1, self.inputs + 2)],
+        )
+        hidden = points @ first.reshape(self.inputs, self.width) + bias[None]
+        if self.smoothness is None:
+            hidden = jax.nn.relu(hidden)
+        else:
+            hidden = jax.nn.softplus(self.smoothness * hidden) / self.smoothness
+        return hidden @ second + last[0]
 
     def energy(self, theta: Theta, points: Points, targets: Targets) -> Array:
         """The loss E: half the mean squared error plus mu / 2 |theta|^2."""
@@ -85,59 +96,6 @@ class Lower:
     def slope(self, theta: Theta, points: Points, targets: Targets) -> Theta:
         """The gradient of E with respect to theta."""
         return jax.grad(self.energy)(theta, points, targets)
-
-
-def affine(inputs: int, decay: float = 1e-2) -> Lower:
-    """The victim w . x + b, theta being w and then b."""
-    return Lower(
-        outputs=lambda theta, points: points @ theta[:-1] + theta[-1],
-        num_params=inputs + 1,
-        decay=decay,
-        affine=True,
-        inverse="exact",
-    )
-
-
-def one_hidden(
-    inputs: int,
-    width: int,
-    decay: float = 1e-3,
-    smoothness: float | None = 20.0,
-    **settings: object,
-) -> Lower:
-    """A victim with one hidden layer with biases, and one output.
-
-    Args:
-      inputs: length of a point.
-      width: number of units of the hidden layer.
-      decay: mu.
-      smoothness: beta of softplus(beta z) / beta; None: ReLU, whose Hessian is not what
-        the implicit function theorem asks for.
-    """
-    sizes = (inputs * width, width, width, 1)
-    cuts = (sizes[0], sizes[0] + sizes[1], sum(sizes[:3]))
-
-    def activation(z: Array) -> Array:
-        if smoothness is None:
-            return jax.nn.relu(z)
-        return jax.nn.softplus(smoothness * z) / smoothness
-
-    def outputs(theta: Theta, points: Points) -> Targets:
-        first, bias, second, last = jnp.split(theta, cuts)
-        hidden = activation(points @ first.reshape(inputs, width) + bias[None])
-        return hidden @ second + last[0]
-
-    def of_inputs(count: int) -> Lower:
-        return one_hidden(count, width, decay, smoothness)
-
-    lower = Lower(
-        outputs=outputs,
-        num_params=sum(sizes),
-        decay=decay,
-        first=(inputs, width),
-        of_inputs=of_inputs,
-    )
-    return dataclasses.replace(lower, **settings)  # type: ignore[arg-type]
 
 
 class Solution(NamedTuple):
@@ -164,21 +122,17 @@ def solve(lower: Lower, points: Points, targets: Targets, start: Theta) -> Solut
     solution decay has left nothing of that layer outside. What `start` has there is
     dropped.
     """
-    if lower.affine:
+    if lower.width is None:
         theta = ridge(points, targets, lower.decay)
         nothing = jnp.zeros((0, len(theta)), theta.dtype)
         norm = jnp.linalg.norm(lower.slope(theta, points, targets))
         return Solution(theta, norm, nothing, nothing)
-    if _larger_than_span(lower, points):
+    if len(points) < lower.inputs:
         span = _Span(lower, points)
         inside = span.project(start)
         found = solve(span.lower, span.points, targets, inside)
         return found._replace(theta=span.lift(found.theta))
     return _quasi_newton(lower, points, targets, start)
-
-
-def _larger_than_span(lower: Lower, points: Points) -> bool:
-    return lower.first is not None and len(points) < lower.first[0]
 
 
 class _Span:
@@ -190,23 +144,14 @@ class _Span:
     """
 
     def __init__(self, lower: Lower, points: Points) -> None:
-        assert lower.first is not None
-        assert lower.of_inputs is not None
-        self.first = lower.first
         # Q, (inputs, points).
         self.basis = jnp.linalg.qr(points.T)[0]
         self.points = points @ self.basis
-        self.lower = dataclasses.replace(
-            lower.of_inputs(len(points)),
-            steps=lower.steps,
-            tolerance=lower.tolerance,
-            inverse=lower.inverse,
-            inverse_steps=lower.inverse_steps,
-        )
+        self.lower = dataclasses.replace(lower, inputs=len(points))
 
     def project(self, theta: Theta) -> Float[Array, " inside"]:
         """B and the other parameters."""
-        w, rest = self._cut(theta, self.first[0])
+        w, rest = self._cut(theta, self.basis.shape[0])
         return jnp.concatenate([(self.basis.T @ w).ravel(), rest])
 
     def lift(self, inside: Float[Array, " inside"]) -> Theta:
@@ -215,8 +160,9 @@ class _Span:
         return jnp.concatenate([(self.basis @ b).ravel(), rest])
 
     def _cut(self, theta: Theta, inputs: int) -> tuple[Array, Array]:
-        w, rest = jnp.split(theta, [inputs * self.first[1]])
-        return w.reshape(inputs, self.first[1]), rest
+        assert self.lower.width is not None
+        w, rest = jnp.split(theta, [inputs * self.lower.width])
+        return w.reshape(inputs, -1), rest
 
 
 def ridge(points: Points, targets: Targets, decay: float) -> Theta:
@@ -278,7 +224,7 @@ def inverse_hessian(
         scaled = lower.decay * len(points)
         inner = with_one @ with_one.T + scaled * jnp.eye(len(points))
         return (v - with_one.T @ jnp.linalg.solve(inner, with_one @ v)) / lower.decay
-    if _larger_than_span(lower, points):
+    if lower.width is not None and len(points) < lower.inputs:
         span = _Span(lower, points)
         at, inside = (span.project(each) for each in (solution.theta, v))
         p = inverse_hessian(

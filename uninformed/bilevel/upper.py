@@ -81,13 +81,12 @@ class Ended(NamedTuple):
 
     Attributes:
       points: the reconstructions, (points, inputs).
-      theta: the solution of the lower problem there; `matching` solves it at the end.
-      distance: |theta - theta*|^2.
+      distance: |theta - theta*|^2, theta the solution of the lower problem there, which
+        `matching` solves at the end.
       slope_norm: |grad E| of that solution: how far to trust the distance.
     """
 
     points: Points
-    theta: Theta
     distance: Array
     slope_norm: Array
 
@@ -138,7 +137,7 @@ def attack(
 
     begin = (start, first, optimise.init(start))
     (points, solution, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
-    return Ended(points, solution.theta, distance(solution.theta), solution.slope_norm)
+    return Ended(points, distance(solution.theta), solution.slope_norm)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +202,7 @@ def matching(
     (points, _), _ = jax.lax.scan(step, begin, jnp.arange(config.steps))
     solution = solve(lower, points, targets, theta)
     distance = jnp.sum((solution.theta - released) ** 2)
-    return Ended(points, solution.theta, distance, solution.slope_norm)
+    return Ended(points, distance, solution.slope_norm)
 
 
 def _optimiser(config: BilevelConfig) -> optax.GradientTransformationExtraArgs:

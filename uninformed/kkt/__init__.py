@@ -17,7 +17,6 @@ from uninformed.kkt.descent import (
     REVISION,
     KktAttack,
     KktRun,
-    attack,
     attack_many,
 )
 from uninformed.kkt.loss import directions, span
@@ -29,7 +28,6 @@ __all__ = [
     "KktConfig",
     "KktRun",
     "Knobs",
-    "attack",
     "attack_many",
     "directions",
     "span",

@@ -66,20 +66,14 @@ class KktRun:
         points: less the mean where the victim's were.
       multipliers: lambda of each candidate, (candidates,); with signed coefficients the
         length of its s_i.
-      coefficients: multiplier times direction, (candidates, outputs).
-      labels: the class assumed for each candidate, (candidates,); None if signed.
       loss: the sum of all terms at the end, by which an adversary chooses runs.
       residual: |theta - sum| / |theta|, of all layers together.
-      layers: the residual of each layer, relative to that layer's norm, (layers,).
     """
 
     points: np.ndarray
     multipliers: np.ndarray
-    coefficients: np.ndarray
-    labels: np.ndarray | None
     loss: float
     residual: float
-    layers: np.ndarray
 
     @property
     def alive(self) -> np.ndarray:
@@ -104,37 +98,18 @@ class KktAttack:
         architecture.require("victim")
         assert architecture.victim is not None
         found = [
-            attack(
+            attack_many(
                 self.config,
                 architecture.victim.unflatten(jnp.asarray(theta)),
-                key=key,
+                keys=key[None],
                 mean=architecture.mean,
-            )
+            )[0]
             for theta in release.weights
         ]
         return threat.Candidates(
             points=np.stack([each.points for each in found]),
             scores=np.stack([each.multipliers for each in found]),
         )
-
-
-def attack(
-    config: KktConfig,
-    network: DenseLayers,
-    *,
-    key: Array,
-    knobs: Knobs | None = None,
-    mean: Float[np.ndarray, " inputs"] | None = None,
-) -> KktRun:
-    """One run on a network; deterministic in the key.
-
-    Args:
-      network: theta; float32.
-      knobs: settings that stand in place of those of `config`; None: none do.
-      mean: what was subtracted from training points, where that is known; it tightens
-        the range of pixels.
-    """
-    return attack_many(config, network, keys=key[None], knobs=knobs, mean=mean)[0]
 
 
 def attack_many(
@@ -150,7 +125,10 @@ def attack_many(
     """Several runs at once, one a key; divided among the devices that divide them.
 
     Args:
+      network: theta; float32.
       knobs: each a scalar, or (runs,).
+      mean: what was subtracted from training points, where that is known; it tightens
+        the range of pixels.
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
       place: where pieces of the runs are kept; None: nowhere.
@@ -192,16 +170,12 @@ def attack_many(
         carry = pieces.scan(step, carry, config.steps, place)
         ends = jax.jit(jax.vmap(run.end))(carry, stacked, knobs)
         ends = jax.tree.map(np.asarray, ends)
-    labels = None if config.coefficients == "signed" else np.asarray(problem.labels)
     return [
         KktRun(
             points=problem.pixels(ends.points[i]),
             multipliers=ends.multipliers[i],
-            coefficients=ends.coefficients[i],
-            labels=labels,
             loss=float(ends.loss[i]),
             residual=float(np.sqrt(max(ends.layers[i].sum() / problem.squared, 0))),
-            layers=np.sqrt(np.maximum(ends.layers[i] / problem.layer_norms, 0)),
         )
         for i in range(len(keys))
     ]
@@ -221,14 +195,12 @@ class _End(NamedTuple):
     Attributes:
       points: candidates, as `KktUnknowns` has them.
       multipliers: multipliers, no longer in units, (candidates,).
-      coefficients: multiplier times direction, (candidates, outputs).
       loss: the sum of all terms, a scalar.
       layers: squared residual of each layer, (layers,).
     """
 
     points: Array
     multipliers: Array
-    coefficients: Array
     loss: Array
     layers: Array
 
@@ -277,7 +249,7 @@ class Run:
         multipliers = begin.unit * unknowns.multipliers
         if self._config.coefficients == "signed":
             multipliers = jnp.linalg.norm(coefficients, axis=1)
-        return _End(unknowns.points, multipliers, coefficients, total, layers)
+        return _End(unknowns.points, multipliers, total, layers)
 
     def _alpha(self, number: Array, knobs: Knobs) -> Array:
         share = jnp.minimum(_SHARPENING * number / self._config.steps, 1.0)

@@ -25,7 +25,6 @@ from uninformed.kkt import KktConfig, KktRun, ceiling, stationarity
 from uninformed.kkt import search as kkt_search
 from uninformed.kkt.experiment import BASELINES, Attacked, Uninformed, key_of
 from uninformed.kkt.images import VictimImages
-from uninformed.kkt.search import KktTrial
 from uninformed.results import ImageRow, draw_rows
 
 # The pictures, by their files.
@@ -66,21 +65,21 @@ def evaluate(
             f" {len(trials)} runs diverged.",
         )
     mean = images.mean if experiment.data.mean_known else None
-    found = matched(images, chosen.found.points, mean)
+    found = matched(images, chosen.points, mean)
     count = min(experiment.attack.candidates, _PROTOTYPES)
     inversion = model_inversion.InversionOfModel(count=count)
     baseline_key = key_of(experiment, BASELINES)
     prototypes = model_inversion.invert(inversion, network, key=baseline_key)
     baselines = {
         "first_layer": model_inversion.first_layer(network),
-        "model_inversion": prototypes.points,
+        "model_inversion": prototypes,
     }
     seen = as_seen(experiment.attack, network)
     left, layers = at_truth(experiment, images, seen)
     everything = together(images, trials)
     pooled = matched(images, everything, mean).summary()
     of_runs = [
-        0 if diverged(t) else int(matched(images, t.found.points, mean).recovered.sum())
+        0 if diverged(t) else int(matched(images, t.points, mean).recovered.sum())
         for t in trials
     ]
     results: dict[str, Any] = {
@@ -96,7 +95,7 @@ def evaluate(
         "oracle_recovered": max(of_runs),
         "diverged": lost,
         "voted_recovered": int(
-            matched(images, chosen.found.points, mean, _VOTING).recovered.sum()
+            matched(images, chosen.points, mean, _VOTING).recovered.sum()
         ),
         **{
             f"pooled_{name}": pooled[name]
@@ -104,8 +103,8 @@ def evaluate(
         },
         "pooled_candidates": len(everything),
         "pooled_precision": round(pooled["precision"], 3),
-        "distinct": _distinct(images, chosen.found),
-        "residual": round(chosen.found.residual, 3),
+        "distinct": _distinct(images, chosen),
+        "residual": round(chosen.residual, 3),
         "residual_at_truth": round(left, 3),
         "layers_at_truth": [round(float(each), 3) for each in layers],
         **ceilings(images, seen, mean),
@@ -139,7 +138,7 @@ def matched(
 
 
 def together(
-    images: VictimImages, trials: list[KktTrial]
+    images: VictimImages, trials: list[KktRun]
 ) -> Float[np.ndarray, "candidates inputs"]:
     """The candidates of all runs, and the averages of those that are near copies.
 
@@ -148,7 +147,7 @@ def together(
     diverged have no candidates.
     """
     shape = images.images.shape[1:]
-    found = [each.found for each in trials if not diverged(each)]
+    found = [each for each in trials if not diverged(each)]
     points = np.concatenate([each.points for each in found])
     shown = np.concatenate([each.points[each.alive] for each in found])
     # In units of each run's largest: runs have candidates of their own number and size.
@@ -159,9 +158,9 @@ def together(
     return np.concatenate([points, means.reshape(len(means), -1)])
 
 
-def diverged(trial: KktTrial) -> bool:
+def diverged(trial: KktRun) -> bool:
     """Whether a run ended at what are no images."""
-    return not np.isfinite(trial.found.points).all()
+    return not np.isfinite(trial.points).all()
 
 
 def _distinct(images: VictimImages, found: KktRun) -> int:

@@ -20,18 +20,16 @@ from shadow.records import Record
 from uninformed import homogeneous, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig
+from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt import search as kkt_search
 from uninformed.kkt.images import PointsConfig, VictimImages, load
-from uninformed.kkt.search import KktTrial
 from uninformed.max_margin import MarginConfig
 
 # What the seed is folded with, so that each use has randomness of its own.
 INITIALISES, ATTACKS, BASELINES = 1, 2, 3
 _RANGES = {
-    "none": kkt_search.Ranges.none(),
-    "ours": kkt_search.Ranges(),
-    "published": kkt_search.Ranges.published(),
+    "none": {},
+    "published": kkt_search.PUBLISHED,
 }
 
 
@@ -44,8 +42,7 @@ class SearchConfig:
       at_once: runs in one batch; decides on memory and speed. Runs of other batches
         differ by rounding, which thousands of steps enlarge.
       ranges: what each run draws its settings from: "none", all runs have the attack's
-        own and differ in their random start alone; "ours", `search.Ranges()`; or
-        "published", `search.Ranges.published()`.
+        own and differ in their random start alone; or "published", `search.PUBLISHED`.
     """
 
     trials: int = 4
@@ -92,11 +89,11 @@ class Attacked:
 
     images: VictimImages
     network: DenseLayers
-    trials: list[KktTrial]
+    trials: list[KktRun]
     seconds: Mapping[str, float]
 
     @property
-    def chosen(self) -> KktTrial:
+    def chosen(self) -> KktRun:
         """The run that an adversary would choose, by its loss."""
         return kkt_search.by_loss(self.trials)[0]
 

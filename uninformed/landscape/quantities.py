@@ -54,7 +54,6 @@ def measure(
       recovered: number of recovered images.
       distinct: number of different training images that these resemble.
       spread: L2 distance between the images themselves.
-      moved: L2 distance from the start.
       in_two: share of the squared movement that lies in two directions, which are the
         same for all images of a start.
       distance: |theta - theta*|^2, or what the method has in its place (`Ends`).
@@ -106,7 +105,6 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         "recovered": true.sum(),
         "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
         "spread": pairs.sum() / (count * (count - 1)),
-        "moved": _lengths(images - start).mean(),
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
         "true": true,
     }

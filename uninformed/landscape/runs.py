@@ -71,11 +71,14 @@ class BilevelVictimConfig:
 
     def lower(self, inputs: int) -> Lower:
         """The lower problem of the attack."""
-        if self.kind == "affine":
-            lower = bilevel.affine(inputs, self.decay)
-        else:
-            lower = bilevel.one_hidden(inputs, self.width, self.decay, self.smoothness)
-        return dataclasses.replace(lower, steps=self.attack_steps, inverse=self.inverse)
+        return Lower(
+            inputs=inputs,
+            width=None if self.kind == "affine" else self.width,
+            smoothness=self.smoothness,
+            decay=self.decay,
+            steps=self.attack_steps,
+            inverse=self.inverse,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -34,7 +34,7 @@ def _prototypes(lab: Lab, title: str, made: Trained) -> np.ndarray:
     def invert() -> dict[str, np.ndarray]:
         config = InversionOfModel(count=_COUNT)
         found = model_inversion.invert(config, made.network, key=jax.random.key(0))
-        return {"points": found.points}
+        return {"points": found}
 
     key = [_COUNT, identity(made)]
     return lab.kept(f"model-inversion-{_VICTIMS[title]}", key, invert)["points"]

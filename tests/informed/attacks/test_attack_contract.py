@@ -267,9 +267,10 @@ def alone_world():
     targets = jnp.array([1.0, -1.0, 1.0, -1.0])
     points = jax.random.normal(jax.random.key(4), (4, 5))
     theta = np.asarray(bilevel.ridge(points, targets, 1e-2))
+    lower = bilevel.Lower(inputs=5, inverse="exact")
     return {
         "victim": (np.asarray(victim.flatten(network)), {"victim": victim}),
-        "lower": (theta, {"lower": bilevel.affine(5), "targets": np.asarray(targets)}),
+        "lower": (theta, {"lower": lower, "targets": np.asarray(targets)}),
     }
 
 

@@ -38,11 +38,10 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
         made.network,
         trials=untold.search.trials,
         key=experiment.key_of(untold, experiment.ATTACKS),
-        ranges=search.Ranges.none(),
         mean=None,
         folder=tmp_path / "search",
     )
-    counted = evaluation.matched(images, made.chosen.found.points, None)
+    counted = evaluation.matched(images, made.chosen.points, None)
     assert results["mean_ssim"] == round(counted.summary()["mean_ssim"], 3)
 
 
@@ -89,17 +88,8 @@ def test_what_is_initial_noise_is_not_seen(rng):
     np.testing.assert_array_equal(free[0].w, layers[0].w)
 
 
-def _trial(points: np.ndarray, multipliers: np.ndarray) -> search.KktTrial:
-    found = KktRun(
-        points=points,
-        multipliers=multipliers,
-        coefficients=multipliers[:, None],
-        labels=None,
-        loss=0.0,
-        residual=0.0,
-        layers=np.zeros(2),
-    )
-    return search.KktTrial(knobs={}, found=found)
+def _trial(points: np.ndarray, multipliers: np.ndarray) -> KktRun:
+    return KktRun(points=points, multipliers=multipliers, loss=0.0, residual=0.0)
 
 
 def test_runs_that_err_in_different_ways_are_nearer_together(rng):
@@ -115,7 +105,7 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
         points = np.concatenate([copies, others, dead]).astype(np.float32)
         trials.append(_trial(points, np.array([1.0] * 10 + [0.0])))
     every = evaluation.together(images, trials)
-    np.testing.assert_array_equal(every[:11], trials[0].found.points)
+    np.testing.assert_array_equal(every[:11], trials[0].points)
     means = every[44:]
     assert len(means) == 5 + 4 * 5
     gaps = np.linalg.norm(means[:, None] - truth[None], axis=2).min(axis=0)
@@ -127,7 +117,7 @@ def test_a_run_that_diverged_has_no_candidates():
     """One of them made every target's nearest candidate NaN."""
     images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
     good = _trial(images.points.astype(np.float32), np.ones(10))
-    bad = _trial(np.full_like(good.found.points, np.nan), np.ones(10))
+    bad = _trial(np.full_like(good.points, np.nan), np.ones(10))
     every = evaluation.together(images, [good, bad])
     np.testing.assert_array_equal(every, evaluation.together(images, [good]))
     assert evaluation.matched(images, every, images.mean).recovered.all()

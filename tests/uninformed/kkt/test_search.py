@@ -9,7 +9,6 @@ from uninformed import homogeneous, pieces
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt import search as kkt_search
-from uninformed.kkt.search import KktTrial, Ranges
 
 CONFIG = KktConfig(candidates=4, steps=10)
 
@@ -31,9 +30,17 @@ def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_pa
     assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
     assert len(list(folder.glob("*.npz"))) == 2
     for one, other in zip(whole, again, strict=True):
-        assert one.knobs == pytest.approx(other.knobs)
-        np.testing.assert_array_equal(one.found.points, other.found.points)
-        assert one.found.loss == other.found.loss
+        np.testing.assert_array_equal(one.points, other.points)
+        assert one.loss == other.loss
+
+
+def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
+    few = kkt_search.search(CONFIG, network, trials=2, key=key, folder=tmp_path)
+    many = {"trials": 5, "at_once": 3, "folder": tmp_path}
+    again = kkt_search.search(CONFIG, network, key=key, **many)
+    assert len(again) == 5
+    for one, other in zip(few, again, strict=False):
+        np.testing.assert_array_equal(one.points, other.points)
 
 
 def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
@@ -54,18 +61,18 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     again = kkt_search.search(config, network, **both)
     assert calls == list(range(2, 101, 2))
     # Nothing is left of the pieces.
-    assert [file.name for file in tmp_path.glob("*.npz")] == ["trials_000000.npz"]
+    assert [file.name for file in tmp_path.glob("*.npz")] == ["runs_000000.npz"]
     for one, other in zip(whole, again, strict=True):
-        np.testing.assert_array_equal(one.found.points, other.found.points)
+        np.testing.assert_array_equal(one.points, other.points)
 
 
 def test_published_settings_have_one_rate_and_an_evenly_drawn_slope():
-    config, ranges = KktConfig.published(), Ranges.published()
+    config, ranges = KktConfig.published(), kkt_search.PUBLISHED
     keys = jax.random.split(jax.random.key(0), 300)
     drawn = [kkt_search._drawn(config, ranges, key) for key in keys]
-    assert all(each["multiplier_rate"] == each["rate"] for each in drawn)
-    assert all(each["alpha_end"] == each["alpha"] for each in drawn)
-    alpha = np.array([each["alpha"] for each in drawn])
+    assert all(each.multiplier_rate == each.rate for each in drawn)
+    assert all(each.alpha_end == each.alpha for each in drawn)
+    alpha = np.array([each.alpha for each in drawn])
     assert 0.4 < np.mean(alpha < 255) < 0.6
 
 
@@ -84,30 +91,20 @@ def test_another_search_is_not_continued(network, key, tmp_path):
 
 
 def test_settings_are_drawn_within_their_ranges_and_log_uniformly():
-    ranges = Ranges(rate=(1e-4, 1e-2), alpha=None)
+    ranges = {"rate": (1e-4, 1e-2)}
     keys = jax.random.split(jax.random.key(0), 300)
     drawn = [kkt_search._drawn(CONFIG, ranges, key) for key in keys]
-    rates = np.array([each["rate"] for each in drawn])
+    rates = np.array([each.rate for each in drawn])
     assert rates.min() >= 1e-4
     assert rates.max() <= 1e-2
     assert 0.4 < np.mean(rates < 1e-3) < 0.6
-    assert {each["alpha"] for each in drawn} == {CONFIG.alpha}
+    assert {float(each.alpha) for each in drawn} == {CONFIG.alpha}
 
 
 def trial(points, loss):
     points = np.asarray(points, float)
-    count = len(points)
-    return KktTrial(
-        knobs={},
-        found=KktRun(
-            points=points,
-            multipliers=np.ones(count),
-            coefficients=np.ones((count, 1)),
-            labels=None,
-            loss=loss,
-            residual=0.1,
-            layers=np.zeros(2),
-        ),
+    return KktRun(
+        points=points, multipliers=np.ones(len(points)), loss=loss, residual=0.1
     )
 
 
@@ -122,8 +119,3 @@ def test_runs_are_chosen_by_loss_and_stability():
     assert kkt_search.stability(good, [good, other], apart=0.05) == 0.5
     with pytest.raises(ValueError, match="at least two"):
         kkt_search.stability(good, [good], apart=0.05)
-
-
-def test_bad_ranges_are_named():
-    with pytest.raises(ValueError, match="Expected rate as"):
-        Ranges(rate=(1.0, 0.1))
