@@ -32,9 +32,10 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
 
     Exact for full batches; else the least of three: by the privacy loss distribution,
     rounded up by what its composition may have lost, by Renyi divergences, and that of
-    full batches. 0 with infinite noise; infinite where mu overflows.
+    full batches, which is all there is of Poisson sampling with "replace_one". 0 with
+    infinite noise; infinite where mu overflows.
 
-    Raises: ValueError: delta outside (0, 1); Poisson sampling with "replace_one".
+    Raises: ValueError: delta outside (0, 1).
     """
     checks.between("delta", delta, 0, 1)
     if isinstance(run, RevealedGaussian):
@@ -45,7 +46,10 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
         return run.replaced_epsilon(delta)
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         return _of_mu(mu(run), delta)
-    found, losses = [_of_mu(_full(run).mu, delta)], loss_distribution(run)
+    full = _of_mu(_full(run).mu, delta)
+    if run.relation == "replace_one":
+        return full
+    found, losses = [full], loss_distribution(run)
     least = float(delta) - poisson.rounding(losses, run.steps)
     if least > 0:
         found.append(float(losses.get_epsilon_for_delta(least)))

@@ -279,13 +279,10 @@ def _verified(
 
 
 def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:
-    """With its epsilon; without amplification by Poisson sampling of a replacement."""
-    accounted: PoissonGaussian | FixedSizeGaussian = run
-    if isinstance(accounted, PoissonGaussian) and accounted.relation == "replace_one":
-        accounted = dataclasses.replace(accounted, sampling_probability=1.0)
+    """With its epsilon."""
     return Calibration(
         noise_multiplier=float(run.noise_multiplier),
         bound=bound,
-        epsilon=accounting.epsilon(accounted, delta),
+        epsilon=accounting.epsilon(run, delta),
         delta=float(delta),
     )

@@ -22,7 +22,7 @@ import numpy as np
 
 import dp
 from dp import accounting, bounds, checks, poisson, rero
-from dp.batches import SAMPLINGS, Run
+from dp.batches import SAMPLINGS
 from informed.cli import baselines, registering
 from informed.cli.commands import refuse_unknown
 from shadow import files
@@ -157,7 +157,7 @@ def _of_arguments(
         sigma = arguments.noise_multiplier
         run = _run(arguments, sigma, batches)
         bound = dp.rero_bound(run, log_kappa=log_kappa)
-        epsilon = _epsilon(run, arguments.delta)
+        epsilon = accounting.epsilon(run, arguments.delta)
     result = {
         **_result(arguments, sigma, log_kappa, bound, epsilon),
         **_training(arguments, batches),
@@ -206,7 +206,7 @@ def _of_history(
     """The result of a history, and its bound."""
     run = history.mechanism(arguments.relation)
     bound = dp.rero_bound(run, log_kappa=log_kappa)
-    made, epsilon = dp.assumption(run), _epsilon(run, arguments.delta)
+    made, epsilon = dp.assumption(run), accounting.epsilon(run, arguments.delta)
     changed = ". Settings that changed in the course of training are at their worst"
     result = {
         **_result(arguments, history.noise_multiplier, log_kappa, bound, epsilon),
@@ -373,7 +373,7 @@ def gamma_against_epsilon(
         if not isinstance(run, dp.Gaussian):
             run = dataclasses.replace(run, grid=poisson.COARSE)
         found = dp.rero_bound(run, log_kappa=kappas)
-        points.append((_epsilon(run, arguments.delta), found.gamma))
+        points.append((accounting.epsilon(run, arguments.delta), found.gamma))
     epsilons = np.array([epsilon for epsilon, _ in points])
     gammas = np.stack([gamma for _, gamma in points])
     figure = matplotlib.figure.Figure(figsize=(6, 4), layout="constrained")
@@ -404,17 +404,6 @@ def _run(
         steps=arguments.steps,
         relation=arguments.relation,
     )
-
-
-def _epsilon(run: Run, delta: float) -> float:
-    """Under its relation; that of full batches where sampling isn't accounted for."""
-    if isinstance(run, dp.PoissonGaussian) and run.relation == "replace_one":
-        run = dp.Gaussian(
-            noise_multiplier=run.noise_multiplier,
-            steps=run.steps,
-            relation=run.relation,
-        )
-    return accounting.epsilon(run, delta)
 
 
 def _notes(arguments: argparse.Namespace, records: int | None) -> list[str]:

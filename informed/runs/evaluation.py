@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,9 +16,11 @@ from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from shadow import copies, files, places, records, sources, victims
+from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import ShadowStore
+from shadow.victims import Victim
 
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
@@ -77,7 +80,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             "fixed": copies.find(truth.images, fixed.images).counts,
             "shadow": copies.find(truth.images, public.images).counts,
         }
-    seconds = _seconds(experiment, paths)
+    seconds, thetas = _seconds(experiment, paths), truth.weights[:_ACCURACY_MODELS]
     results = {
         "attacks": found,
         "nn_oracle_mse": oracle,
@@ -88,7 +91,9 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         },
         "classifier_accuracy": judge,
         "copies": known | {"dropped": released.manifest.get("dropped")},
-        "released_accuracy": _released_accuracy(experiment, released, truth),
+        "released_accuracy": accuracy(
+            developer.descent.victim, thetas, range(len(thetas)), truth
+        ),
         **theory,
         "shadow_models": len(shadows),
         "num_targets": len(released),
@@ -228,20 +233,25 @@ def classifier_of(
     )
 
 
-def _released_accuracy(
-    experiment: Experiment, released: ShadowStore, truth: ShadowModels
+def accuracy(
+    victim: Victim,
+    thetas: np.ndarray,
+    own: Iterable[int],
+    targets: Examples | ShadowModels,
 ) -> float | None:
-    """Mean accuracy of some released models on the targets of the others.
+    """Mean accuracy of models on others' targets; None: there are no others.
 
-    None where there is no other target.
+    Args:
+      thetas: (models, params).
+      own: each model's own target, as a position in `targets`.
+      targets: images and labels.
     """
-    victim, scores = stored.victim_of(experiment, released), []
-    if len(truth.weights) < 2:
+    images, labels = targets.images, targets.labels
+    if len(labels) < 2:
         return None
-    for own, theta in enumerate(truth.weights[:_ACCURACY_MODELS]):
-        params = victim.unflatten(jnp.asarray(theta))
-        others = np.arange(len(truth.weights)) != own
-        scores.append(
-            victims.accuracy(victim, params, truth.images[others], truth.labels[others])
-        )
+    scores = []
+    for theta, i in zip(thetas, own, strict=True):
+        params = victim.unflatten(jnp.asarray(theta, jnp.float32))
+        others = np.arange(len(labels)) != i
+        scores.append(victims.accuracy(victim, params, images[others], labels[others]))
     return float(np.mean(scores))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dp.gradient import PrivacyConfig
@@ -23,12 +22,12 @@ from informed.audit import membership, noise, records
 from informed.metrics import difficulty, judging
 from informed.play import ALL_BUT_ONE, SEED, Trial, blank
 from informed.report.report import Report
-from informed.runs import stored
+from informed.runs import evaluation, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
 from informed.threat import Knowledge, membership_game
 from reconn.config import ReconnConfig
-from shadow import files, victims
+from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels
@@ -42,6 +41,7 @@ _SIGMAS = (1.0, 4.0, 16.0, 64.0)
 _CLIP_NORM = 1.0
 _THRESHOLD = 0.5
 _PAIRS = 20
+_ACCURACY_MODELS = 8
 # Shadow models for membership scores.
 _LOSSES = 200
 # Where what is played here is kept. The revision grows when it would be another thing.
@@ -350,7 +350,9 @@ def _noise(
             return np.asarray(factory.train(some, ids=ids), np.float64)
 
         right, thetas = noise.game(train, chosen, without)
-        accuracy = _accuracy(developer, thetas[:8], targets)
+        # The first models are of the first target.
+        own = [0] * len(thetas[:_ACCURACY_MODELS])
+        accuracy = evaluation.accuracy(descent.victim, thetas[: len(own)], own, targets)
         rows.append(noise.row(privacy, sigma, right, accuracy))
     return {
         "relation": noise.RELATION,
@@ -363,25 +365,3 @@ def _noise(
         "calibrated": noise.calibrated(privacy, _THRESHOLD, kappa),
         "why_not": "",
     }
-
-
-def _accuracy(
-    developer: Factory, thetas: np.ndarray, targets: Examples
-) -> float | None:
-    """Of models of the first target, on the others; None: there are none."""
-    victim, targets = (
-        developer.descent.victim,
-        targets.take(np.arange(len(targets))[1:]),
-    )
-    if not len(targets):
-        return None
-    found = [
-        victims.accuracy(
-            victim,
-            victim.unflatten(jnp.asarray(theta, jnp.float32)),
-            targets.images,
-            targets.labels,
-        )
-        for theta in thetas
-    ]
-    return float(np.mean(found))

@@ -148,7 +148,8 @@ def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
     one = shadow.ShadowModels(
         weights=truth.weights[:1], images=truth.images[:1], labels=truth.labels[:1]
     )
-    assert evaluation._released_accuracy(load_experiment(FEW), store, one) is None
+    victim = stored.victim_of(load_experiment(FEW), store)
+    assert evaluation.accuracy(victim, one.weights, [0], one) is None
 
 
 def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
