@@ -1,7 +1,6 @@
 """What an artefact tells of the missing row, all leaves together."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,6 @@ class Answer:
       closed_form: what `artefacts.glm` gives for a generalised linear model.
       candidates: the two rows that are possible where there is no intercept (Theorem
         8); empty elsewhere.
-      seconds: the wall-clock time of `reconstruct`, in seconds.
     """
 
     names: tuple[str, ...]
@@ -100,7 +98,6 @@ class Answer:
     unread: tuple[str, ...] = ()
     closed_form: GlmReconstruction | None = None
     candidates: tuple[GlmReconstruction, ...] = ()
-    seconds: float = 0.0
 
     @property
     def x(self) -> np.ndarray:
@@ -113,35 +110,9 @@ class Answer:
         return bool(len(self.determined)) and bool(np.all(self.determined))
 
     @property
-    def residual(self) -> float | None:
-        """The target's residual in the closed form; None: there is no closed form."""
-        return None if self.closed_form is None else self.closed_form.residual
-
-    @property
-    def gradient_norm(self) -> float | None:
-        """The gradient that no target explains; None: that can't be told."""
-        return None if self.closed_form is None else self.closed_form.gradient_norm
-
-    @property
     def implied_error(self) -> float | None:
         """The relative error of x that follows from it; None: that can't be told."""
         return None if self.closed_form is None else self.closed_form.implied_error
-
-    def __iter__(self) -> Iterator[GlmReconstruction]:
-        """The two candidates of Theorem 8."""
-        return iter(self.candidates)
-
-    def __len__(self) -> int:
-        """How many candidates there are."""
-        return len(self.candidates)
-
-    def __getitem__(self, index: int) -> GlmReconstruction:
-        """A candidate."""
-        return self.candidates[index]
-
-    def __bool__(self) -> bool:
-        """An answer is one, with or without candidates."""
-        return True
 
 
 class _Merged:

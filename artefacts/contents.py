@@ -23,8 +23,6 @@ from artefacts.readers.rows import unmatched
 # Entries of the largest array that is made dense and compared: 400 MB in float64. Of
 # larger ones only the length is looked at.
 _MOST = 50_000_000
-# Of a column's spread: what the rounding of a step before may change of a value.
-_SAME = 1e-9
 # Objects in objects: deeper ones aren't walked, so that no chain of links runs on for
 # ever. Estimators of scikit-learn nest a few deep.
 _DEEP = 40
@@ -375,8 +373,9 @@ class Training:
         some = stored[telling | np.isnan(stored).any(axis=1)]
         best = 0
         for table in self.tables:
-            if table.shape[1] == stored.shape[1] and len(some):
-                best = max(best, matches(some, table))
+            same = table.shape[1] == stored.shape[1]
+            if same and len(some) and np.isfinite(spread(table)).all():
+                best = max(best, len(some) - len(unmatched(some, table)))
         return best
 
     def _values(self, array: np.ndarray) -> int:
@@ -398,18 +397,6 @@ def _telling(values: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         scaled = values * 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
     return values[np.abs(scaled - np.round(scaled)) > 1e-9]
-
-
-def matches(stored: np.ndarray, known: np.ndarray) -> int:
-    """How many stored rows are known rows, up to the rounding of a step before.
-
-    Args:
-      stored: (rows, features), an array of the artefact.
-      known: (known, features), the known rows as one part got them.
-    """
-    if len(stored) and np.isfinite(spread(known)).all():
-        return len(stored) - len(unmatched(stored, known, tolerance=_SAME))
-    return 0
 
 
 def training(estimator: Any, rows: Any, *, counts: set[int] | None = None) -> Training:

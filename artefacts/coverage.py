@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from artefacts import walk
-from artefacts.findings import Box
+from artefacts.inverse import exactly
 from artefacts.walk import Site
 
 # Known rows that are carried back to see what a leaf tells apart; their values, and the
@@ -42,15 +42,9 @@ def covered(site: Site, whole: Any) -> np.ndarray | None:
 
 def _told(site: Site, row: np.ndarray) -> list[tuple]:
     """What comes back of each feature, of a row as the leaf gets it."""
-    box: Box | None = None
-    lower = upper = None
-    try:
-        point = np.asarray(row, np.float64)
-        box = point, point
-        lower, upper = site.carried(point, point)
-    except (ValueError, TypeError):  # words
-        pass
-    named = site.names(box, row if box is None else None)
+    exact = exactly(row)
+    lower, upper = (None, None) if exact.bounds is None else site.carried(*exact.bounds)
+    named = site.back(exact).values
     blank = [None] * site.features
     return list(
         zip(

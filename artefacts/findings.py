@@ -122,7 +122,6 @@ class Finding:
         they would not with another one; False: with no row, so that the known rows are
         not the right ones; None: nothing here to tell by.
       needed: whether predictions need the field, so that stripping leaves it.
-      seconds: the wall-clock time that reading the field took, in seconds.
       notes: what limits the finding, or what more would need, one sentence each.
     """
 
@@ -138,7 +137,6 @@ class Finding:
     named: tuple[int, ...] | None = None
     certified: bool | None = None
     needed: bool = True
-    seconds: float = 0.0
     notes: tuple[str, ...] = ()
 
 

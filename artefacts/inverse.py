@@ -1,13 +1,13 @@
-"""Box of a transformer's output, as bounds of its input.
+"""What is told of a transformer's output, as what that tells of its input.
 
 Everything that a fitted transformer was fitted to lies in the artefact, so that what
-the model behind it tells in its own units can be carried back. A transformer that mixes
-or forgets carries back nothing.
+the model behind it tells in its own units can be carried back: numbers as bounds, words
+by name, as the category whose column of an encoding is surely one, or whose code is
+told. A transformer that mixes or forgets carries back nothing.
 """
 
 import itertools
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse, special
@@ -21,24 +21,71 @@ from artefacts.registry import register
 _QUANTILE_EDGE = 1e-7
 
 
-def pull(transformer: Any, bounds: Box, features: int) -> Box | None:
-    """Box of the input from bounds of the output; None: nothing comes back.
+class Told(NamedTuple):
+    """What is told of a row.
+
+    Attributes:
+      bounds: (features,) each, lower and upper; None: nothing is told of numbers.
+      values: (features,) object, values by name, None where nothing is told; None:
+        nothing is told by name.
+    """
+
+    bounds: Box | None = None
+    values: np.ndarray | None = None
+
+
+def exactly(row: np.ndarray) -> Told:
+    """A row as it is: of numbers as bounds, else by name."""
+    try:
+        point = np.asarray(row, np.float64)
+    except (ValueError, TypeError):  # words
+        return Told(values=row)
+    return Told((point, point))
+
+
+def pull(transformer: Any, told: Told, features: int) -> Told:
+    """What is told of the input, from what is told of the output.
 
     Args:
       transformer: a fitted transformer; "passthrough" and None are the identity.
-      bounds: (outputs,) each, the lower and the upper bounds of the output.
       features: how many features the transformer's input has.
     """
     if transformer is None or transformer == "passthrough":
-        return bounds
-    inverse = registry.kind_of(type(transformer).__name__).inverse
-    if inverse is not None:
-        found = inverse(transformer, bounds, features)
-    elif hasattr(transformer, "get_support"):
-        found = _selected(transformer, bounds, features)
+        return told
+    kind = type(transformer).__name__
+    if kind == "FrozenEstimator":
+        return pull(transformer.estimator, told, features)
+    if kind in _PARTS:
+        bounds, values = _PARTS[kind](transformer, told, features)
     else:
+        bounds = _numbers(transformer, told.bounds, features)
+        values = _by_name(transformer, kind, told, features)
+    return Told(_widened(bounds), values)
+
+
+def _numbers(transformer: Any, bounds: Box | None, features: int) -> Box | None:
+    inverse = registry.kind_of(type(transformer).__name__).inverse
+    if bounds is None:
         return None
-    return _widened(found)
+    if inverse is not None:
+        return inverse(transformer, bounds, features)
+    if hasattr(transformer, "get_support"):
+        return _selected(transformer, bounds, features)
+    return None
+
+
+def _by_name(
+    transformer: Any, kind: str, told: Told, features: int
+) -> np.ndarray | None:
+    if kind in _CODES:
+        return None if told.bounds is None else _categories(transformer, told.bounds)
+    if told.values is None:
+        return None
+    if kind == "SimpleImputer":
+        return _imputed(transformer, told.values, features)
+    if hasattr(transformer, "get_support"):
+        return placed(told.values, transformer.get_support(), features)
+    return None
 
 
 def _widened(bounds: Box | None) -> Box | None:
@@ -262,24 +309,55 @@ def dropped_is_zero(encoder: Any, j: int) -> bool:
     return learned or encoder.handle_unknown == "error"
 
 
-def _one_hot(encoder: Any, bounds: Box, features: int) -> Box | None:
+def _ones(encoder: Any, bounds: Box) -> list[int]:
+    """OneHotEncoder: a column that is surely one; where all are zero, the dropped."""
+    found, at = [], 0
+    for j, kept in enumerate(one_hot_columns(encoder)):
+        here = slice(at, at + len(kept))
+        at += len(kept)
+        ones, zeros = bounds[0][here] > 0.5, bounds[1][here] < 0.5
+        if ones.sum() == 1:
+            found.append(int(kept[ones][0]))
+        elif zeros.all() and dropped_is_zero(encoder, j):
+            found.append(dropped_category(encoder, j))
+        else:
+            found.append(-1)
+    return found
+
+
+def _codes(encoder: Any, bounds: Box) -> list[int]:
+    """OrdinalEncoder: a code that is told, as no other whole number is possible."""
+    found = []
+    for j in range(len(encoder.categories_)):
+        stands = codes(encoder, j)
+        low, high = np.ceil(bounds[0][j] - 1e-6), np.floor(bounds[1][j] + 1e-6)
+        one = low == high and 0 <= low < len(stands)
+        found.append(int(stands[int(low)]) if one else -1)
+    return found
+
+
+def _categories(encoder: Any, bounds: Box) -> np.ndarray:
+    """The category of each feature that the encoding tells for certain.
+
+    The row that is missing was one that the encoder was fitted to: where categories
+    were learned they are known ones, whatever the encoder does with unknown ones.
+    """
+    found = np.full(len(encoder.categories_), None, dtype=object)
+    for j, at in enumerate(_CODES[type(encoder).__name__](encoder, bounds)):
+        if at >= 0:
+            told = np.asarray(encoder.categories_[j])[at]
+            # A missing value isn't told by a name.
+            found[j] = told if isinstance(told, str) or told == told else None
+    return found
+
+
+def _one_hot(encoder: Any, bounds: Box, features: int) -> Box:
     """A column that is surely one names the category, if categories are numbers."""
     lower, upper = nothing(features)
-    at = 0
-    for j, kept in enumerate(one_hot_columns(encoder)):
-        ones = bounds[0][at : at + len(kept)] > 0.5
-        zeros = bounds[1][at : at + len(kept)] < 0.5
-        at += len(kept)
+    for j, at in enumerate(_ones(encoder, bounds)):
         named = np.asarray(encoder.categories_[j])
-        if named.dtype.kind not in "fiu" or not np.all(np.isfinite(named)):
-            continue
-        category = -1
-        if ones.sum() == 1:
-            category = int(kept[ones][0])
-        elif zeros.all() and dropped_is_zero(encoder, j):
-            category = dropped_category(encoder, j)
-        if category >= 0:
-            lower[j] = upper[j] = named[category]
+        if at >= 0 and named.dtype.kind in "fiu" and np.all(np.isfinite(named)):
+            lower[j] = upper[j] = named[at]
     return lower, upper
 
 
@@ -306,20 +384,41 @@ def _ordinal(encoder: Any, bounds: Box, features: int) -> Box | None:
     return lower, upper
 
 
-def _columns(transformer: Any, bounds: Box, features: int) -> Box:
+def _cut(told: Told, out: slice) -> Told:
+    """What is told of a part's outputs."""
+    bounds, values = told
+    return Told(
+        None if bounds is None else (bounds[0][out], bounds[1][out]),
+        None if values is None else values[out],
+    )
+
+
+def _blank(features: int) -> tuple[Box, np.ndarray]:
+    return nothing(features), np.full(features, None, dtype=object)
+
+
+def _add(
+    bounds: Box, values: np.ndarray, told: Told, columns: Any = slice(None)
+) -> None:
+    """Put what one part tells of some columns to what others do, in place."""
+    if told.bounds is not None:
+        bounds[0][columns] = np.maximum(bounds[0][columns], told.bounds[0])
+        bounds[1][columns] = np.minimum(bounds[1][columns], told.bounds[1])
+    if told.values is not None:
+        missing = np.array([each is None for each in told.values], bool)
+        values[columns] = np.where(missing, values[columns], told.values)
+
+
+def _columns(transformer: Any, told: Told, features: int) -> Told:
     """Every part has its slice of the output and its columns of the input."""
-    lower, upper = nothing(features)
+    found = _blank(features)
     for name, part, _ in transformer.transformers_:
         out = transformer.output_indices_.get(name)
         if part == "drop" or out is None or out.start == out.stop:
             continue
         columns = columns_of(transformer, name)
-        found = pull(part, (bounds[0][out], bounds[1][out]), len(columns))
-        if found is None:
-            continue
-        lower[columns] = np.maximum(lower[columns], found[0])
-        upper[columns] = np.minimum(upper[columns], found[1])
-    return lower, upper
+        _add(*found, pull(part, _cut(told, out), len(columns)), columns)
+    return Told(*found)
 
 
 def columns_of(transformer: Any, name: str) -> np.ndarray:
@@ -327,23 +426,17 @@ def columns_of(transformer: Any, name: str) -> np.ndarray:
     return np.asarray(transformer._transformer_to_input_indices[name], dtype=int)
 
 
-def _union(union: Any, bounds: Box, features: int) -> Box | None:
+def _union(union: Any, told: Told, features: int) -> Told:
     """Parts whose output width is known from their features."""
-    lower, upper = nothing(features)
-    at = 0
+    found, at = _blank(features), 0
     for _, part in union.transformer_list:
-        if part == "drop":
-            continue
-        wide = width(part, features)
+        wide = 0 if part == "drop" else width(part, features)
         if wide is None:
             break
-        found = pull(
-            part, (bounds[0][at : at + wide], bounds[1][at : at + wide]), features
-        )
+        if wide:
+            _add(*found, pull(part, _cut(told, slice(at, at + wide)), features))
         at += wide
-        if found is not None:
-            lower, upper = np.maximum(lower, found[0]), np.minimum(upper, found[1])
-    return lower, upper
+    return Told(*found)
 
 
 def width(part: Any, features: int) -> int | None:
@@ -357,25 +450,38 @@ def width(part: Any, features: int) -> int | None:
     return int(made.shape[1]) if np.ndim(made) == 2 or sparse.issparse(made) else None
 
 
-def _chain(pipeline: Any, bounds: Box, features: int) -> Box | None:
+def _chain(pipeline: Any, told: Told, features: int) -> Told:
     """Backwards through the steps."""
-    found: Box | None = bounds
-    for step, each in backwards(pipeline, features):
-        if found is None or each is None:
-            return None
-        found = pull(step, found, each)
-    return found
-
-
-def backwards(pipeline: Any, features: int) -> Iterator[tuple[Any, int | None]]:
-    """Steps from the last to the first, each with how many features its input has."""
     steps = [step for _, step in pipeline.steps]
     widths: list[int | None] = [features]
     for before, step in itertools.pairwise(steps):
         # A fitted step knows, where it isn't one that takes anything.
         own, last = getattr(step, "n_features_in_", None), widths[-1]
         widths.append(own or (None if last is None else width(before, last)))
-    yield from zip(reversed(steps), reversed(widths), strict=True)
+    for step, each in zip(reversed(steps), reversed(widths), strict=True):
+        if each is None:
+            return Told()
+        told = pull(step, told, each)
+    return told
+
+
+def placed(values: np.ndarray, at: np.ndarray, features: int) -> np.ndarray:
+    """Values at some places of a row of which nothing else is told."""
+    found = np.full(features, None, dtype=object)
+    found[at] = values
+    return found
+
+
+def _imputed(imputer: Any, values: np.ndarray, features: int) -> np.ndarray:
+    """Identity, but what equals the statistic may have been missing."""
+    statistics = np.asarray(imputer.statistics_, dtype=object)
+    kept = np.array([each == each for each in statistics], bool)
+    kept |= imputer.keep_empty_features
+    found = placed(values[: kept.sum()], kept, features)
+    for j, told in enumerate(found):
+        if told is not None and told == statistics[j]:
+            found[j] = None
+    return found
 
 
 def _function(transformer: Any, bounds: Box, features: int) -> Box | None:
@@ -394,8 +500,6 @@ register("PolynomialFeatures", inverse=_polynomial)
 register("KBinsDiscretizer", inverse=_bins)
 register("OneHotEncoder", inverse=_one_hot)
 register("OrdinalEncoder", inverse=_ordinal)
-register("ColumnTransformer", inverse=_columns)
-register("FeatureUnion", inverse=_union)
-register("Pipeline", inverse=_chain)
 register("FunctionTransformer", inverse=_function)
-register("FrozenEstimator", inverse=lambda it, box, n: pull(it.estimator, box, n))
+_CODES = {"OneHotEncoder": _ones, "OrdinalEncoder": _codes}
+_PARTS = {"ColumnTransformer": _columns, "FeatureUnion": _union, "Pipeline": _chain}

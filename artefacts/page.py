@@ -71,6 +71,7 @@ def page(
         told = (
             verdict(after) if after is not None else after_error or "Nothing is told."
         )
+        helps = {True: "yes", False: "no", None: ""}
         parts += [
             "<h2>After stripping</h2>",
             f"<p>{_text(told)}</p>",
@@ -78,7 +79,7 @@ def page(
             _table(
                 ("field", "done", "helps?", "why"),
                 [
-                    (each.field, each.action, _helps(each.helps), each.why)
+                    (each.field, each.action, helps[each.helps], each.why)
                     for each in removed
                 ],
             ),
@@ -296,10 +297,6 @@ def _span(low: float, high: float) -> str:
     left = "" if low == -np.inf else f"{low:.6g}"
     right = "" if high == np.inf else f"{high:.6g}"
     return left if left == right else f"{left} … {right}"
-
-
-def _helps(helps: bool | None) -> str:
-    return {True: "yes", False: "no", None: ""}[helps]
 
 
 def _text(value: Any) -> str:

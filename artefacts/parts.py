@@ -14,8 +14,9 @@ from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import _safe_indexing
 
-from artefacts import inverse, names, registry
-from artefacts.findings import Box
+from artefacts import inverse, registry
+from artefacts.findings import nothing
+from artefacts.inverse import Told
 from artefacts.readers.moments import by_svd
 from artefacts.registry import register
 from artefacts.walk import LabelBack, Site, Unread, dense, inside, leaves, width
@@ -49,16 +50,8 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
         made = step.transform(here.leaf.known)
         words = _words(step, here)
 
-        def back(bounds: Box, step: Any = step, features: int = features) -> Box | None:
-            return inverse.pull(step, bounds, features)
-
-        def named(
-            bounds: Box | None,
-            values: np.ndarray | None,
-            step: Any = step,
-            features: int = features,
-        ) -> np.ndarray | None:
-            return names.pull(step, bounds, values, features)
+        def back(told: Told, step: Any = step, features: int = features) -> Told:
+            return inverse.pull(step, told, features)
 
         path = here.leaf.path
         lost = not _carries(step, made, features)
@@ -68,9 +61,8 @@ def _pipeline(site: Site) -> Iterator[Site | Unread]:
             "",
             known=made,
             back=back,
-            names=named,
             moved=True,
-            step=functools.partial(_made, step),
+            step=step.transform,
         )
         here = dataclasses.replace(
             here,
@@ -90,17 +82,10 @@ def _carries(step: Any, made: Any, features: int) -> bool:
       features: how many features its input has.
     """
     for row in np.asarray(dense(made[:_TRIED]), object):
-        point, values = None, None
-        try:
-            point = np.asarray(row, np.float64)
-        except (ValueError, TypeError):  # words
-            values = row
-        box = None if point is None else (point, point)
-        found = None if box is None else inverse.pull(step, box, features)
-        if found is not None and np.isfinite(found).any():
+        bounds, values = inverse.pull(step, inverse.exactly(row), features)
+        if bounds is not None and np.isfinite(bounds).any():
             return True
-        named = names.pull(step, box, values, features)
-        if named is not None and any(each is not None for each in named):
+        if values is not None and any(each is not None for each in values):
             return True
     return False
 
@@ -116,16 +101,6 @@ def _words(step: Any, here: Site) -> np.ndarray | None:
     if isinstance(here.leaf.known, list) and hasattr(step, "vocabulary_"):
         return np.asarray(step.get_feature_names_out())
     return here.words if isinstance(step, OneToOneFeatureMixin) else None
-
-
-def _made(step: Any, rows: Any) -> Any:
-    """What a fitted step makes of rows, sparse where it makes them so."""
-    return step.transform(rows)
-
-
-def _taken(columns: np.ndarray, rows: Any) -> Any:
-    """Some columns."""
-    return _safe_indexing(rows, columns, axis=1)
 
 
 def repeats(step: Any) -> bool:
@@ -148,7 +123,7 @@ def _all_repeat(steps: Iterable[Any]) -> bool:
 def _columns(site: Site) -> Iterator[Site | Unread]:
     """Parts of a ColumnTransformer, each with its columns."""
     transformer = site.leaf.estimator
-    for name, part, _ in transformer.transformers_:
+    for name, part, told in transformer.transformers_:
         if (
             isinstance(part, str)
             or name not in transformer._transformer_to_input_indices
@@ -158,11 +133,10 @@ def _columns(site: Site) -> Iterator[Site | Unread]:
         if not len(columns):
             continue
         known = _safe_indexing(site.leaf.known, columns, axis=1)
-        scalar = next(c for n, _, c in transformer.transformers_ if n == name)
-        if isinstance(scalar, (str, int)):
+        if isinstance(told, (str, int)):
             # A vectoriser is given one column, without its second axis.
             known = np.ravel(np.asarray(known)).tolist()
-        step = functools.partial(_taken, columns)
+        step = functools.partial(_safe_indexing, indices=columns, axis=1)
         yield from _of_columns(
             site, part, name, columns, known=known, step=step, before_model=True
         )
@@ -179,13 +153,14 @@ def _of_columns(
     """
     features = width(site.leaf.known)
 
-    def back(bounds: Box) -> Box:
-        lower, upper = np.full(features, -np.inf), np.full(features, np.inf)
-        lower[columns], upper[columns] = bounds
-        return lower, upper
-
-    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
-        return None if values is None else names.placed(values, columns, features)
+    def back(told: Told) -> Told:
+        bounds, values = None, told.values
+        if told.bounds is not None:
+            bounds = nothing(features)
+            bounds[0][columns], bounds[1][columns] = told.bounds
+        if values is not None:
+            values = inverse.placed(values, columns, features)
+        return Told(bounds, values)
 
     here = None if site.columns is None else site.columns[columns]
     yield from leaves(
@@ -194,7 +169,6 @@ def _of_columns(
             part,
             name,
             back=back,
-            names=named,
             columns=here,
             reach=here,
             moved=here is None,

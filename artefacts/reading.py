@@ -25,6 +25,7 @@ from artefacts.findings import (
     refuted,
     spread,
 )
+from artefacts.inverse import Told
 from artefacts.readers import rows, span, vocabularies
 from artefacts.walk import Site
 from shadow import checks
@@ -212,7 +213,6 @@ def _common(kept: list[tuple[list[Line], list[str]]]) -> list[Line]:
                 lower=lower,
                 upper=upper,
                 needed=first.finding.needed,
-                seconds=first.finding.seconds,
                 notes=first.finding.notes,
             ),
             lower=lower,
@@ -242,10 +242,9 @@ def read_leaf(site: Site, read: Read) -> None:
     if all(each.lower is None and each.estimate is None for each in findings):
         findings = [*findings, *_stored(site, read)]
     if name not in ("LabelEncoder", "LabelBinarizer"):
-        findings = [
-            *findings,
-            *vocabularies.new_class(leaf.estimator, _flat(leaf.labels)),
-        ]
+        labels = leaf.labels
+        labels = labels if labels is not None and labels.ndim == 1 else None
+        findings = [*findings, *vocabularies.new_class(leaf.estimator, labels)]
     if site.elsewhere:
         findings = [each for each in findings if each.certified]
         read.notes.append(
@@ -387,10 +386,6 @@ def _unrepeated(finding: Finding) -> Finding:
     )
 
 
-def _flat(labels: np.ndarray | None) -> np.ndarray | None:
-    return labels if labels is not None and labels.ndim == 1 else None
-
-
 def _as_numbers(leaf: Leaf) -> Leaf:
     """Rows as float64 where they are numbers, else as objects."""
     if isinstance(leaf.known, list):
@@ -423,14 +418,15 @@ def _line(site: Site, finding: Finding, known: Any) -> Line:
     told = None
     if finding.lower is not None and finding.upper is not None:
         told = finding.lower, finding.upper
-    values = site.names(told, finding.values)
+    values = site.back(Told(told, finding.values)).values
     if values is not None and all(each is None for each in values):
         values = None
     sure = finding.determined
     if site.columns is None:
         sure = None
     elif sure is not None:
-        sure = _spread_out(sure, site.columns, site.features, False)
+        own, sure = sure, np.zeros(site.features, bool)
+        sure[site.columns] = own
     return Line(
         path=site.leaf.path,
         estimator=type(site.leaf.estimator).__name__,
@@ -449,12 +445,3 @@ def _middle(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Between two bounds; NaN where one is open."""
     finite = np.isfinite(lower) & np.isfinite(upper)
     return np.where(finite, (np.where(finite, lower, 0) + upper) / 2, np.nan)
-
-
-def _spread_out(
-    values: np.ndarray, columns: np.ndarray, total: int, empty: Any
-) -> np.ndarray:
-    """A leaf's features at the whole's columns."""
-    out = np.full(total, empty, dtype=values.dtype)
-    out[columns] = values
-    return out

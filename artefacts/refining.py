@@ -12,20 +12,9 @@ import numpy as np
 
 from artefacts import refits
 
-# In spreads: how near `refine` has to come to the row before slopes are tried; from
-# farther away they lead nowhere, and each costs a refit.
+# In spreads: how near `refine` has to come to the row before steps are
+# accelerated; from farther away that leads nowhere, and each costs a refit.
 _NEAR = 0.5
-# How many times more than the row the closed form of a refit may move; where it moves
-# more, the solver's path is chaotic and has no slopes.
-_CHAOS = 100.0
-# In spreads: the step of the differences for slopes, far above rounding and so small
-# that second differences don't count.
-_MOVE = 1e-6
-# Steps by slopes at most; each takes a refit for every unknown, and the error squares
-# from step to step.
-_NEWTON_STEPS = 4
-# Unknowns at most for which slopes are taken: above it a step takes too many refits.
-_MOST_SLOPES = 40
 # Accelerated refits at most: the directions that plain steps diverge along are fewer.
 # One that converged, of a head on sentence embeddings (n = 2 d), took 25.
 _MEMORY = 80
@@ -86,8 +75,6 @@ def refine(
     found = None
     if _SETTLED < least <= _NEAR:
         found = _accelerated(invert, train, goal, scale)
-    if found is None and _ESTIMATE < least <= _NEAR and z.size <= _MOST_SLOPES:
-        found = _newton(invert, train, goal, scale)
     if found is None and stalled and least <= _ESTIMATE:
         found = z, 100 * np.max(steps[-3:], axis=0) + refits.FLOOR * scale
     return (goal, np.full(z.shape, np.inf)) if found is None else found
@@ -137,59 +124,3 @@ def _accelerated(
         else:
             z = z + step
     return None
-
-
-def _newton(
-    invert: Callable[[Any], np.ndarray],
-    train: Callable[[np.ndarray], Any],
-    goal: np.ndarray,
-    scale: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """`refine` with the slopes of invert(train(z)), by differences of refits.
-
-    Solvers whose path is chaotic have no useful slopes; one probe tells.
-
-    Returns: z and its error, as `refine`; None where slopes lead nowhere.
-    """
-
-    def images(z: np.ndarray) -> np.ndarray:
-        return invert(train(z)) / scale
-
-    wanted = goal / scale
-    z = goal.copy()
-    here = images(z)
-    # One probe tells whether the path is chaotic.
-    probe = 1e-4 * scale * np.resize([1.0, -1.0], goal.shape)
-    if not np.linalg.norm(images(z + probe) - here) <= _CHAOS * 1e-4 * np.sqrt(
-        goal.size
-    ):
-        return None
-    steps: list[np.ndarray] = []
-    for _ in range(_NEWTON_STEPS):
-        # The Jacobian of the closed form after a refit, column by column.
-        slopes = np.empty((goal.size, goal.size))
-        for j in range(goal.size):
-            moved = z.copy()
-            moved[j] += _MOVE * scale[j]
-            slopes[:, j] = (images(moved) - here) / _MOVE
-        if not np.all(np.isfinite(slopes)):
-            return None
-        try:
-            step = np.linalg.solve(slopes, wanted - here)
-        except np.linalg.LinAlgError:
-            return None
-        # Newton's step, shortened until it comes nearer.
-        before = np.linalg.norm(wanted - here)
-        for shorter in (1.0, 0.5, 0.25, 0.1):
-            there = images(z + shorter * step * scale)
-            if np.linalg.norm(wanted - there) < before:
-                break
-        else:
-            break
-        z, here = z + shorter * step * scale, there
-        steps.append(np.abs(step) * scale)
-        if float(np.max(np.abs(step))) <= 1e-9:
-            break
-    if not steps or float(np.max(steps[-1] / scale)) > 1e-5:
-        return None
-    return z, 100 * steps[-1] + refits.FLOOR * scale

@@ -26,10 +26,10 @@ from artefacts.findings import Leaf, single_precision, spread
 AGREES = 1e-5
 # Of what another row would change: below it a difference refutes nothing. A known row
 # that is another one changes a moment as much as the missing row does, so about 1.
-_REFUTES = 0.02
+REFUTES = 0.02
 # A difference that is less than this many times the rounding that was measured may be
 # rounding: two orders of summation are few samples of it.
-_ROUNDING = 100.0
+ROUNDING = 100.0
 # In spreads: the least error that is told, because the missing row at another place
 # among the others is summed in another order.
 FLOOR = 1e-9
@@ -154,10 +154,10 @@ def certificate(
         return None
     if off <= AGREES:
         return True
-    if not closed or off <= _REFUTES:
+    if not closed or off <= REFUTES:
         return None
     noise = rounding(leaf, fields, row, label, error=error)
-    return False if off > _ROUNDING * noise else None
+    return False if off > ROUNDING * noise else None
 
 
 def rounding(

@@ -88,8 +88,3 @@ def register(
 def kind_of(name: str) -> Kind:
     """The row of a class of this name; one without entries where there is none."""
     return KINDS.get(name, _EMPTY)
-
-
-def readable() -> list[str]:
-    """Names of the classes that have a reader, in alphabetical order."""
-    return sorted(name for name, row in KINDS.items() if row.read is not None)

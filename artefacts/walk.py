@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from artefacts import registry
-from artefacts.findings import Box, Leaf
+from artefacts.findings import Leaf
+from artefacts.inverse import Told
 
-Back = Callable[[Box], Box | None]
-# (bounds, or None; values by name, or None) -> values by name, or None.
-Names = Callable[[Box | None, np.ndarray | None], np.ndarray | None]
+Back = Callable[[Told], Told]
 Forward = Callable[[Any], Any]
 LabelBack = Callable[[Any], Any]
 # Cases of the missing row's place and label that are read; each takes all readers once.
@@ -35,10 +34,7 @@ class Site:
 
     Attributes:
       leaf: the estimator, and what its own `fit` received.
-      back: carries bounds in the leaf's units to bounds in the whole's; None comes back
-        where they can't be carried.
-      names: carries values by name, of features that are no numbers, from the leaf's
-        features to the whole's; see `names.pull`.
+      back: carries what is told of the leaf's features to the whole's.
       columns: which features of the whole the leaf's features are, where they are as
         they came; None: they were transformed.
       label_back: from the leaf's label to the whole's; None where that can't be said.
@@ -60,7 +56,6 @@ class Site:
 
     leaf: Leaf
     back: Back
-    names: Names
     columns: np.ndarray | None
     label_back: LabelBack
     hypothesis: int = 0
@@ -78,7 +73,7 @@ class Site:
         self, lower: np.ndarray, upper: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Bounds in the units of the whole; None: nothing comes back."""
-        found = None if self.through else self.back((lower, upper))
+        found = None if self.through else self.back(Told((lower, upper))).bounds
         return (None, None) if found is None else found
 
 
@@ -104,7 +99,6 @@ def root(leaf: Leaf, features: int) -> Site:
     return Site(
         leaf=leaf,
         back=_same,
-        names=lambda bounds, values: values,
         columns=np.arange(features),
         reach=np.arange(features),
         label_back=_same,
@@ -122,17 +116,14 @@ def _like(known: Any, rows: np.ndarray) -> Any:
 
 def leaves(site: Site) -> Iterator["Site | Unread"]:
     """All leaves under a site, in the order of the fit."""
-    parts = _parts_of(type(site.leaf.estimator))
+    kinds = (
+        registry.kind_of(each.__name__) for each in type(site.leaf.estimator).__mro__
+    )
+    parts = next((kind.parts for kind in kinds if kind.parts is not None), None)
     if parts is None:
         yield site
         return
     yield from parts(site)
-
-
-def _parts_of(kind: type) -> Any:
-    """How estimators of a class, or of a subclass of it, are taken apart."""
-    each = (registry.kind_of(one.__name__).parts for one in kind.__mro__)
-    return next((parts for parts in each if parts is not None), None)
 
 
 def inside(
@@ -142,7 +133,6 @@ def inside(
     *,
     known: Any = None,
     back: Back | None = None,
-    names: Names | None = None,
     columns: np.ndarray | None = None,
     moved: bool = False,
     step: Forward | None = None,
@@ -156,10 +146,8 @@ def inside(
       name: the inner estimator's name in the outer one.
       known: the known rows as the inner estimator's `fit` received them; None: as the
         outer one's.
-      back: carries bounds in the inner one's units to the outer one's; None: they are
-        the same.
-      names: carries values by name from the inner one's features to the outer one's;
-        None: they are the same.
+      back: carries what is told of the inner one's features to the outer one's; None:
+        they are the same.
       columns: which features of the whole the inner one's features are; None: those
         that the outer one's are.
       moved: whether the inner one's features are no features of the whole.
@@ -177,19 +165,8 @@ def inside(
     if known is not None or moved:
         # In other columns or units the values that columns can take are others.
         leaf_changes["attainable"] = None
-    outer, outer_names = site.back, site.names
-
-    def one_out(bounds: Box | None) -> Box | None:
-        return bounds if back is None or bounds is None else back(bounds)
-
-    def composed(bounds: Box) -> Box | None:
-        inner = one_out(bounds)
-        return None if inner is None else outer(inner)
-
-    def named(bounds: Box | None, values: np.ndarray | None) -> np.ndarray | None:
-        inner = values if names is None else names(bounds, values)
-        return outer_names(one_out(bounds), inner)
-
+    outer = site.back
+    composed = outer if back is None else lambda told: outer(back(told))
     if step is not None:
         earlier = site.forward
         changes["forward"] = lambda rows: step(earlier(rows))
@@ -205,7 +182,7 @@ def inside(
         **leaf_changes,
     )
     return dataclasses.replace(
-        site, leaf=leaf, back=composed, names=named, columns=columns, **changes
+        site, leaf=leaf, back=composed, columns=columns, **changes
     )
 
 

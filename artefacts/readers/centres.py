@@ -62,7 +62,9 @@ def read(leaf: Leaf) -> list[Finding]:
     """The row, from the one centre that isn't its known rows' mean; or its distance."""
     told = _compared(leaf)
     extra = told.extra
-    if extra is not None and not told.tied and sorted(extra) != _one(len(extra)):
+    # One cluster has one row more, and the others have none.
+    one = [0] * (len(told.centres) - 1) + [1]
+    if extra is not None and not told.tied and sorted(extra) != one:
         return [refuted("labels_")]
     if told.squares is not None and told.squares < -100 * told.room:
         return [refuted("inertia_")]
@@ -73,11 +75,6 @@ def read(leaf: Leaf) -> list[Finding]:
     if len(told.centres) < 2 or len(wrong) != 1:
         return [_unsettled(told, len(wrong))]
     return [_from_centre(leaf, told, wrong[0])]
-
-
-def _one(clusters: int) -> list[int]:
-    """Counts of clusters of which one has one row more, sorted."""
-    return [0] * (clusters - 1) + [1]
 
 
 def _compared(leaf: Leaf) -> _Clusters:

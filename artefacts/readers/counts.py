@@ -39,17 +39,6 @@ def _classes(leaf: Leaf) -> np.ndarray:
     return (leaf.labels[:, None] == leaf.estimator.classes_).astype(np.float64)
 
 
-def _extra(
-    leaf: Leaf, stored: np.ndarray, own: np.ndarray, slack: float
-) -> tuple[int, np.ndarray] | None:
-    """The class with something left over, and what; None: not exactly one."""
-    left = np.asarray(stored, np.float64) - own
-    more = np.flatnonzero(np.any(np.abs(left) > slack, axis=1))
-    if len(more) != 1:
-        return None
-    return int(more[0]), left[more[0]] / leaf.target_weight
-
-
 def discrete(leaf: Leaf) -> list[Finding]:
     """`feature_count_` of MultinomialNB, ComplementNB and BernoulliNB."""
     model = leaf.estimator
@@ -64,25 +53,21 @@ def discrete(leaf: Leaf) -> list[Finding]:
     counts = getattr(model, "feature_count_", None)
     if counts is None:
         return [] if name == "ComplementNB" else _from_logarithms(leaf, own, shares)
+    left = counts - own
+    moved = set(np.flatnonzero(np.any(np.abs(left) > slack, axis=1)).tolist())
+    field, where = "feature_count_", moved
     sizes = getattr(model, "class_count_", None)
-    found = None
     # The counts of classes tell the class of a row of zeros too.
     if sizes is not None:
         room = 1e-9 * max(1.0, float(np.max(sizes)))
-        found = _extra(leaf, sizes[:, None], shares.sum(axis=0)[:, None], room)
-    tells = "the counts of one class, less its known rows', are the missing row"
-    if sizes is not None and found is None:
-        return [refuted("class_count_")]
-    left = counts - own
-    rows = np.flatnonzero(np.any(np.abs(left) > slack, axis=1))
-    if found is None:
-        if len(rows) != 1:
-            return [refuted("feature_count_")]
-        k = int(rows[0])
-    else:
-        k = found[0]
-    if set(rows.tolist()) - {k}:
+        more = np.abs(sizes - shares.sum(axis=0)) > room
+        field, where = "class_count_", set(np.flatnonzero(more).tolist())
+    if len(where) != 1:
+        return [refuted(field)]
+    (k,) = where
+    if moved - where:
         return [refuted("feature_count_")]
+    tells = "the counts of one class, less its known rows', are the missing row"
     row = left[k] / leaf.target_weight
     ceiling = 1 + slack if name == "BernoulliNB" else np.inf
     if row.min() < -slack or row.max() > ceiling:

@@ -5,7 +5,6 @@ is, and with nothing but what predictions need, which stripping can't take away.
 """
 
 import copy
-import time
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,6 @@ def _finding(leaf: Leaf, estimator: Any, field: str, *, needed: bool) -> Finding
 
     Raises: ReconstructionImpossibleError: it can't be read.
     """
-    started = time.monotonic()
     try:
         told = trees.replay(
             estimator,
@@ -84,7 +82,6 @@ def _finding(leaf: Leaf, estimator: Any, field: str, *, needed: bool) -> Finding
         # of these is a copy of another, 31 of 40 trees (wine) come out again as well.
         certified=False if told.certified is False else None,
         needed=needed,
-        seconds=time.monotonic() - started,
         notes=(*told.notes, *([_AGAIN] if told.certified else ())),
     )
 

@@ -48,17 +48,12 @@ _NO_TOLERANCE = 1e-300
 # Second over first differences of refits: a solver above it counts iterations or has a
 # chaotic path, and isn't searched by slopes.
 _SMOOTH = 0.1
-# Of what another row would change: a refit that differs by less refutes nothing.
-_APART = 0.02
 # How many times the change by another order of the rows counts as error, because one
 # other order is one sample of the rounding.
 _AMPLIFIED = 30.0
 # Of the largest singular value: directions below it may have been cut off, if `rank_`
 # doesn't say. The limits of `lstsq` itself are smaller.
 _MAY_BE_CUT = 1e-6
-# How many times the rounding that another order of the rows shows a difference has to
-# be to refute the known rows.
-_TIMES_ROUNDING = 100.0
 # In spreads: if the steps of the refits end above this, the row is an estimate.
 _CONFIRMED = 1e-6
 _FIELDS = ("coef_", "intercept_", "singular_")
@@ -74,8 +69,7 @@ def read(leaf: Leaf) -> list[Finding]:
     Raises: ReconstructionImpossibleError: this release doesn't determine it; says why.
     """
     model = leaf.estimator
-    coef = np.atleast_2d(np.asarray(model.coef_, np.float64))
-    intercept = np.atleast_1d(np.asarray(model.intercept_, np.float64))
+    coef, intercept = _parameters(model)
     name = leaf.path or type(model).__name__
     if leaf.labels is None:
         raise ReconstructionImpossibleError(f"{name}: its coefficients need y_known.")
@@ -181,7 +175,8 @@ def _searched(
     cost = known.size * known.shape[1] * len(coef)
     newton = str(getattr(leaf.estimator, "solver", "")).startswith("newton")
     cheap = newton and cost <= _MOST_SEARCHED
-    if not objective.loss.classes or not (cheap or leaf.retrain) or not _repeats(leaf):
+    repeats = type(leaf.estimator).__name__ in _REFITTED and not _by_order(leaf)
+    if not objective.loss.classes or not (cheap or leaf.retrain) or not repeats:
         return None
     low, high = known.min(axis=0), known.max(axis=0)
     labels = np.asarray(leaf.labels)
@@ -208,12 +203,6 @@ def _searched(
                 **around(*found),
             )
     return None
-
-
-def _repeats(leaf: Leaf) -> bool:
-    """Whether a refit with all rows would give the same parameters again."""
-    model = leaf.estimator
-    return type(model).__name__ in _REFITTED and not _by_order(leaf)
 
 
 def _estimated(
@@ -269,9 +258,8 @@ def _refined(
     def invert(model: Any) -> np.ndarray:
         here = dataclasses.replace(leaf, estimator=model)
         own = _of_label(objectives(here), objective.label)
-        matrix = parameters(model)
         try:
-            found = solve(own, known, matrix[:, 1:], matrix[:, 0])
+            found = solve(own, known, *_parameters(model))
         except ReconstructionImpossibleError:
             return np.full(scale.shape, np.nan)
         return np.append(found.row, found.targets) if single else found.row
@@ -306,14 +294,14 @@ def _refined(
     # Only more numbers than unknowns can confirm a row.
     redundant = not single or outputs > 1 or hasattr(leaf.estimator, "singular_")
     off = refits.difference(leaf, _FIELDS, row, label)
-    if off is not None and off > _APART:
+    if off is not None and off > refits.REFUTES:
         # A solver that may have stopped early can't be refuted, nor one whose rounding
         # is as large: columns that nearly depend on each other lose most digits.
         left = np.max(np.abs(quotient.row - row) / scale[:features])
-        sure = left <= _APART and _closed_form(leaf.estimator)
+        sure = left <= refits.REFUTES and _closed_form(leaf.estimator)
         if sure:
             noise = refits.rounding(leaf, _FIELDS, row, label, error=error[:features])
-            sure = off > _TIMES_ROUNDING * noise
+            sure = off > refits.ROUNDING * noise
         return _refuted() if sure else _estimated(quotient.row)
     confirmed = redundant and off is not None and off <= refits.AGREES
     if not confirmed and (redundant or _by_order(leaf)):
@@ -373,11 +361,10 @@ def _output(leaf: Leaf, y: float) -> float:
     return float(y)
 
 
-def parameters(model: Any) -> np.ndarray:
-    """(outputs, 1 + features): intercept and coefficients."""
+def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(outputs, features) coefficients, and (outputs,) intercepts."""
     coef = np.atleast_2d(np.asarray(model.coef_, np.float64))
-    intercept = np.atleast_1d(np.asarray(model.intercept_, np.float64))
-    return np.column_stack([intercept, coef])
+    return coef, np.atleast_1d(np.asarray(model.intercept_, np.float64))
 
 
 def _of_label(found: list[Objective], label: Any) -> Objective:

@@ -295,50 +295,13 @@ def _transformed_variance(
 
 
 def covariance(leaf: Leaf) -> list[Finding]:
-    """`location_`; where the data were taken for centred, the second moment alone."""
+    """`location_`; nothing where the data were taken for centred."""
     estimator = leaf.estimator
     if getattr(estimator, "assume_centered", False):
-        return _second_moment(leaf)
+        return []
     return mean_reader("location_", count=None, second=("location_", "covariance_"))(
         leaf
     )
-
-
-def _second_moment(leaf: Leaf) -> list[Finding]:
-    """x x' is told, so x up to its sign."""
-    known = np.asarray(leaf.known, np.float64)
-    if type(leaf.estimator).__name__ != "EmpiricalCovariance":
-        return []
-    outer = leaf.count * leaf.estimator.covariance_ - known.T @ known
-    values, vectors = np.linalg.eigh(outer)
-    size = max(values[-1], 0.0)
-    rounding = 100 * EPS * leaf.count * float(np.abs(known).max()) ** 2
-    # Of a row near zero rounding leaves nothing.
-    if size <= 100 * rounding:
-        return []
-    rest = np.abs(values[:-1]).max(initial=0.0)
-    if rest > 1e-6 * size:
-        return (
-            []
-            if rest <= 100 * rounding or single_precision(known)
-            else [
-                refuted(
-                    "covariance_", "what the known rows leave of it is no single row's"
-                )
-            ]
-        )
-    row = np.sqrt(size) * vectors[:, -1]
-    error = rounding / np.sqrt(size)
-    return [
-        Finding(
-            field="covariance_",
-            tells="the missing row up to its sign: the data were taken for centred",
-            lower=-np.abs(row) - error,
-            upper=np.abs(row) + error,
-            estimate=row,
-            certified=True,
-        )
-    ]
 
 
 def truncated_svd(leaf: Leaf) -> list[Finding]:
@@ -411,28 +374,6 @@ def _svd_by_refits(leaf: Leaf, known: np.ndarray) -> list[Finding]:
     ]
 
 
-def variance_threshold(leaf: Leaf) -> list[Finding]:
-    """`variances_`: one square a feature, so two candidates each."""
-    known = np.asarray(leaf.known, np.float64)
-    variances = np.asarray(leaf.estimator.variances_, np.float64)
-    if leaf.estimator.threshold == 0:
-        # Then scikit-learn stores a range in place of a variance, where it is smaller.
-        return []
-    m, n = known.mean(axis=0), leaf.count
-    around_mean = ((known - m) ** 2).sum(axis=0)
-    away = np.sqrt(np.maximum((n * variances - around_mean) * n / (n - 1), 0.0))
-    slack = 1e-6 * spread(known)
-    return [
-        Finding(
-            field="variances_",
-            tells="how far the missing row is from the mean, not on which side",
-            lower=m - away - slack,
-            upper=m + away + slack,
-            needed=False,
-        )
-    ]
-
-
 def by_svd(pca: Any) -> bool:
     """Whether all directions were computed; other solvers draw, and stop early."""
     solver = getattr(pca, "_fit_svd_solver", pca.svd_solver)
@@ -462,7 +403,6 @@ register(
     mean_reader("mean_", count=None, second=()),
 )
 register("TruncatedSVD", truncated_svd)
-register("VarianceThreshold", variance_threshold)
 register(("EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"), covariance)
 register(
     "GraphicalLasso",

@@ -147,6 +147,7 @@ class Told:
         alone: float,
         *,
         quantile: bool = False,
+        room: int = 4,
     ) -> None:
         """Feature j takes a value of a statistic.
 
@@ -154,10 +155,11 @@ class Told:
           f, bends, stored: see `preimage`.
           alone: f of the known values alone.
           quantile: whether f is computed, not one of the values or its size.
+          room: roundings that may have moved the stored value, of the column's size.
         """
         size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
         # The place of a quantile between two values is rounded too.
-        slack = (16 + len(self.columns[j]) if quantile else 4) * self.eps * size
+        slack = (16 + len(self.columns[j]) if quantile else room) * self.eps * size
         self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
         loose = preimage(f, bends, stored, max(slack, _LOOSE * size))
         # The statistic is that of the known values: x may be missing.
@@ -213,31 +215,19 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
     scaler, told = leaf.estimator, Told(leaf)
     check_count(leaf, getattr(scaler, "n_samples_seen_", None))
     low, high = getattr(scaler, "data_min_", None), getattr(scaler, "data_max_", None)
+    field, room = "data_min_, data_max_", 4
+    (a, b), stripped = scaler.feature_range, low is None
     if low is None or high is None:
-        a, b = scaler.feature_range
-        loose = 64 * EPS
+        # Of divisions by `scale_`, which of constant columns is that of a range of 1.
+        field, room = "scale_, min_", 64
         low, high = (a - scaler.min_) / scaler.scale_, (b - scaler.min_) / scaler.scale_
-        for j, column in enumerate(told.columns):
-            size = max(abs(low[j]), abs(high[j]), float(np.abs(column).max()))
-            parts = preimage(*_smallest(column), low[j], loose * size)
-            told.left[j] = both(
-                parts, preimage(*_largest(column), high[j], loose * size)
-            )
-            wide = preimage(*_smallest(column), low[j], _LOOSE * size)
-            told.loose[j] = both(
-                wide, preimage(*_largest(column), high[j], _LOOSE * size)
-            )
-            # A constant column is scaled as one with a range of 1.
-            ranged = abs(scaler.scale_[j] - (b - a)) > _LOOSE * (b - a)
-            if column[0] == column[-1] and not ranged:
-                told.left[j] = [(-np.inf, np.inf)]
-            moved = max(column[0] - low[j], high[j] - column[-1]) > _LOOSE * size
-            told.holes[j] &= not (moved and ranged)
-        return [told.finding("scale_, min_", _EXTREMES)]
     for j, column in enumerate(told.columns):
-        told.add(j, *_smallest(column), float(low[j]), float(column[0]))
-        told.add(j, *_largest(column), float(high[j]), float(column[-1]))
-    return [told.finding("data_min_, data_max_", _EXTREMES)]
+        ranged = abs(scaler.scale_[j] - (b - a)) > _LOOSE * (b - a)
+        if stripped and column[0] == column[-1] and not ranged:
+            continue
+        told.add(j, *_smallest(column), float(low[j]), float(column[0]), room=room)
+        told.add(j, *_largest(column), float(high[j]), float(column[-1]), room=room)
+    return [told.finding(field, _EXTREMES)]
 
 
 def max_abs_scaler(leaf: Leaf) -> list[Finding]:

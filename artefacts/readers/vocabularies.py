@@ -160,24 +160,15 @@ def vectoriser(leaf: Leaf) -> list[Finding]:
         told = _presence(np.asarray(idf), counts, leaf.count, smooth=model.smooth_idf)
         if told is None:
             return [refuted("idf_", "fits no text")]
-        if told.any() or not new_words_missing(findings, told, names):
-            findings.append(
-                Finding(
-                    field="idf_",
-                    tells="which words of the vocabulary are in the missing text, and"
-                    " which are not",
-                    words=frozenset(names[told].tolist()),
-                )
+        findings.append(
+            Finding(
+                field="idf_",
+                tells="which words of the vocabulary are in the missing text, and"
+                " which are not",
+                words=frozenset(names[told].tolist()),
             )
+        )
     return findings
-
-
-def new_words_missing(
-    findings: list[Finding], told: np.ndarray, names: np.ndarray
-) -> bool:
-    """Whether the vocabulary's new words aren't all among those that idf_ tells."""
-    have = set(names[told].tolist())
-    return any((each.words or frozenset()) - have for each in findings)
 
 
 def _presence(

@@ -36,6 +36,7 @@ class Basis:
     Attributes:
       scale: (features,), the unit of each column.
       kept: (rows,) int, positions of rows that span the same as all of them.
+      rows: (dimension, features), rows that span it, in the units of `scale`.
       beside: (vectors, features), what `and_off` added, in the units of `scale`.
     """
 
@@ -48,7 +49,7 @@ class Basis:
         scaled, self.scale = _in_units(rows)
         products = dense(scaled @ scaled.T)
         self.kept, self._factor = _independent(products)
-        self._rows = scaled[self.kept]
+        self.rows = scaled[self.kept]
         self.beside: Rows = np.zeros((0, len(self.scale)))
 
     def and_off(self, vectors: Rows) -> "Basis":
@@ -60,26 +61,21 @@ class Basis:
         more = copy.copy(self)
         more.__dict__.pop("leverages", None)
         more.beside = np.vstack([self.beside, vectors])
-        stack = sparse.vstack if sparse.issparse(self._rows) else np.vstack
-        more._rows = stack([self._rows, vectors])
-        if sparse.issparse(more._rows):
-            more._rows = sparse.csr_array(more._rows)
+        stack = sparse.vstack if sparse.issparse(self.rows) else np.vstack
+        more.rows = stack([self.rows, vectors])
+        if sparse.issparse(more.rows):
+            more.rows = sparse.csr_array(more.rows)
         more._factor = linalg.block_diag(self._factor, np.eye(len(vectors)))
         return more
 
     def __len__(self) -> int:
         """The dimension of the span."""
-        return int(self._rows.shape[0])
+        return int(self.rows.shape[0])
 
     @property
     def features(self) -> int:
         """Number of columns."""
         return len(self.scale)
-
-    @property
-    def rows(self) -> Any:
-        """(dimension, features), rows that span it, in the units of `scale`."""
-        return self._rows
 
     def split(
         self, scaled: Rows, rounds: int = _ROUNDS
@@ -95,7 +91,7 @@ class Basis:
         for _ in range(rounds):
             step = self._solve(left)
             found += step
-            left = left - np.asarray((self._rows.T @ step.T).T)
+            left = left - np.asarray((self.rows.T @ step.T).T)
         return found, left
 
     def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
@@ -109,13 +105,13 @@ class Basis:
         # Blocks, since the solution for all columns is dense.
         block = max(1, (1 << 25) // max(len(self), 1))
         for at in range(0, self.features, block):
-            rows = dense(self._rows[:, at : at + block])
+            rows = dense(self.rows[:, at : at + block])
             half = linalg.solve_triangular(self._factor, rows, lower=True)
             whole[at : at + block] = np.einsum("ij,ij->j", half, half)
         return np.minimum(whole, 1.0)
 
     def _solve(self, scaled: Rows) -> Float[np.ndarray, "rows rank"]:
-        products = np.asarray(self._rows @ scaled.T)
+        products = np.asarray(self.rows @ scaled.T)
         return linalg.cho_solve((self._factor, True), products).T
 
 

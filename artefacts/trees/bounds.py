@@ -87,10 +87,6 @@ class Bounds:
         else:
             self.above(feature, threshold)
 
-    def holds(self, feature: int, value: float) -> bool:
-        """Whether the value is within the bounds."""
-        return bool(self.lower[feature] <= value <= self.upper[feature])
-
     @property
     def single(self) -> Bool[np.ndarray, " features"]:
         """Where one number is left."""
@@ -148,14 +144,12 @@ def attainable_values(
 def confine(
     bounds: Bounds,
     values: Sequence[np.ndarray | None],
-    one_hot: Sequence[Sequence[int]] = (),
 ) -> None:
-    """Narrow bounds to attainable values, and groups of columns to exactly one 1.
+    """Narrow bounds to attainable values.
 
     Args:
       bounds: the missing row's bounds, narrowed in place.
       values: for each column, the values that it can take; None: any number.
-      one_hot: groups of columns, of which exactly one is 1 and the others are 0.
     Raises: ContradictionError: no attainable value is left.
     """
     for feature, allowed in enumerate(values):
@@ -165,16 +159,6 @@ def confine(
                 raise ContradictionError(f"feature {feature}: no attainable value left")
             bounds.at_least(feature, float(left[0]))
             bounds.at_most(feature, float(left[-1]))
-    for group in one_hot:
-        columns = np.asarray(group)
-        ones = columns[bounds.lower[columns] > 0]
-        zeros = columns[bounds.upper[columns] < 1]
-        if len(ones) > 1 or len(zeros) == len(columns):
-            raise ContradictionError(f"columns {list(group)} aren't one-hot")
-        if len(ones) == 1 or len(zeros) == len(columns) - 1:
-            one = ones[0] if len(ones) else np.setdiff1d(columns, zeros)[0]
-            for column in columns:
-                bounds.exactly(int(column), float(column == one))
 
 
 def within(

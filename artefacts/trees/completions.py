@@ -8,7 +8,6 @@ few possible values, all of them are tried, and what the survivors share is cert
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -38,7 +37,6 @@ def attempt(
     bounds: Bounds,
     known: Float[np.ndarray, "known features"],
     values: Sequence[np.ndarray | None],
-    one_hot: Sequence[Sequence[int]],
     check: Check,
     most: int,
     points: int = 3,
@@ -49,7 +47,6 @@ def attempt(
       bounds: the missing row's bounds.
       known: (known, features), the known rows as the trees compare them.
       values: for each column, the values that it can take; None: any number.
-      one_hot: groups of columns of which exactly one is 1 in every row.
       check: whether the trees, fitted with this row, are the stored ones.
       most: how many rows may be tried, where all that are left can be.
       points: how many rows are tried, where more are left than that.
@@ -61,11 +58,9 @@ def attempt(
     count = int(np.prod([len(option) for option in closed], dtype=np.float64))
     if len(closed) == len(options) and count <= 64 * most:
         rows = np.array(list(itertools.product(*closed)))
-        for group in one_hot:
-            rows = rows[rows[:, list(group)].sum(axis=1) == 1]
         if len(rows) <= most:
             return Tried(rows[[check(row) for row in rows]], exhaustive=True)
-    for row in _points(bounds, known, options, one_hot)[:points]:
+    for row in _points(bounds, known, options)[:points]:
         if check(row):
             return Tried(row[None], exhaustive=False)
     return Tried(np.zeros((0, known.shape[1])), exhaustive=False)
@@ -86,6 +81,8 @@ def forest_check(
       hypothesis: where the missing rows stand, and their labels.
     """
     labels = hypothesis.labels
+    # A single tree applies class weights itself.
+    single = hasattr(fitted.estimator, "tree_")
     if any(label is None for label in labels):
         return None
     positions = hypothesis.positions
@@ -99,16 +96,18 @@ def forest_check(
             known.encoded, fitted.encode(np.asarray(labels)), positions
         )
         assert fitted.classes is not None
-        single = hasattr(fitted.estimator, "tree_")
         target = fitted.classes[encoded] if single else encoded.astype(np.float64)
 
     def check(values: Float[np.ndarray, " features"]) -> bool:
         rows = refits.inserted(known.rows, values[None], positions)
         if fitted.boosting:
-            return _boosting(fitted, rows, _uncoded(fitted, target, encoded), given)
+            own = target
+            if encoded is not None:
+                assert fitted.classes is not None
+                own = fitted.classes[encoded]
+            return _boosting(fitted, rows, own, given)
         weights = fitted.weights(drawn, encoded, given)
         equal = bool((weights == 1.0).all())
-        settled = _for_tree(fitted, given)
         seen = np.ascontiguousarray(rows, np.float32)
         holes = bool(np.isnan(seen).any())
         return all(
@@ -118,7 +117,7 @@ def forest_check(
                     tree.seed,
                     seen,
                     target,
-                    None if equal else settled(index, weights),
+                    None if equal else given if single else weights[index],
                     holes=holes,
                 ),
                 tree,
@@ -129,19 +128,6 @@ def forest_check(
         )
 
     return check
-
-
-def _for_tree(
-    fitted: Fitted, given: np.ndarray | None
-) -> Callable[[int, np.ndarray], np.ndarray | None]:
-    """The weights that `fit` gets; a single tree applies class weights itself."""
-    if hasattr(fitted.estimator, "tree_"):
-        return lambda index, weights: given
-    return lambda index, weights: weights[index]
-
-
-def _uncoded(fitted: Fitted, target: np.ndarray, encoded: np.ndarray | None) -> Any:
-    return target if encoded is None else fitted.classes[encoded]  # type: ignore[index]
 
 
 def _boosting(
@@ -173,7 +159,6 @@ def _points(
     bounds: Bounds,
     known: np.ndarray,
     options: Sequence[np.ndarray | None],
-    one_hot: Sequence[Sequence[int]],
 ) -> list[np.ndarray]:
     """A few rows within the bounds: near the known rows' median, and at either end."""
     centre = np.nan_to_num(np.nanmedian(known, axis=0))
@@ -189,13 +174,6 @@ def _points(
                 point[feature] = np.nan
             elif allowed is not None:
                 point[feature] = allowed[np.argmin(np.abs(allowed - point[feature]))]
-        for group in one_hot:
-            columns = np.asarray(group)
-            free = columns[~bounds.single[columns]]
-            if len(free):
-                point[free] = 0.0
-                if point[columns].sum() == 0:
-                    point[free[0]] = 1.0
         if not any(np.array_equal(point, each, equal_nan=True) for each in points):
             points.append(point)
     return points

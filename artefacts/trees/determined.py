@@ -32,7 +32,6 @@ class Determined:
         interval where only that is known), is the stored one. False: no missing row
         explains the counts and thresholds, with all its values or without some. None:
         not checked, or can't be told.
-      seeds: whether the answer used the trees' seeds, or needed none; False: stripped.
       notes: what limits the answer, one line each.
     """
 
@@ -43,7 +42,6 @@ class Determined:
     label: Any = None
     positions: Int[np.ndarray, " positions"]
     certified: bool | None = None
-    seeds: bool = True
     notes: tuple[str, ...] = ()
 
     @property
@@ -52,9 +50,7 @@ class Determined:
         return len(self.positions) > 0
 
 
-def nothing(
-    features: int, note: str, *, seeds: bool = True, certified: bool | None = False
-) -> Determined:
+def nothing(features: int, note: str, *, certified: bool | None = False) -> Determined:
     """No position replays; says why."""
     return Determined(
         lower=np.full(features, -np.inf),
@@ -63,6 +59,5 @@ def nothing(
         value=np.full(features, np.nan),
         positions=np.zeros(0, np.int64),
         certified=certified,
-        seeds=seeds,
         notes=(note,),
     )

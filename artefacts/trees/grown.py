@@ -88,16 +88,11 @@ def of_tree(tree: Any, *, midpoints: bool, seed: Any) -> Grown:
     """A `sklearn.tree._tree.Tree`."""
     state = tree.__getstate__()["nodes"]
     left = np.asarray(state["left_child"], np.int64)
-    names = state.dtype.names
     count = np.asarray(state["n_node_samples"], np.int64)
     return Grown(
         feature=np.where(left < 0, -1, state["feature"]).astype(np.int64),
         threshold=np.asarray(state["threshold"], np.float64),
-        missing_left=(
-            state["missing_go_to_left"].astype(bool)
-            if "missing_go_to_left" in names
-            else np.zeros(len(left), bool)
-        ),
+        missing_left=state["missing_go_to_left"].astype(bool),
         left=left,
         right=np.asarray(state["right_child"], np.int64),
         count=count if count[0] > 0 else None,

@@ -5,9 +5,6 @@ No row is drawn and no threshold is a midpoint of its node: edges tell values
 it without a seed.
 """
 
-import copy
-import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +25,6 @@ def read(
     rows: Float[np.ndarray, "known features"],
     labels: np.ndarray,
     values: list[np.ndarray | None],
-    one_hot: Sequence[Sequence[int]],
     *,
     label: Any,
     weights: np.ndarray | None,
@@ -55,7 +51,7 @@ def read(
     while True:
         try:
             bounds, left, exact = _bounds(estimator, trees, rows, values, absent)
-            confine(bounds, left, one_hot)
+            confine(bounds, left)
             if label is None:
                 label = _label(estimator, labels, weights, target_weight)
             break
@@ -70,9 +66,7 @@ def read(
     if certify and whole and label is not None:
         check = _checker(estimator, trees, rows, labels, label, weights, target_weight)
         point = bounds if not exact else _at(bounds, exact)
-        tried = completions.attempt(
-            point, rows, values, one_hot, check, min(tries, 8), 1
-        )
+        tried = completions.attempt(point, rows, values, check, min(tries, 8), 1)
         # Gradients are summed in single precision, in the order of the rows, so that
         # trees that don't come out again refute nothing.
         certified = True if completions.narrowed(point, tried) else None
@@ -293,10 +287,7 @@ def _checker(
     edges = estimator._bin_mapper.bin_thresholds_
 
     def check(row: Float[np.ndarray, " features"]) -> bool:
-        again = type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            again.fit(np.vstack([rows, row]), target, sample_weight=given)
+        again = refits.boosting_trees(estimator, np.vstack([rows, row]), target, given)
         ours = _predictors(again, rows.shape[1])
         return (
             all(

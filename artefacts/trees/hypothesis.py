@@ -24,7 +24,6 @@ class Known:
       weights: (known,), the known rows' sample weights; None: all are equal.
       own_weight: the sample weight of a missing row.
       values: for each column, the values that it can take; None: any number.
-      one_hot: groups of columns of which exactly one is 1 in every row.
       label: the missing row's label; None: the adversary isn't told.
     """
 
@@ -34,7 +33,6 @@ class Known:
     weights: Float[np.ndarray, " known"] | None
     own_weight: float
     values: list[np.ndarray | None]
-    one_hot: Sequence[Sequence[int]]
     label: Any = None
 
     def given(self, positions: Int[np.ndarray, " missing"]) -> np.ndarray | None:
@@ -100,7 +98,7 @@ def explain(
         for tree, bag, each in zip(fitted.trees, counted, placed, strict=True):
             paths.follow(tree, known.rows, bag[others], each, bounds)
         for row in bounds:
-            confine(row, known.values, known.one_hot)
+            confine(row, known.values)
         if len(positions) > 1:
             paths.exclude(fitted.trees, placed, bounds)
     found = [

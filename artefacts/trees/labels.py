@@ -42,10 +42,7 @@ def classes_left(
     inside = leaves == leaf
     outputs = tree.value.shape[1]
     known = np.bincount(encoded[inside], weights=weights[inside], minlength=outputs)
-    total = tree.value[leaf]
-    if abs(total.sum() - 1.0) < 1e-6:
-        # Since scikit-learn 1.3 nodes store fractions in place of weights.
-        total = total * tree.weight[leaf]
+    total = tree.value[leaf] * tree.weight[leaf]
     rest = total - known
     scale = 1e-9 * max(1.0, float(np.abs(total).sum()))
     return [

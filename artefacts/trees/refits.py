@@ -31,16 +31,14 @@ def same(tree: Grown, stored: Grown) -> bool:
             return False
     for name in ("weight", "value", "impurity"):
         ours, theirs = getattr(tree, name), getattr(stored, name)
-        if theirs is not None and (
-            ours.shape != theirs.shape
-            or not np.allclose(ours, theirs, rtol=TOLERANCE, atol=_scale(theirs))
+        if theirs is None:
+            continue
+        room = TOLERANCE * float(np.abs(theirs).max(initial=0.0))
+        if ours.shape != theirs.shape or not np.allclose(
+            ours, theirs, rtol=TOLERANCE, atol=room
         ):
             return False
     return True
-
-
-def _scale(values: np.ndarray) -> float:
-    return TOLERANCE * float(np.abs(values).max(initial=0.0))
 
 
 def forest_tree(

@@ -56,7 +56,6 @@ def replay(
     weights: np.ndarray | None = None,
     target_weight: float = 1.0,
     attainable: Attainable = None,
-    one_hot: Sequence[Sequence[int]] = (),
     certify: bool = True,
     tries: int = 32,
 ) -> Determined:
@@ -78,7 +77,6 @@ def replay(
       attainable: which values columns can take, where that is known: "known": those of
         the known rows, in every column (say so for one-hot and other binary tables); or
         one array of values, or None, for each column. None: any number.
-      one_hot: groups of columns of which exactly one is 1 and the others are 0.
       certify: whether the trees are fitted again with the row put back.
       tries: how many rows may be put back where few are left.
     Raises: FieldError: another type, not fitted, shapes that don't belong together, a
@@ -100,40 +98,42 @@ def replay(
             "weights",
             f"Expected {{}} of shape ({len(rows)},), got {np.shape(weights)}.",
         )
-    options = _Options(
-        label, weights, target_weight, attainable, one_hot, certify, tries
-    )
+    values = attainable_values(attainable, rows)
     if name in histogram_boosting.SUPPORTED:
-        return _histograms(estimator, rows, labels, position, options)
-    return _trees(read(estimator), rows, labels, position, options)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Options:
-    label: Any
-    weights: np.ndarray | None
-    target_weight: float
-    attainable: Attainable
-    one_hot: Sequence[Sequence[int]]
-    certify: bool
-    tries: int
+        told = histogram_boosting.read(
+            estimator,
+            rows,
+            labels,
+            values,
+            label=label,
+            weights=weights,
+            target_weight=target_weight,
+            certify=certify,
+            tries=tries,
+        )
+        if told is None:
+            return nothing(rows.shape[1], _NOWHERE)
+        places = np.arange(len(rows) + 1) if position is None else np.array([position])
+        return dataclasses.replace(told, positions=places)
+    fitted = read(estimator)
+    known = _known(fitted, rows, labels, values, weights, target_weight, label)
+    return _trees(fitted, known, position, tries if certify else 0)
 
 
 def _trees(
     fitted: Fitted,
-    rows: np.ndarray,
-    labels: np.ndarray,
+    known: Known,
     position: int | None,
-    options: _Options,
+    tries: int,
 ) -> Determined:
-    """Trees, forests and gradient boosting."""
-    known = _known(fitted, rows, labels, options)
+    """Trees, forests and gradient boosting; 0 `tries`: nothing is fitted again."""
+    rows = known.rows
     total = len(rows) + 1
     drawn = bags.drawn(fitted.estimator, total, known.given(np.array([len(rows)])))
     counted = all(tree.count is not None for tree in fitted.trees)
     tried = np.arange(total) if position is None else np.array([position])
     if drawn is None or not counted:
-        return _without(fitted, known, drawn is not None, tried, options)
+        return _without(fitted, known, drawn is not None, tried)
     leaves = [tree.leaves(known.rows) for tree in fitted.trees]
     same_everywhere = bool((drawn == drawn[:, :1]).all())
     stored = getattr(fitted.estimator, "_sample_weight", None)
@@ -154,7 +154,7 @@ def _trees(
                 guess = search(fitted, known, drawn, leaves, np.array([place]))
             except ContradictionError:
                 continue
-            sure = _certify(fitted, known, drawn, guess, options) if few else None
+            sure = _certify(fitted, known, drawn, guess, tries) if few else None
             outcomes.append((guess, sure))
         if outcomes:
             break
@@ -213,7 +213,7 @@ def _certify(
     known: Known,
     drawn: np.ndarray,
     guess: Hypothesis,
-    options: _Options,
+    tries: int,
 ) -> bool | None:
     """Put the row back; narrows the bounds where few rows are left.
 
@@ -221,11 +221,9 @@ def _certify(
       tried, and none gives the trees. None: neither.
     """
     check = completions.forest_check(fitted, known, drawn, guess)
-    if not options.certify or check is None:
+    if not tries or check is None:
         return None
-    tried = completions.attempt(
-        guess.bounds[0], known.rows, known.values, known.one_hot, check, options.tries
-    )
+    tried = completions.attempt(guess.bounds[0], known.rows, known.values, check, tries)
     if completions.narrowed(guess.bounds[0], tried):
         return True
     settled = all(tree.seed is not None for tree in fitted.trees)
@@ -239,7 +237,6 @@ def _without(
     known: Known,
     seeded: bool,
     tried: np.ndarray,
-    options: _Options,
 ) -> Determined:
     """Seeds or counts are gone."""
     everything = not getattr(fitted.estimator, "bootstrap", False) and seeded
@@ -254,13 +251,13 @@ def _without(
             everything=everything,
             targets=_means(fitted, known, of_classes),
         )
-        confine(remains.bounds, known.values, known.one_hot)
-        label = prior_label(fitted, known) if fitted.boosting else options.label
+        confine(remains.bounds, known.values)
+        label = prior_label(fitted, known) if fitted.boosting else known.label
     except ContradictionError as error:
         # Bounds that leave no value are explained by a missing one.
         sure = False if error.feature is None else None
         features = known.rows.shape[1]
-        return nothing(features, _NOWHERE, seeds=False, certified=sure)
+        return nothing(features, _NOWHERE, certified=sure)
     if len(remains.classes) == 1 and label is None:
         assert fitted.classes is not None
         label = as_given(fitted.classes[remains.classes.pop()])
@@ -272,8 +269,7 @@ def _without(
         )
     gone = _STRIPPED if not seeded else "Counts are gone; thresholds are not."
     notes = [gone, f"{remains.met} of {len(fitted.trees)} trees show the missing row."]
-    answer = _answer(remains.bounds, known, label, tried, None, notes)
-    return dataclasses.replace(answer, seeds=False)
+    return _answer(remains.bounds, known, label, tried, None, notes)
 
 
 def _means(fitted: Fitted, known: Known, of_classes: bool) -> np.ndarray | None:
@@ -291,32 +287,6 @@ def _means(fitted: Fitted, known: Known, of_classes: bool) -> np.ndarray | None:
     return known.labels.astype(np.float64)[:, None] if means else None
 
 
-def _histograms(
-    estimator: Any,
-    rows: np.ndarray,
-    labels: np.ndarray,
-    position: int | None,
-    options: _Options,
-) -> Determined:
-    """Histogram gradient boosting."""
-    told = histogram_boosting.read(
-        estimator,
-        rows,
-        labels,
-        attainable_values(options.attainable, rows),
-        options.one_hot,
-        label=options.label,
-        weights=options.weights,
-        target_weight=options.target_weight,
-        certify=options.certify,
-        tries=options.tries,
-    )
-    if told is None:
-        return nothing(rows.shape[1], _NOWHERE)
-    places = np.arange(len(rows) + 1) if position is None else np.array([position])
-    return dataclasses.replace(told, positions=places)
-
-
 def replay_rows(
     estimator: Any,
     X_known: Any,
@@ -324,7 +294,6 @@ def replay_rows(
     *,
     positions: Sequence[int],
     attainable: Attainable = None,
-    one_hot: Sequence[Sequence[int]] = (),
 ) -> tuple[Determined, ...]:
     """What trees or a forest tell of several missing rows at known positions.
 
@@ -357,8 +326,7 @@ def replay_rows(
             f"Expected different {{}} in 0 to {total - 1}, got {positions}.",
         )
     at = np.sort(at)
-    options = _Options(None, None, 1.0, attainable, one_hot, False, 0)
-    known = _known(fitted, rows, labels, options)
+    known = _known(fitted, rows, labels, attainable_values(attainable, rows))
     drawn = bags.drawn(estimator, total)
     if drawn is None or any(tree.count is None for tree in fitted.trees):
         raise FieldError("estimator", f"{name} has no seeds or counts any more.")
@@ -376,18 +344,23 @@ def replay_rows(
 
 
 def _known(
-    fitted: Fitted, rows: np.ndarray, labels: np.ndarray, options: _Options
+    fitted: Fitted,
+    rows: np.ndarray,
+    labels: np.ndarray,
+    values: list[np.ndarray | None],
+    weights: np.ndarray | None = None,
+    own_weight: float = 1.0,
+    label: Any = None,
 ) -> Known:
     """What the adversary has, as the trees compare it."""
     return Known(
         rows=rows.astype(np.float32).astype(np.float64),
         labels=labels,
         encoded=None if fitted.classes is None else fitted.encode(labels),
-        weights=options.weights,
-        own_weight=options.target_weight,
-        values=attainable_values(options.attainable, rows),
-        one_hot=options.one_hot,
-        label=options.label,
+        weights=weights,
+        own_weight=own_weight,
+        values=values,
+        label=label,
     )
 
 

@@ -77,7 +77,7 @@ def collect(
             nodes |= _unexplained(tree, known, inside, left, remains, everything)
         remains.met += bool(nodes)
         for node in nodes:
-            for parent, child in _steps(tree, node):
+            for parent, child in itertools.pairwise(tree.path(node)):
                 if np.isfinite(tree.threshold[parent]):
                     remains.bounds.side(
                         int(tree.feature[parent]),
@@ -228,12 +228,6 @@ def _partners(threshold: float, others: np.ndarray) -> np.ndarray | None:
             return None
     values = guess.astype(np.float64)
     return values[values / 2 + others / 2 == threshold]
-
-
-def _steps(tree: Grown, node: int) -> Sequence[tuple[int, int]]:
-    """(node, child) along the path to a node."""
-    path = tree.path(node)
-    return list(itertools.pairwise(path))
 
 
 def _settle(remains: Remains) -> None:

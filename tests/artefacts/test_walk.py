@@ -217,12 +217,12 @@ def test_the_four_models_as_before():
     """Their closed form's fields, and Theorem 8's two candidates."""
     x, y = table("diabetes")
     found = answer(linear_model.Ridge().fit(x, y), x, y, 0)
-    assert found.residual > 0
+    assert found.closed_form.residual > 0
     assert found.implied_error is None
     assert found.x is found.value
     model = linear_model.Ridge(fit_intercept=False).fit(x, y)
     pair = informed.reconstruct_sklearn(model, x[1:], y[1:], target_label=y[0])
-    first, second = pair
+    first, second = pair.candidates
     assert min(np.abs(first.x - x[0]).max(), np.abs(second.x - x[0]).max()) < 1e-9
     with pytest.raises(ReconstructionImpossibleError, match="needs target_label"):
         informed.reconstruct_sklearn(model, x[1:], y[1:])

@@ -29,7 +29,6 @@ def test_a_row_that_no_optimum_is_needed_for(estimator):
     assert np.array_equal(answer.value, rows[-1])
     assert answer.certified
     assert answer.determined.all()
-    assert answer.seconds < 10
 
 
 @pytest.mark.parametrize("vectoriser", [TfidfVectorizer, CountVectorizer])
