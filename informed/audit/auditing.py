@@ -31,7 +31,7 @@ from informed.audit import (
 from informed.audit.preflight import Preflight
 from informed.metrics import judging
 from informed.play import Trial
-from informed.report import words
+from informed.report import report, words
 from informed.report.report import Report
 from shadow import checks, files, limits, sources, tables
 from shadow import records as versions
@@ -311,7 +311,9 @@ def _run(
         limit=min(for_gallery, clock.left),
     )
     baselines, ranking = _ranked(models, checked, found, pool, clock.left)
-    pictured = decoder.decoded(models, found, limit=min(for_decoder, clock.left))
+    pictured, pictures = decoder.decoded(
+        models, found, limit=min(for_decoder, clock.left)
+    )
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")
@@ -325,7 +327,7 @@ def _run(
         stops = defences.tried(bench, found, progress)
     progress("writing it down")
     values = {
-        "schema": 1,
+        "schema": report.VERSION,
         "kind": "audit",
         "subject": _about(checked, models, stops),
         "preflight": {
@@ -341,7 +343,7 @@ def _run(
         ],
         "membership": members,
         "gallery": named,
-        "decoder": pictured and pictured.values,
+        "decoder": pictured,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
@@ -354,11 +356,9 @@ def _run(
     return Report(
         values=files.finite(values),
         pictures={
-            **records.pictures(
-                ranking, ranking.order, models.targets, found, baselines
-            ),
+            **records.pictures(ranking.order, models.targets, found, baselines),
             "table": models.subject.table,
-            "decoded": pictured.pictures if pictured else {},
+            "decoded": pictures,
         },
     )
 
@@ -383,7 +383,14 @@ def _parts(
     checked: Preflight, settings: AuditConfig, plan: budgets.Budget
 ) -> list[str]:
     """The parts of `budget.shares` that are going to run."""
-    running = set(playing.applying(checked, settings.skip, reconn=settings.reconn))
+    facts = checked.facts
+    running = {
+        row.title
+        for row in playing.rows()
+        if row.title not in settings.skip
+        and (settings.reconn or not row.asked)
+        and not row.why_not(facts)
+    }
     if not plan.inversion_seconds:
         running.discard("inversion")
     learned = {row.title for row in playing.rows() if row.shadows}
@@ -412,7 +419,7 @@ def _attacks(
         if row.title in settings.skip:
             found.append(playing.left_out(row, models, checked))
             continue
-        if not playing.wanted(row, settings.skip, reconn=settings.reconn):
+        if row.asked and not settings.reconn:
             continue
         if row.shadows and "shadow models" in schedule.parts and not models.seconds:
             models = trained.with_shadows(

@@ -79,6 +79,7 @@ def plan(
     features: int,
     num_classes: int,
     differentiable: bool,
+    passed: float = 0.0,
 ) -> Budget:
     """Divide the time.
 
@@ -89,15 +90,17 @@ def plan(
       public: records that shadow models can be trained on.
       params, features, num_classes: length of theta, of a record, number of labels.
       differentiable: whether derivatives cost little more than a training.
+      passed: seconds of it that are gone.
     Raises: FieldError: the time isn't enough for one target.
     """
-    checks.positive("minutes", minutes)
-    seconds, why = 60 * minutes, []
+    seconds, why = 60 * minutes - passed, []
     affordable = int(RELEASED * seconds / seconds_a_model)
     if affordable < 1:
+        enough = (passed + seconds_a_model / RELEASED) / 60
+        before = f"the pre-flight took {passed:.0f} s, and " if passed else ""
         raise checks.FieldError(
             "minutes",
-            f"Expected {{}} >= {seconds_a_model / 60 / RELEASED:.3g}: a model takes"
+            f"Expected {{}} >= {enough:.3g}: {before}a model takes"
             f" {seconds_a_model:.3g} s; got {minutes:g}.",
         )
     if affordable < targets:

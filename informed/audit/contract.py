@@ -16,6 +16,7 @@ and where `train` takes a keyword `noise_multiplier`, other values of it are tri
 default has to be the noise that PRIVACY declares: targets are trained with that.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -152,33 +153,51 @@ def _module(file: Path, content: str) -> ModuleType:
 
 
 def load(
-    where: str | Callable, *, version: str | None = None, **extra: Any
+    where: str | Callable,
+    *,
+    version: str | None = None,
+    predict: Callable | None = None,
+    privacy: Mapping[str, Any] | None = None,
 ) -> Contract:
     """Find a training function.
 
     Args:
       where: "mine.py:train", or the function itself.
       version: names this version of it; None: a hash of its source.
-      extra: `predict` and `privacy`, where they aren't in the file.
+      predict, privacy: where they aren't in the file.
     Raises: FieldError: no such function, or one that can't be called as the contract
       says; FileNotFoundError; ValueError: the file can't be run.
     """
+    source, path = "", None
     if isinstance(where, str):
-        return _from_file(where, version, extra)
-    function, takes = where, takes_of(where)
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        source = ""
+        file, found, name = function_in(where, "train")
+        function: Callable = getattr(found, name)
+        source, content = Path(file).read_text(), _hash(Path(file))
+        path = str(Path(file).resolve())
+        train: Callable = InFile(path, name, content)
+        if predict is None and hasattr(found, "predict"):
+            predict = InFile(path, "predict", content)
+        privacy = privacy or getattr(found, "PRIVACY", None)
+        called, version = f"{Path(file).name}:{name}", version or content
+    else:
+        train = function = where
+        called = getattr(where, "__qualname__", type(where).__name__)
+        with contextlib.suppress(OSError, TypeError):
+            source = inspect.getsource(where)
+    noise = inspect.signature(function).parameters.get(NOISE)
+    default: Any = None if noise is None else noise.default
+    number = isinstance(default, int | float) and not isinstance(default, bool)
     return Contract(
-        train=function,
-        name=getattr(function, "__qualname__", type(function).__name__),
-        takes=takes,
-        predict=extra.get("predict"),
-        privacy=extra.get("privacy"),
-        **_noise_of(function),
+        train=train,
+        name=called,
+        takes=takes_of(function),
+        predict=predict,
+        privacy=privacy,
+        noisy=noise is not None,
+        default_noise=float(default) if number else None,
         version=version or foreign.source_hash(function),
         source=source,
+        path=path,
     )
 
 
@@ -211,26 +230,6 @@ def function_in(where: str, field: str) -> tuple[str, ModuleType, str]:
     return path, found, name
 
 
-def _from_file(where: str, version: str | None, extra: Mapping[str, Any]) -> Contract:
-    path, found, name = function_in(where, "train")
-    function, source = getattr(found, name), Path(path).read_text()
-    resolved, content = str(Path(path).resolve()), _hash(Path(path))
-    predict = None
-    if hasattr(found, "predict"):
-        predict = InFile(resolved, "predict", content)
-    return Contract(
-        train=InFile(resolved, name, content),
-        name=f"{Path(path).name}:{name}",
-        takes=takes_of(function),
-        predict=extra.get("predict") or predict,
-        privacy=extra.get("privacy") or getattr(found, "PRIVACY", None),
-        **_noise_of(function),
-        version=version or content,
-        source=source,
-        path=resolved,
-    )
-
-
 def takes_of(function: Callable) -> str:
     """What a training function's third argument is: one of `TAKES`.
 
@@ -258,13 +257,3 @@ def takes_of(function: Callable) -> str:
 
 
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
-
-
-def _noise_of(function: Callable) -> dict[str, Any]:
-    """Whether the keyword for noise is there, and its default."""
-    parameter = inspect.signature(function).parameters.get(NOISE)
-    if parameter is None:
-        return {"noisy": False, "default_noise": None}
-    value = parameter.default
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return {"noisy": True, "default_noise": float(value) if number else None}

@@ -10,6 +10,7 @@ mean picture of the record's class: what is shown without a release.
 
 import dataclasses
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ from informed.audit.trained import Models
 from informed.play import Trial, stopped_with
 from reconn import trainer
 from shadow import limits
+from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.release import publish
-from shadow.tables import Table
 
 # Records that the decoder is fitted on, at most. CIFAR-10 from AlexNet's embeddings:
 # 4,000 leave a squared error of 0.039 and take 20 s of two busy cores, 8,000 leave
@@ -35,82 +36,30 @@ _SIDE = 32
 ITSELF, BY_CLASS = "the embedding itself", "the mean picture of its class"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Decoded:
-    """Pictures decoded from guesses.
-
-    Attributes:
-      values: about, records (that the decoder was fitted on), side (of its pictures, in
-        pixels), rows (name, mse_median, finished), seconds, why_not; JSON-able.
-      pictures: name of an attack, or "record" for the embeddings themselves ->
-        (targets, height, width, channels), NaN where there is no guess.
-    """
-
-    values: dict[str, Any]
-    pictures: dict[str, np.ndarray]
-
-
-class Decoder:
-    """The regression, from rows of a table of embeddings to the pictures behind them.
-
-    Args:
-      table: of embeddings, with pictures behind.
-      rows: positions in it of the records that are known, in random order.
-      key: the reconstructor's key.
-    """
-
-    def __init__(self, table: Table, rows: np.ndarray, key: Any) -> None:
-        assert table.behind is not None
-        known = table.examples.take(rows)
-        self.pictures, self.labels = _small(table.behind, rows), known.labels
-        pairs = ShadowModels(
-            weights=_flat(known.images), images=self.pictures, labels=self.labels
-        )
-        with tempfile.TemporaryDirectory() as folder:
-            self._reconstructor = trainer.train(
-                pairs, KernelReconnConfig(), key=key, workdir=folder, progress=False
-            )
-
-    def __call__(self, guesses: np.ndarray) -> np.ndarray:
-        """Guesses as rows of the table -> pictures in [0, 1]; NaN where there is none.
-
-        Args:
-          guesses: (guesses, 1, dimensions, 1).
-        """
-        made = np.full((len(guesses), *self.pictures.shape[1:]), np.nan, np.float32)
-        there = np.isfinite(guesses).all(axis=(1, 2, 3))
-        if there.any():
-            made[there] = self._reconstructor(publish(_flat(guesses[there])))
-        return made
-
-    def mean_of(self, labels: np.ndarray) -> np.ndarray:
-        """The mean picture of the known records of a class; of all, where none is."""
-        overall = self.pictures.mean(axis=0)
-        means = {
-            label: self.pictures[self.labels == label].mean(axis=0)
-            for label in np.unique(self.labels)
-        }
-        return np.stack([means.get(label, overall) for label in labels])
-
-
 def applies(subject: Subject) -> bool:
     """Whether there are pictures behind embeddings."""
     table = subject.table
     return table is not None and table.behind is not None and table.behind.ndim == 4
 
 
-def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | None:
-    """Decode what attacks read; None where no pictures lie behind embeddings.
+def decoded(
+    models: Models, trials: list[Trial], *, limit: float
+) -> tuple[dict[str, Any] | None, dict[str, np.ndarray]]:
+    """Decode what attacks read; nothing where no pictures lie behind embeddings.
 
     Args:
       models: the released models.
       trials: the attacks, played.
       limit: seconds that it may take.
+    Returns: about, records (that the decoder was fitted on), side (of its pictures, in
+      pixels), rows (name, mse_median, finished), seconds, why_not, JSON-able; and the
+      name of an attack, or "record" for the embeddings themselves -> (targets, height,
+      width, channels), NaN where there is no guess.
     """
     subject = models.subject
     table, split = subject.table, subject.split
     if not applies(subject):
-        return None
+        return None, {}
     assert table is not None
     assert table.behind is not None
     found: dict[str, Any] = {
@@ -122,45 +71,61 @@ def decoded(models: Models, trials: list[Trial], *, limit: float) -> Decoded | N
         "seconds": 0.0,
         "why_not": "",
     }
-    known = np.concatenate([split.fixed_indices, split.shadow_indices])
-    known = np.random.default_rng(subject.seed).permutation(known)[:_MOST]
-    if len(known) < _FEWEST:
-        why = f"only {len(known)} records to fit it on"
-        return Decoded(values=found | {"why_not": why}, pictures={})
-    clock = limits.Clock(limit)
+    rows = np.concatenate([split.fixed_indices, split.shadow_indices])
+    rows = np.random.default_rng(subject.seed).permutation(rows)[:_MOST]
+    if len(rows) < _FEWEST:
+        return found | {"why_not": f"only {len(rows)} records to fit it on"}, {}
+    clock, targets = limits.Clock(limit), models.targets
     try:
         with limits.seconds(limit):
-            decoder = Decoder(table, known, models.key)
-            shown = _shown(decoder, models, trials)
+            known = table.examples.take(rows)
+            pictures = dataclasses.replace(known, images=_small(table.behind, rows))
+            read = _decoder(known, pictures, models.key)
+            shown = {
+                trial.name: read(np.clip(trial.images, 0, 1).astype(np.float32))
+                for trial in trials
+                if trial.points == 1 and trial.images is not None
+            }
+            shown[ITSELF] = read(targets.images)
+            shown[BY_CLASS] = pictures.means(targets.labels)
             truth = _small(table.behind, split.test_indices[: models.count])
     except limits.OutOfTimeError:
-        why = f"not fitted in {limit:.0f} s"
-        return Decoded(values=found | {"why_not": why}, pictures={})
+        return found | {"why_not": f"not fitted in {limit:.0f} s"}, {}
     except Exception as error:
-        return Decoded(values=found | {"why_not": stopped_with(error)}, pictures={})
+        return found | {"why_not": stopped_with(error)}, {}
     found |= {
-        "records": len(known),
+        "records": len(rows),
         "side": truth.shape[1],
         "rows": [_row(name, images, truth) for name, images in shown.items()],
         "seconds": round(clock.passed, 2),
     }
-    return Decoded(values=found, pictures=shown | {"record": shown[ITSELF]})
+    return found, shown | {"record": shown[ITSELF]}
 
 
-def _shown(
-    decoder: Decoder, models: Models, trials: list[Trial]
-) -> dict[str, np.ndarray]:
-    """Name -> pictures: of each attack that guesses embeddings, and what is beside."""
-    by_attack = {
-        trial.name: decoder(np.clip(trial.images, 0, 1).astype(np.float32))
-        for trial in trials
-        if trial.points == 1 and trial.images is not None
-    }
-    targets = models.targets
-    return by_attack | {
-        ITSELF: decoder(targets.images),
-        BY_CLASS: decoder.mean_of(targets.labels),
-    }
+def _decoder(
+    known: Examples, pictures: Examples, key: Any
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The regression: rows of a table (guesses, 1, dimensions, 1) -> pictures.
+
+    Args:
+      known: rows of embeddings, in random order.
+      pictures: what is behind them.
+      key: the reconstructor's key.
+    """
+    pairs = ShadowModels.of(_flat(known.images), pictures)
+    with tempfile.TemporaryDirectory() as folder:
+        fitted = trainer.train(
+            pairs, KernelReconnConfig(), key=key, workdir=folder, progress=False
+        )
+
+    def read(guesses: np.ndarray) -> np.ndarray:
+        made = np.full((len(guesses), *pictures.image_shape), np.nan, np.float32)
+        there = np.isfinite(guesses).all(axis=(1, 2, 3))
+        if there.any():
+            made[there] = fitted(publish(_flat(guesses[there])))
+        return made
+
+    return read
 
 
 def _row(name: str, images: np.ndarray, truth: np.ndarray) -> dict[str, Any]:
@@ -181,7 +146,7 @@ def _small(pictures: np.ndarray, rows: np.ndarray) -> np.ndarray:
         if longest > _SIDE:
             picture = transform.resize(picture, shape, anti_aliasing=True)
         made.append(picture)
-    return np.stack(made).astype(np.float32)
+    return np.clip(np.stack(made), 0, 1).astype(np.float32)
 
 
 def _flat(rows: np.ndarray) -> np.ndarray:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks import artefact, registry
+from informed.attacks import registry
 from informed.audit import budget, trained
 from informed.audit.findings import Preflight
 from informed.audit.playing import attempt
-from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.audit.subject import WEIGHTS, Subject
 from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import Trial
@@ -66,11 +66,6 @@ class Bench:
         return attempt(registry.find(name), models, self.checked, **named)
 
     @property
-    def seconds_a_model(self) -> float:
-        """How long a training takes, measured."""
-        return self.checked.seconds_a_model
-
-    @property
     def subject(self) -> Subject:
         """What is audited."""
         return self.models.subject
@@ -85,7 +80,7 @@ def tried(
     """
     whole = [t for t in undefended if t.name in _HELD_AGAINST and t.images is not None]
     rows = [
-        _row(bench, "as it is", "all that is released", whole, _accuracy(bench.models))
+        _row(bench, "as it is", "all that is released", whole, bench.models.accuracy)
     ]
     steps: dict[str, Rows] = {"stripped": stripped(bench, undefended)}
     if bench.subject.comparable:
@@ -122,14 +117,12 @@ def stripped(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     if before is None or before.images is None:
         return
     about = "the estimator without what predictions don't need"
-    trial = bench.attempt(
-        "artefact", limit=bench.clock.left / 2, shipped=artefact.stripped
-    )
+    trial = bench.attempt("artefact", limit=bench.clock.left / 2, stripped=True)
     if trial.images is None:
         yield _not_tried("stripped", about, trial.why_not)
         return
     # Predictions are what they were, by the contract of `sanitise`.
-    yield _row(bench, "stripped", about, [trial], _accuracy(bench.models))
+    yield _row(bench, "stripped", about, [trial], bench.models.accuracy)
 
 
 def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
@@ -138,9 +131,7 @@ def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
     inversion = next((t for t in undefended if t.name == "inversion"), None)
     for precision in _PRECISIONS:
         view = dataclasses.replace(
-            _columns(subject, [p.name for p in subject.weights_layout]),
-            precision=precision,
-            layout=layout,
+            subject.only(WEIGHTS), precision=precision, layout=layout
         )
         about = f"weights rounded to {precision}"
         with np.errstate(over="ignore"):
@@ -186,14 +177,8 @@ def _affordable(bench: Bench, inversion: Trial) -> bool:
 
 def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
     """Inversion of the first targets' rounded weights."""
-    subject = bench.subject
-    layout, start = [], 0
-    for part in subject.weights_layout:
-        size = part.stop - part.start
-        layout.append(dataclasses.replace(part, start=start, stop=start + size))
-        start += size
-    view = Layers(params=start, precision=precision, layout=tuple(layout))
-    theta = subject.only(WEIGHTS)(bench.models.released)[:_INVERTED]
+    view = Layers(precision=precision, layout=bench.subject.weights_layout)
+    theta = bench.subject.only(WEIGHTS)(bench.models.released)[:_INVERTED]
     release = Release(
         values=rounded[:_INVERTED],
         view=view,
@@ -211,12 +196,12 @@ def fewer_layers(bench: Bench) -> Rows:
         why = "the model has one layer"
         yield _not_tried("fewer layers", "the last layer alone", why)
         return
-    last = [part.name for part in arrays[matrices[-2] + 1 :] if _size(part)]
+    last = [part.name for part in arrays[matrices[-2] + 1 :] if np.prod(part.shape)]
     rest = [part.name for part in arrays[matrices[0] + 1 :]]
     for name, names in {"last arrays": last, "without the first array": rest}.items():
         if name != "last arrays" and names == last:
             continue
-        trial = bench.attempt("kernel", view=_columns(bench.subject, names))
+        trial = bench.attempt("kernel", view=bench.subject.only(WEIGHTS, names))
         about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
         yield _row(bench, name, about, [trial], None)
 
@@ -234,7 +219,7 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
         return
     shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
     count = len(bench.models.released) + shadows
-    if not shadows or count * bench.seconds_a_model > bench.clock.left:
+    if not shadows or count * bench.checked.seconds_a_model > bench.clock.left:
         why = "no time for shadow models with seeds of their own"
         yield _not_tried("secret seed", about, why)
         return
@@ -246,7 +231,7 @@ def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
         progress=progress,
     )
     trial = bench.attempt("kernel", models)
-    yield _row(bench, "secret seed", about, [trial], _accuracy(models))
+    yield _row(bench, "secret seed", about, [trial], models.accuracy)
 
 
 def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
@@ -258,11 +243,10 @@ def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         return
     view = subject.only(WEIGHTS)
     own, shadows = view(models.released), models.shadows
-    sizes, start = np.empty(own.shape[1]), 0
+    sizes = np.empty(own.shape[1])
     for part in subject.weights_layout:
-        stop = start + part.stop - part.start
-        sizes[start:stop] = np.sqrt(np.mean(np.square(own[:, start:stop])))
-        start = stop
+        own_part = own[:, part.start : part.stop]
+        sizes[part.start : part.stop] = np.sqrt(np.mean(np.square(own_part)))
     for scale in _NOISES:
         rng = np.random.default_rng(subject.seed)
         noisy = own + scale * sizes * rng.standard_normal(own.shape)
@@ -283,22 +267,6 @@ def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
         )
 
 
-def _columns(subject: Subject, names: Sequence[str]) -> Layers:
-    """The view of some arrays of the weights."""
-    layout = subject.layout()
-    wanted = {f"{WEIGHTS}/{name}" for name in names}
-    columns = [
-        np.arange(part.start, part.stop)
-        for part in layout
-        if part.name.split("/", 1)[1] in wanted
-    ]
-    return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
-
-
-def _size(part: Any) -> int:
-    return part.stop - part.start
-
-
 def _row(
     bench: Bench,
     name: str,
@@ -306,19 +274,13 @@ def _row(
     found: Sequence[Trial],
     accuracy: float | None,
 ) -> dict[str, Any]:
-    return {
-        "name": name,
-        "about": about,
-        "attacks": [
-            budget.with_advice(
-                judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
-            )
-            for t in found
-        ],
-        "accuracy": accuracy,
-        "guarantee": False,
-        "why_not": "",
-    }
+    attacks = [
+        budget.with_advice(
+            judging.judge(t, bench.models.targets, bench.pool, bench.baselines)
+        )
+        for t in found
+    ]
+    return _not_tried(name, about, "") | {"attacks": attacks, "accuracy": accuracy}
 
 
 def _not_tried(name: str, about: str, why: str) -> dict[str, Any]:
@@ -327,20 +289,8 @@ def _not_tried(name: str, about: str, why: str) -> dict[str, Any]:
         "about": about,
         "attacks": [],
         "accuracy": None,
-        "guarantee": False,
         "why_not": why,
     }
-
-
-def _accuracy(models: Models) -> float | None:
-    """Of the released models on public records, by their answers."""
-    subject = models.subject
-    if not subject.answering:
-        return None
-    answers = np.asarray(subject.only(ANSWERS)(models.released))
-    shape = (len(answers), len(subject.held_out), -1)
-    named = answers.reshape(shape).argmax(axis=-1)
-    return float(np.mean(named == subject.held_out.labels[None]))
 
 
 def _accuracy_of(bench: Bench, weights: np.ndarray) -> float | None:

@@ -84,7 +84,8 @@ class Preflight:
         )
         unasked = "models can't be asked: "
         unasked += about.unasked or "no predict(released, images)"
-        fitted = "" if self.is_estimator else "training returns no fitted estimator"
+        is_estimator = released.is_estimator(self.returned)
+        fitted = "" if is_estimator else "training returns no fitted estimator"
         return Facts(
             withheld={
                 "view": shapes,
@@ -100,8 +101,3 @@ class Preflight:
             targets=len(about.split.test),
             returned=self.returned,
         )
-
-    @property
-    def is_estimator(self) -> bool:
-        """Whether training returns one fitted estimator of scikit-learn's."""
-        return released.is_estimator(self.returned)

@@ -8,7 +8,8 @@ import numpy as np
 
 from informed.audit import budget, playing
 from informed.audit.findings import Preflight
-from shadow import checks, files
+from informed.report import words
+from shadow import files
 
 
 def plan(
@@ -23,15 +24,9 @@ def plan(
     Raises: FieldError: the time isn't enough for one target.
     """
     about = checked.subject
-    least = (passed + checked.seconds_a_model / budget.RELEASED) / 60
-    if passed and minutes < least:
-        raise checks.FieldError(
-            "minutes",
-            f"Expected {{}} >= {least:.2g}: the pre-flight took {passed:.0f} s, and a"
-            f" model takes {checked.seconds_a_model:.3g} s; got {minutes:g}.",
-        )
     return budget.plan(
-        minutes=minutes - passed / 60,
+        minutes=minutes,
+        passed=passed,
         seconds_a_model=checked.seconds_a_model,
         targets=targets,
         public=len(about.split.shadow),
@@ -69,16 +64,14 @@ def estimate(checked: Preflight, *, minutes: float, targets: int) -> dict[str, A
 
 def found(checked: Preflight) -> dict[str, Any]:
     """What the pre-flight found, for the document."""
+    unstable = checked.instability
     return {
         "findings": [dataclasses.asdict(f) for f in checked.findings],
         "order_matters": checked.order_matters,
         "key_matters": checked.key_matters,
-        "instability": _instability(checked),
+        "instability": unstable
+        and {**dataclasses.asdict(unstable), "chaotic": unstable.chaotic},
     }
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def as_text(checked: Preflight, *, minutes: float, targets: int) -> str:
@@ -111,9 +104,9 @@ def as_text(checked: Preflight, *, minutes: float, targets: int) -> str:
         f"{'a model':<16}{plan['seconds_each']:.3g} s, {plan['at_once']} at once"
     )
     lines.append(
-        f"{'the audit':<16}at most {_time(plan['seconds_at_most'])}:"
+        f"{'the audit':<16}at most {words.seconds(plan['seconds_at_most'])}:"
         f" {plan['shadow_models']} shadow models, about"
-        f" {_time(plan['seconds_an_inversion'])} an inversion,"
+        f" {words.seconds(plan['seconds_an_inversion'])} an inversion,"
         f" {plan['memory_bytes'] / 2**20:.0f} MiB of memory,"
         f" {plan['disk_bytes'] / 2**20:.0f} MiB of disk"
     )
@@ -126,13 +119,6 @@ def as_text(checked: Preflight, *, minutes: float, targets: int) -> str:
         if finding.remedy:
             lines.append(f"{'  remedy':<16}{finding.remedy}")
     return "\n".join(lines)
-
-
-def _instability(checked: Preflight) -> dict[str, Any] | None:
-    found = checked.instability
-    if found is None:
-        return None
-    return {**dataclasses.asdict(found), "chaotic": found.chaotic}
 
 
 def as_json(checked: Preflight, *, minutes: float, targets: int) -> str:

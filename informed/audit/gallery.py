@@ -60,13 +60,10 @@ def named(
         "seconds": 0.0,
         "why_not": "",
     }
+    read = [trial.images for trial in trials if trial.images is not None]
     guesses = [
-        _padded(trial.images, models.count)
-        for trial in trials
-        if trial.images is not None and len(trial.images) <= models.count
-    ]
-    guessed = [
-        any(np.isfinite(each[i]).all() for each in guesses) for i in range(models.count)
+        [each[i] for each in read if i < len(each) and np.isfinite(each[i]).all()]
+        for i in range(models.count)
     ]
     affordable = int(limit / max(seconds_a_model * models.count, 1e-9))
     why = ""
@@ -74,7 +71,7 @@ def named(
         why = "two models have no weights, or weights of other shapes"
     elif not (models.subject.deterministic or models.secret):
         why = "equal arguments give other weights, so that training again tells nothing"
-    elif not any(guessed):
+    elif not any(guesses):
         why = "no attack has a guess"
     elif affordable < 2:
         why = f"not two trainings a record in {limit:.0f} s"
@@ -84,7 +81,7 @@ def named(
     tried, begun = min(most, affordable), time.monotonic()
     if tried < most:
         found["why_not"] = f"time for {tried} of {most} records for each target"
-    if not all(guessed):
+    if not all(guesses):
         found["why_not"] = "no attack has a guess for the others"
     picked, sure = [], []
     try:
@@ -93,8 +90,7 @@ def named(
                 models.knowledge(), width=_WIDTH, draws=1, key=models.key
             )
             for i in range(models.count):
-                each = [images[i] for images in guesses]
-                rows = _likeliest(each, models.targets, i, pool, tried)
+                rows = _likeliest(guesses[i], models.targets, i, pool, tried)
                 image, certain = _named(training, models, rows, i, pool)
                 picked.append(image)
                 sure.append(certain)
@@ -104,27 +100,20 @@ def named(
         found["why_not"] = stopped_with(error)
     return found | {
         "tried": tried,
-        "attempted": sum(guessed[: len(picked)]),
+        "attempted": sum(map(bool, guesses[: len(picked)])),
         "seconds": round(time.monotonic() - begun, 2),
         **galleries.verdict(picked, sure, models.targets),
     }
-
-
-def _padded(images: np.ndarray, count: int) -> np.ndarray:
-    """Guesses for the first targets as guesses for all, NaN for those cut off."""
-    rest = np.full((count - len(images), *images.shape[1:]), np.nan)
-    return np.concatenate([images, rest])
 
 
 def _likeliest(
     guesses: list[np.ndarray], targets: Examples, i: int, pool: Examples, count: int
 ) -> np.ndarray:
     """Positions in the gallery; the target's is len(pool). In turns by each guess."""
-    gallery = np.concatenate([pool.images, targets.images[i : i + 1]])
-    given = np.array([guess for guess in guesses if np.isfinite(guess).all()])
-    if not len(given):
+    gallery = pool.joined(targets.take(slice(i, i + 1))).images
+    if not guesses:
         return np.arange(0)
-    apart = galleries.distances(given, gallery)
+    apart = galleries.distances(np.array(guesses), gallery)
     merged = np.argsort(apart, axis=1, kind="stable")[:, :count].T.ravel()
     _, first = np.unique(merged, return_index=True)
     return merged[np.sort(first)][:count]
@@ -136,8 +125,8 @@ def _named(
     """The record of the nearest weights, NaN where none was tried; the certificate."""
     if not len(rows):
         return np.full(pool.image_shape, np.nan, np.float32), False
-    images = np.concatenate([pool.images, models.targets.images[i : i + 1]])[rows]
-    labels = np.append(pool.labels, models.targets.labels[i])[rows]
+    tried = pool.joined(models.targets.take(slice(i, i + 1))).take(rows)
+    images, labels = tried.images, tried.labels
     apart = _apart(training.at(i), images, labels, models.weights.weights[i])
     nearest = int(apart.argmin())
     # Copies of one record are one record.

@@ -13,11 +13,11 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from informed import metrics
 from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.audit.subject import CANARIES
 from informed.audit.trained import Models
-from informed.metrics import judging
 from informed.play import ALL_BUT_ONE, SEED, play, stopped_with
 from shadow import limits
 from shadow.data import Examples
@@ -33,11 +33,7 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     Returns: about, knows, rate (a share with its interval), seconds, why_not.
     """
     targets, subject = models.targets, models.subject
-    words = {
-        "name": "membership, of two candidates",
-        "about": "train with each candidate and compare the weights",
-        "knows": f"{ALL_BUT_ONE if models.secret else SEED}, both candidates",
-    }
+    words = of_two_words(secret=models.secret)
     cost = 2 * len(targets) * seconds_a_model
     why = ""
     if not subject.comparable:
@@ -51,7 +47,11 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     others = of_same_label(subject.split.shadow, targets, subject.seed)
     # Heads or tails for every release, though the truth is always the released target.
     coins = np.random.default_rng(subject.seed).integers(0, 2, len(targets))
-    pair = _swapped(targets, others, coins), _swapped(others, targets, coins)
+    both, rows = targets.joined(others), np.arange(len(targets))
+    pair = (
+        both.take(rows + len(rows) * coins),
+        both.take(rows + len(rows) * (1 - coins)),
+    )
     try:
         with tempfile.TemporaryDirectory() as folder:
             trial = play(
@@ -71,20 +71,21 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     except Exception as error:  # the user's own function, on another record
         return words | {"rate": None, "seconds": 0.0, "why_not": stopped_with(error)}
     return words | {
-        "rate": judging.chosen(trial, coins),
+        "rate": None
+        if trial.choice is None
+        else dataclasses.asdict(metrics.success_rate(trial.choice == coins)),
         "seconds": round(trial.seconds, 2),
         "why_not": trial.why_not,
     }
 
 
-def _swapped(first: Examples, second: Examples, coins: np.ndarray) -> Examples:
-    """The first where the coin is 0, the second where it is 1."""
-    heads = coins.astype(bool)
-    return dataclasses.replace(
-        first,
-        images=np.where(heads[:, None, None, None], second.images, first.images),
-        labels=np.where(heads, second.labels, first.labels),
-    )
+def of_two_words(*, secret: bool) -> dict[str, Any]:
+    """What `of_two` is called."""
+    return {
+        "name": "membership, of two candidates",
+        "about": "train with each candidate and compare the weights",
+        "knows": f"{ALL_BUT_ONE if secret else SEED}, both candidates",
+    }
 
 
 def of_same_label(pool: Examples, targets: Examples, seed: int) -> Examples:
@@ -103,23 +104,14 @@ def by_scores(models: Models, *, limit: float = float("inf")) -> dict[str, Any]:
     Args:
       limit: seconds that it may take.
     """
-    try:
-        with limits.seconds(limit):
-            return _by_scores(models)
-    except limits.OutOfTimeError as error:
-        return _WORDS | {"why_not": str(error).rstrip(".")}
-
-
-def _by_scores(models: Models) -> dict[str, Any]:
-    targets = models.targets
     if not models.subject.answering or models.shadows is None:
         return _WORDS | {"why_not": "it needs models that can be asked, and shadows"}
-    view = models.subject.only(CANARIES)
-    records = len(models.subject.split.test)
-    return audited(
-        _scores(view(models.released), targets, records),
-        _scores(view(models.shadows.weights), targets, records),
-    )
+    released, shadows = models.released, models.shadows.weights
+    try:
+        with limits.seconds(limit):
+            return audited(scores(models, released), scores(models, shadows))
+    except limits.OutOfTimeError as error:
+        return _WORDS | {"why_not": str(error).rstrip(".")}
 
 
 _WORDS: dict[str, Any] = {
@@ -165,15 +157,14 @@ def audited(
     return _WORDS | {"auc": float(auditor.attack_auroc()), "epsilon": epsilon}
 
 
-def _scores(answers: np.ndarray, targets: Examples, records: int) -> np.ndarray:
-    """(models, targets): log-probability of each target's label.
-
-    The answers are to all targets of the split (records), of which the first are asked
-    about.
-    """
-    values = np.asarray(answers, np.float64).reshape(len(answers), records, -1)
-    values = values[:, : len(targets)]
-    return log_probabilities(values)[:, np.arange(len(targets)), targets.labels]
+def scores(models: Models, thetas: np.ndarray) -> np.ndarray:
+    """(thetas, targets): log-probability of each released target's label."""
+    subject, labels = models.subject, models.targets.labels
+    answers = np.asarray(subject.only(CANARIES)(thetas), np.float64)
+    values = answers.reshape(len(answers), len(subject.split.test), -1)
+    return log_probabilities(values[:, : len(labels)])[
+        :, np.arange(len(labels)), labels
+    ]
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:

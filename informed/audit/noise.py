@@ -21,7 +21,7 @@ import numpy as np
 import dp
 from dp import accounting, rates
 from informed import metrics
-from informed.audit.subject import ANSWERS, WEIGHTS, Subject
+from informed.audit.subject import WEIGHTS, Subject
 from informed.play import stopped_with
 from informed.report import words
 from shadow import checks, limits
@@ -112,22 +112,10 @@ def measured(
     if privacy is None:
         why = "the training function declares no PRIVACY, so nothing bounds any attack"
         return {"rows": [], "why_not": why}
-    kappa = 1 / CANDIDATES
     own = declared(privacy, given=contract.noisy, default=contract.default_noise)
-    found: dict[str, Any] = {
-        "relation": RELATION,
-        "kappa": kappa,
-        "candidates": CANDIDATES,
-        "delta": DELTA,
-        "threshold": threshold,
-        "privacy": {
-            **{k: float(v) for k, v in privacy.items()},
-            "noise_multiplier": own,
-        },
-        "rows": [],
-        "calibrated": calibrated(privacy, threshold, kappa),
-        "why_not": "",
-    }
+    found = blank(privacy, threshold)
+    found["privacy"] = {k: float(v) for k, v in privacy.items()}
+    found["privacy"]["noise_multiplier"] = own
     if skipped:
         return found | {"why_not": words.LEFT_OUT}
     each = seconds_a_model * CANDIDATES * (LEARNT + PLAYED)
@@ -175,6 +163,22 @@ def measured(
     found["why_not"] = "; ".join(said)
     found["rows"].sort(key=lambda played: played["noise_multiplier"])
     return found
+
+
+def blank(privacy: Mapping[str, Any], threshold: float) -> dict[str, Any]:
+    """What `measured` returns, before a noise multiplier was played."""
+    kappa = 1 / CANDIDATES
+    return {
+        "relation": RELATION,
+        "kappa": kappa,
+        "candidates": CANDIDATES,
+        "delta": DELTA,
+        "threshold": threshold,
+        "privacy": privacy,
+        "rows": [],
+        "calibrated": calibrated(privacy, threshold, kappa),
+        "why_not": "",
+    }
 
 
 def row(
@@ -229,21 +233,14 @@ def _play(
     """The game with a training function, and the accuracy of its models."""
     noise = sigma if subject.contract.noisy else None
     factory = subject.factory("released", answers=True, secret=True, noise=noise)
-    view, answers = subject.only(WEIGHTS), []
+    view, made = subject.only(WEIGHTS), []
 
     def train(targets: Examples, ids: np.ndarray) -> np.ndarray:
-        made = np.asarray(factory.train(targets, ids=ids))
-        if subject.answering:
-            answers.append(subject.only(ANSWERS)(made))
-        return np.asarray(view(made), np.float64)
+        made.append(np.asarray(factory.train(targets, ids=ids)))
+        return np.asarray(view(made[-1]), np.float64)
 
     right, _ = game(train, candidates, quiet)
-    accuracy = None
-    if subject.answering:
-        shape = (len(answers[-1]), len(subject.held_out), -1)
-        chosen = answers[-1].reshape(shape).argmax(axis=-1)
-        accuracy = float(np.mean(chosen == subject.held_out.labels[None]))
-    return row(privacy, sigma, right, accuracy)
+    return row(privacy, sigma, right, subject.accuracy(made[-1]))
 
 
 def likeliest(
@@ -278,24 +275,17 @@ def likeliest(
 
 def apart(targets: Examples, public: Examples) -> Examples:
     """Candidates: a target, and public records of other labels where there are any."""
-    rows: list[int] = []
-    seen = {int(targets.labels[0])}
-    for fresh in (True, False):
-        for i, label in enumerate(public.labels):
-            if len(rows) == CANDIDATES - 1:
-                break
-            if (int(label) not in seen) == fresh and i not in rows:
-                rows.append(i)
-                seen.add(int(label))
-    return targets.take(slice(0, 1)).joined(public.take(np.array(rows)))
+    _, first = np.unique(public.labels, return_index=True)
+    fresh = np.sort(first[public.labels[first] != targets.labels[0]])
+    others = np.setdiff1d(np.arange(len(public)), fresh)
+    rows = np.append(fresh, others)[: CANDIDATES - 1]
+    return targets.take(slice(0, 1)).joined(public.take(rows))
 
 
 def calibrated(
     privacy: Mapping[str, Any], threshold: float, kappa: float
-) -> dict[str, Any] | None:
-    """The least noise whose bound is the threshold; None where none is enough."""
-    if not kappa < threshold < 1:
-        return None
+) -> dict[str, Any]:
+    """The least noise whose bound is the threshold."""
     found = dp.calibrate(
         threshold,
         kappa=kappa,

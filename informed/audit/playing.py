@@ -18,7 +18,7 @@ from informed.attacks.row import Material, Row
 from informed.audit import budget
 from informed.audit.findings import Preflight
 from informed.audit.subject import ANSWERS, WEIGHTS
-from informed.audit.trained import Models
+from informed.audit.trained import Models, Shipped
 from informed.play import Trial, blank, play, stopped_with
 from informed.report import words
 from shadow import limits
@@ -32,25 +32,6 @@ _PAIRS = 3
 def rows() -> list[Row]:
     """The attacks that audits play, in the order in which they are played."""
     return [row for row in registry.rows().values() if row.audited]
-
-
-def wanted(row: Row, skip: Sequence[str], *, reconn: bool) -> bool:
-    """Whether an attack isn't left out, and asked for if it has to be.
-
-    Args:
-      skip: parts that are left out (`AuditConfig.skip`).
-      reconn: whether the RecoNN is asked for (`AuditConfig.reconn`).
-    """
-    return row.title not in skip and (reconn or not row.asked)
-
-
-def applying(checked: Preflight, skip: Sequence[str], *, reconn: bool) -> list[str]:
-    """Titles of the attacks that are going to be played."""
-    return [
-        row.title
-        for row in rows()
-        if wanted(row, skip, reconn=reconn) and not row.why_not(checked.facts)
-    ]
 
 
 def listed(checked: Preflight, plan: budget.Budget) -> list[dict[str, Any]]:
@@ -124,7 +105,7 @@ def attempt(
     begun: Trial | None = None,
     view: Layers | None = None,
     release: Release | None = None,
-    shipped: Callable[[Any, np.ndarray], Any] = lambda estimator, known: estimator,
+    stripped: bool = False,
 ) -> Trial:
     """Play an attack on the models of an audit, within a time.
 
@@ -137,7 +118,7 @@ def attempt(
         begins.
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
-      shipped: (estimator, known rows) -> what is released of a fitted estimator.
+      stripped: whether fitted estimators lack what predictions don't need.
     """
     trial, why = begun or _blank(row, models), row.why_not(checked.facts)
     if why:
@@ -163,7 +144,7 @@ def attempt(
                 labels=models.targets.labels[_pairs(models)],
                 position=models.subject.place,
             )
-            seen = _release(row, models, view, clock, shipped)
+            seen = _release(row, models, view, clock, stripped)
             found = play(
                 row,
                 material,
@@ -239,11 +220,11 @@ def _release(
     models: Models,
     view: Layers | None,
     clock: limits.Clock,
-    shipped: Callable[[Any, np.ndarray], Any],
+    stripped: bool,
 ) -> Any:
     """What an attack is shown, as its row says."""
     if row.sees == "artefact":
-        return models.fitted(shipped)
+        return Shipped(models, stripped)
     if row.sees == "pairs":
         with limits.seconds(clock.left):
             return models.without_two(_pairs(models))

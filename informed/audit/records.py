@@ -21,7 +21,7 @@ from scipy import stats
 
 from informed import metrics
 from informed.audit import membership
-from informed.audit.subject import CANARIES, WEIGHTS
+from informed.audit.subject import WEIGHTS
 from informed.audit.trained import Models
 from informed.metrics import judging
 from informed.play import Trial
@@ -61,7 +61,6 @@ class Ranking:
 
 
 def pictures(
-    ranking: Ranking,
     order: list[int],
     targets: Examples,
     trials: list[Trial],
@@ -78,12 +77,10 @@ def pictures(
     guesses = {t.name: t.images for t in trials if t.images is not None}
     oracle = next(b for b in baselines if b.name == "nearest public record")
     return {
-        "order": ranking.order,
         "shown": [order[i] for i in np.unique(places.round().astype(int))],
         "targets": targets,
         "guesses": {n: g for n, g in guesses.items() if np.isfinite(g).any()},
         "nearest": oracle.images,
-        "table": None,
     }
 
 
@@ -104,19 +101,15 @@ def rank(
       trials, baselines: what attacks, and guesses without a release, made of them.
       found: indicators by name; see `indicators`.
     """
-    by_attack = {
-        t.name: judging.errors(t, truth) for t in trials if t.images is not None
-    }
-    best = np.full(len(truth), np.inf)
-    for name, each in by_attack.items():
-        if name != "two missing":
-            best[: len(each)] = np.minimum(best[: len(each)], each)
+    trials = [t for t in trials if t.images is not None]
+    by_attack = {t.name: judging.errors(t, truth) for t in trials}
+    alone = [t for t in trials if t.points == 1]
+    best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
+    for trial in alone:
+        own = by_attack[trial.name]
+        best[: len(own)] = np.minimum(best[: len(own)], own)
+        read[: len(own)] |= judging.read(trial, truth, pool, baselines)
     least = judging.thresholds(baselines)
-    read = np.zeros(len(truth), bool)
-    for trial in trials:
-        if trial.images is not None and trial.name != "two missing":
-            own = judging.read(trial, truth, pool, baselines)
-            read[: len(own)] |= own
     order = np.argsort(best, kind="stable")
     rows = []
     for i in order.tolist():
@@ -124,7 +117,9 @@ def rank(
             name: _number(errors[i]) if i < len(errors) else None
             for name, errors in by_attack.items()
         }
-        certain = [t.name for t in _judged(trials, i) if _of(t.certified, i)]
+        # Those that certify, and finished this target.
+        judged = [t for t in alone if t.certified is not None and _of(t.finished, i)]
+        certain = [t.name for t in judged if _of(t.certified, i)]
         rows.append(
             {
                 "record": int(ids[i]),
@@ -132,30 +127,19 @@ def rank(
                 "best_mse": _number(best[i]),
                 "without_release_mse": float(least[i]),
                 "read": bool(read[i]),
-                "certified": bool(certain) if _judged(trials, i) else None,
+                "certified": bool(certain) if judged else None,
                 "certified_by": certain,
                 "mse": attacks,
                 **{name: float(values[i]) for name, values in found.items()},
             }
         )
-    name = max(by_attack, key=_spread_of(by_attack), default="")
+    name = max(by_attack, key=lambda each: _graded(by_attack[each]), default="")
     return Ranking(
         rows=rows,
         order=[int(i) for i in order],
         indicators=_predictive(found, by_attack.get(name, np.empty(0))),
         by=name,
     )
-
-
-def _judged(trials: list[Trial], target: int) -> list[Trial]:
-    """Attacks that certify, and finished this target alone."""
-    return [
-        trial
-        for trial in trials
-        if trial.points == 1
-        and trial.certified is not None
-        and _of(trial.finished, target)
-    ]
 
 
 def _of(values: np.ndarray | None, target: int) -> bool:
@@ -181,12 +165,8 @@ def indicators(
         with contextlib.suppress(Exception):
             found["influence"] = influence(models)
     if subject.answering:
-        answers = subject.only(CANARIES)(models.released)
-        values = np.asarray(answers, np.float64)
-        values = values.reshape(len(values), len(subject.split.test), -1)
-        logs = membership.log_probabilities(values)
-        rows = np.arange(len(targets))
-        found["loss"] = -logs[rows, rows, targets.labels]
+        scores = membership.scores(models, np.asarray(models.released))
+        found["loss"] = -np.diagonal(scores)
     return found
 
 
@@ -236,19 +216,14 @@ def influence(models: Models) -> np.ndarray:
     )
 
 
-def _spread_of(by_attack: dict[str, np.ndarray]) -> Any:
-    """Which attack's errors tell records apart: one that isn't the same for nearly all.
+def _graded(errors: np.ndarray) -> float:
+    """How well an attack's errors tell records apart: not if nearly all are the same.
 
     Exact inversions all have the same rank; the learned attacks grade.
     """
-
-    def spread(name: str) -> float:
-        values = by_attack[name]
-        if len(values) < _FEWEST or not np.isfinite(values).all():
-            return -1.0
-        return len(np.unique(np.maximum(values, judging.EXACT))) / len(values)
-
-    return spread
+    if len(errors) < _FEWEST or not np.isfinite(errors).all():
+        return -1.0
+    return len(np.unique(np.maximum(errors, judging.EXACT))) / len(errors)
 
 
 def _predictive(

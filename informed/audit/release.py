@@ -15,11 +15,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from informed import metrics
 from informed.attacks.inversion import TrainingInversion
 from informed.attacks.rounding import deviations
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of
+from informed.audit.probe import theta_of
 from informed.audit.subject import Subject
 from informed.threat import Knowledge, Reconstruction
 from shadow import checks, data, released, weights
@@ -105,14 +107,9 @@ def invert(
         seed=seed,
         position=record,
     )
-    key: Any = seed if contract.takes == "seed" else jax.random.key(seed)
-    result = subject.call().train(
-        np.concatenate([split.fixed.images, split.test.images]),
-        np.append(split.fixed.labels, split.test.labels).astype(np.int32),
-        key,
-    )
+    result = subject.call().train(*subject.training_set(0), seed)
     theta = _matched(released.parts(result), weights.read(release))
-    again = np.concatenate([np.ravel(p.array) for p in released.parts(result)])
+    again = theta_of(result)
     apart = float(np.linalg.norm(again - theta) / np.linalg.norm(theta))
     published = publish(theta[None])
     rounding = deviations(published, 0)
@@ -136,17 +133,14 @@ def invert(
     )
     guess = TrainingInversion()(published, told, key=jax.random.key(seed + 1))
     image = np.clip(guess.images, 0, 1)
-    nearest = np.mean(
-        (split.fixed.images.astype(np.float64) - split.test.images) ** 2,
-        axis=(1, 2, 3),
-    )
+    nearest = metrics.nearest_neighbours(split.test.images, split.fixed.images).mse
     return Found(
         apart=apart,
         products=products,
         tolerance=tolerance,
         guess=guess,
-        mse=float(np.mean((image - split.test.images) ** 2)),
-        without_release_mse=float(nearest.min()),
+        mse=float(metrics.mse(split.test.images, image)[0]),
+        without_release_mse=float(nearest[0]),
     )
 
 

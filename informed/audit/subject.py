@@ -7,6 +7,7 @@ records for accuracy and for queries. Models are trained on D_- and one target e
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -59,8 +60,9 @@ class Call:
     classes: int | None = None
     weights: bool = True
 
-    def inputs(self, images: Any, numpy: Any = np) -> Any:
+    def inputs(self, images: Any) -> Any:
         """Examples as the function sees them: images, or rows of a table."""
+        numpy = jnp if isinstance(images, jax.Array) else np
         return images if self.table is None else self.table.features(images, numpy)
 
     def train(self, images: Any, labels: Any, key: Any) -> Any:
@@ -69,13 +71,12 @@ class Call:
         Args:
           key: a key of JAX's, or an int.
         """
-        traced = isinstance(images, jax.Array)
         if self.position is not None:
             order = np.insert(
                 np.arange(len(images) - 1), self.position, len(images) - 1
             )
             images, labels = images[order], labels[order]
-        arguments = [self.inputs(images, jnp if traced else np), labels]
+        arguments = [self.inputs(images), labels]
         if self.contract.takes == "key":  # whoever takes a key of JAX's indexes by it
             arguments = [jnp.asarray(each) for each in arguments]
         if self.contract.takes != "nothing":
@@ -97,7 +98,7 @@ class Call:
 
         Raises: FieldError: there is no way to ask it.
         """
-        inputs = self.inputs(images, jnp if isinstance(images, jax.Array) else np)
+        inputs = self.inputs(images)
         if isinstance(inputs, np.ndarray):  # a function may change them in place
             inputs = inputs.copy()
         if self.contract.predict is not None:
@@ -288,17 +289,31 @@ class Subject:
         """Of weights and answers, where models can be asked."""
         return self.algorithm(answers=True).layout(self.fixed)
 
-    def only(self, what: str) -> Layers:
-        """The view of theta that shows weights, or answers, alone."""
+    def only(self, what: str, names: Sequence[str] | None = None) -> Layers:
+        """The view of theta that shows weights, or answers, alone.
+
+        Args:
+          names: of the arrays of weights that are shown; None: all of them.
+        """
         layout = self.layout()
         columns = [
             np.arange(part.start, part.stop)
             for part in layout
-            if part.name.split("/")[1] == what
+            if (place := part.name.split("/", 2))[1] == what
+            and (names is None or place[2] in names)
         ]
         if len(columns) == len(layout):
             return Layers()
         return Layers(columns=np.concatenate(columns), params=layout[-1].stop)
+
+    def accuracy(self, thetas: np.ndarray) -> float | None:
+        """Of models on public records, by their answers; None: they can't be asked."""
+        if not self.answering:
+            return None
+        answers = np.asarray(self.only(ANSWERS)(thetas))
+        shape = (len(answers), len(self.held_out), -1)
+        named = answers.reshape(shape).argmax(axis=-1)
+        return float(np.mean(named == self.held_out.labels))
 
     @property
     def weights_layout(self) -> tuple[Slice, ...]:

@@ -62,13 +62,10 @@ class Models:
         """The adversary's own randomness."""
         return jax.random.key(self.subject.seed)
 
-    def fitted(self, shipped: Callable[[Any, np.ndarray], Any]) -> "Shipped":
-        """What training returned for each target, as it is shipped.
-
-        Args:
-          shipped: (estimator, known rows) -> what is released of it.
-        """
-        return Shipped(self.subject, self.count, shipped)
+    @property
+    def accuracy(self) -> float | None:
+        """Of the released models on public records; None: they can't be asked."""
+        return self.subject.accuracy(self.released)
 
     def without_two(self, pairs: np.ndarray) -> Release:
         """The weights of models that were trained on D_- and two targets each.
@@ -106,31 +103,30 @@ def without_trace(models: Models) -> str:
     )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Shipped(Sequence):
     """Fitted estimators, one a target; each is fitted when it is asked for.
 
-    Args:
-      subject: who fits them.
-      count: how many there are.
-      shipped: (estimator, known rows) -> what is released of it.
+    Attributes:
+      models: whose targets they are of.
+      stripped: whether they are shipped without what predictions don't need.
     """
 
-    def __init__(
-        self, subject: Subject, count: int, shipped: Callable[[Any, np.ndarray], Any]
-    ) -> None:
-        self._subject, self._count, self._shipped = subject, count, shipped
+    models: Models
+    stripped: bool = False
 
     def __len__(self) -> int:
-        return self._count
+        return self.models.count
 
     def __getitem__(self, i: Any) -> Any:
-        if not 0 <= i < self._count:
+        if not 0 <= i < len(self):
             raise IndexError(i)
-        subject = self._subject
-        data = subject.training_set(i)
-        estimator = subject.call().train(*data, subject.seed + i)
+        subject = self.models.subject
+        found = subject.call().train(*subject.training_set(i), subject.seed + i)
+        if not self.stripped:
+            return found
         known = artefact.features(subject.table, subject.fixed.images)
-        return self._shipped(estimator, known)
+        return artefact.stripped(found, known)
 
 
 def train(

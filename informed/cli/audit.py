@@ -183,13 +183,10 @@ def _audit(arguments: argparse.Namespace) -> None:
         for name in ("targets", "fixed", "minutes", "threshold", "reconn", "seed")
     } | {"skip": tuple(arguments.skip)}
     for out in arguments.out:
-        if Path(out).suffix not in (".html", ".htm", ".json", ".csv"):
-            raise ValueError(
-                f"Expected --out to end in .html, .json or .csv, got {out!r}."
-            )
+        report.require_end(out)
     fails, stated = gate.of_arguments(arguments), About.read(arguments.about)
     for out in arguments.dossier:
-        dossier.require_name(out)
+        report.require_end(out, tables=False)
     if (fails or arguments.dossier) and (arguments.check or arguments.release):
         raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
     if arguments.about is not None and not arguments.dossier:
@@ -345,11 +342,7 @@ def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
         "untried": sum(map(words.not_begun, rows)),
         "broken": _broken(values.get("bounds") or {}),
         "unfinished": words.not_attacked(values)
-        + sum(
-            max(row.get("planned", row["targets"]) - row["finished"], 0)
-            for row in rows
-            if row["tried"]
-        ),
+        + sum(max(row["planned"] - row["finished"], 0) for row in rows if row["tried"]),
     }
 
 
@@ -406,7 +399,7 @@ def table(values: Mapping[str, Any]) -> str:
             rows.append((row["name"], f"not tried: {row['why_not']}"))
             continue
         rate, right = row["success"], row["labels_right"]
-        planned = row.get("planned", row["targets"])
+        planned = row["planned"]
         if rate is None:
             spent = words.seconds(row["seconds"])
             text = f"finished none of {planned} in {spent}: nothing follows from that"
@@ -424,9 +417,7 @@ def table(values: Mapping[str, Any]) -> str:
                 words.number(row["mse_median"]),
                 words.number(row["ssim"]),
                 words.number(row.get("lpips")),
-                "-"
-                if right is None
-                else f"{right} of {row.get('labels_named', row['targets'])}",
+                "-" if right is None else f"{right} of {row['labels_named']}",
                 words.percent(row["tpr"]),
                 words.number(row["trainings"]),
                 words.seconds(row["seconds"]),

@@ -49,7 +49,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             " --about."
         )
     for out in arguments.out:
-        dossier.require_name(out)
+        report.require_end(out, tables=False)
     stated = About.read(arguments.about)
     made = dossier.Dossier.of(report.read(Path(arguments.source)), stated)
     for out in arguments.out:

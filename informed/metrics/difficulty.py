@@ -32,20 +32,16 @@ from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
 # Principal components that t-SNE starts from, as its authors advise.
-_COMPONENTS = 50
+_COMPONENTS, _PERPLEXITY = 50, 30.0
 _MODELS_AT_ONCE = 16
 
 
-def embedding(
-    weights: Thetas, *, seed: int, perplexity: float = 30.0
-) -> Float[np.ndarray, "models 2"]:
+def embedding(weights: Thetas, *, seed: int) -> Float[np.ndarray, "models 2"]:
     """Where t-SNE puts models in the plane, each weight at unit variance first.
 
     Args:
       weights: theta of each model.
       seed: root of t-SNE's randomness.
-      perplexity: about the number of neighbours that count; lowered where there are
-        fewer models.
     Raises: ValueError: fewer than three models, or weights that don't vary.
     """
     checks.at_least("number of models", len(weights), 3)
@@ -56,7 +52,8 @@ def embedding(
     scaled = (weights[:, varies] - weights[:, varies].mean(axis=0)) / deviation[varies]
     count = min(_COMPONENTS, *scaled.shape)
     reduced = PCA(count, random_state=seed).fit_transform(scaled)
-    perplexity = min(perplexity, (len(weights) - 1) / 3)
+    # About the number of neighbours that count; fewer where there are fewer models.
+    perplexity = min(_PERPLEXITY, (len(weights) - 1) / 3)
     return TSNE(perplexity=perplexity, random_state=seed).fit_transform(reduced)
 
 
@@ -95,12 +92,8 @@ def target_losses(
     victim: Victim, weights: Thetas, examples: Examples
 ) -> Float[np.ndarray, "models examples"]:
     """Cross-entropy of each example under each model, in nats."""
-    images, labels = jnp.asarray(examples.images), jnp.asarray(examples.labels)
-    parts = []
-    for start in range(0, len(weights), _MODELS_AT_ONCE):
-        some = jnp.asarray(weights[start : start + _MODELS_AT_ONCE])
-        parts.append(np.asarray(_losses(victim, some, images, labels)))
-    return np.concatenate(parts).astype(np.float64)
+    found = _losses(victim, jnp.asarray(weights), examples.images, examples.labels)
+    return np.asarray(found, np.float64)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -109,7 +102,7 @@ def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Arra
     def one(theta: Array) -> Array:
         return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
 
-    return jax.vmap(one)(thetas)
+    return jax.lax.map(one, thetas, batch_size=_MODELS_AT_ONCE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,8 +136,8 @@ def gradients(factory: Factory, targets: Examples) -> Gradients:
     drawn = factory.draw  # what is shared is drawn here, not while it is traced
 
     @highest
-    def one(image: Array, label: Array, number: Array) -> tuple[Array, Array]:
-        draw, target = drawn(number), (image, label)
+    def one(row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        target, draw = row[:2], drawn(row[2])
         epoch = parts.stepper(fixed, target, draw.key, draw.noise_key)
         params = victim.unflatten(jnp.asarray(draw.start))
 
@@ -158,17 +151,13 @@ def gradients(factory: Factory, targets: Examples) -> Gradients:
         state = params, parts.optimise.init(params)
         return jax.lax.scan(step, state, jnp.arange(training.epochs))[1]
 
-    every, norms, zeros = jax.jit(jax.vmap(one)), [], []
-    for start in range(0, len(targets), _MODELS_AT_ONCE):
-        rows = np.arange(len(targets))[start : start + _MODELS_AT_ONCE]
-        some = targets.take(rows)
-        found = every(some.images, some.labels, rows.astype(np.int32))
-        norms.append(np.asarray(found[0], np.float64))
-        zeros.append(np.asarray(found[1], np.float64))
+    rows = targets.images, targets.labels, np.arange(len(targets), dtype=np.int32)
+    every = jax.jit(lambda *rows: jax.lax.map(one, rows, batch_size=_MODELS_AT_ONCE))
+    norms, zeros = (np.asarray(found, np.float64) for found in every(*rows))
     return Gradients(
-        norms=np.concatenate(norms),
+        norms=norms,
         layers=tuple(part.name for part in victim.layout),
-        zeros=np.concatenate(zeros).mean(axis=0).T,
+        zeros=zeros.mean(axis=0).T,
     )
 
 

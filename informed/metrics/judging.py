@@ -377,18 +377,6 @@ def _inferred(guesses: np.ndarray, images: np.ndarray, known: int) -> dict[str, 
     return {"known_rows": known, "mse_of_unknown": float(rest.mean())}
 
 
-def chosen(trial: Trial, coins: np.ndarray) -> dict[str, Any] | None:
-    """How often a membership attack named the candidate that was trained on.
-
-    Args:
-      coins: (releases,), which of the two it was.
-    Returns: a share with its interval; None: the attack wasn't finished.
-    """
-    if trial.choice is None:
-        return None
-    return dataclasses.asdict(metrics.success_rate(trial.choice == coins))
-
-
 def matched(trial: Trial, truth: Examples) -> Trial:
     """Guesses at several records of one release, put in their better order.
 

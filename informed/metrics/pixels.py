@@ -19,6 +19,9 @@ from shadow.precision import highest
 
 PERCENTILES = (1, 10, 50)
 _AT_ONCE = 200
+# Targets at a time, whose distances to the pool are in memory together; bins of the
+# histogram, equally wide up to the largest distance of the first of these.
+_BLOCK, _BINS = 64, 100
 
 
 def mse(
@@ -110,35 +113,29 @@ class Neighbours:
 def nearest_neighbours(
     targets: Float32[np.ndarray, "targets height width channels"],
     pool: Float32[np.ndarray, "pool height width channels"],
-    *,
-    block: int = 64,
-    bins: int = 100,
 ) -> Neighbours:
     """The nearest-neighbour oracle, and Figure 3, without the full distance matrix.
 
     Args:
       targets: (targets, height, width, channels).
       pool: everything the adversary has: D_- and the shadow targets.
-      block: targets at a time; memory is block x pool distances.
-      bins: of the histogram; equally wide between 0 and the largest distance possible
-        in [0, 1] that occurs in the first block.
     """
     flat_targets = targets.reshape(len(targets), -1)
     flat_pool = pool.reshape(len(pool), -1)
     pool_norms = np.einsum("ij,ij->i", flat_pool, flat_pool)
     index = np.empty(len(targets), np.int64)
     percentiles = np.empty((len(targets), len(PERCENTILES)))
-    counts = np.zeros(bins)
+    counts = np.zeros(_BINS)
     edges = np.empty(0)
-    for start in range(0, len(targets), block):
-        rows = slice(start, start + block)
+    for start in range(0, len(targets), _BLOCK):
+        rows = slice(start, start + _BLOCK)
         part = flat_targets[rows]
         distances = np.einsum("ij,ij->i", part, part)[:, None] + pool_norms[None]
         distances -= 2 * part @ flat_pool.T
         np.maximum(distances, 0, out=distances)
         distances /= part.shape[1]
         if start == 0:
-            edges = np.linspace(0, max(float(distances.max()), 1e-12), bins + 1)
+            edges = np.linspace(0, max(float(distances.max()), 1e-12), _BINS + 1)
         index[rows] = distances.argmin(axis=1)
         percentiles[rows] = np.percentile(distances, PERCENTILES, axis=1).T
         counts += np.histogram(np.minimum(distances, edges[-1]), edges)[0]

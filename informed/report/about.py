@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,75 +38,34 @@ manifest = ""   # a file that names the records or the version of the data: hash
 """
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class System:
-    """The system that a model is part of.
-
-    Attributes:
-      name: what it is called.
-      version: of the model that is to be released.
-      purpose: what it is for.
-      owner: who is responsible.
-      contact: where questions go.
-    """
-
-    name: str = ""
-    version: str = ""
-    purpose: str = ""
-    owner: str = ""
-    contact: str = ""
+def _group(name: str, empty: Mapping[str, Any]) -> Any:
+    """The fields of a group of `TEMPLATE` as a class, by which a file is checked."""
+    fields: list[tuple[str, Any, Any]] = [
+        (field, tuple[str, ...], ()) if value == [] else (field, str, value)
+        for field, value in empty.items()
+    ]
+    return dataclasses.make_dataclass(name, fields, frozen=True)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Data:
-    """The records that it was trained on.
-
-    Attributes:
-      description: what a record is.
-      people: whose records these are.
-      origin: where they come from, and on what basis.
-      sensitive: what in them would harm someone.
-    """
-
-    description: str = ""
-    people: str = ""
-    origin: str = ""
-    sensitive: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Released:
-    """What is released, and to whom.
-
-    Attributes:
-      form: weights, a service, a file.
-      audience: who gets it.
-      seed: who knows the seed of training.
-      files: paths of files that are released.
-      manifest: path of a file that names the records or the version of the data.
-    """
-
-    form: str = ""
-    audience: str = ""
-    seed: str = ""
-    files: tuple[str, ...] = ()
-    manifest: str = ""
+_GROUPS = {name: _group(name, each) for name, each in tomllib.loads(TEMPLATE).items()}
+_Stated: Any = dataclasses.make_dataclass(
+    "_Stated",
+    [(name, of, dataclasses.field(default_factory=of)) for name, of in _GROUPS.items()],
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class About:
-    """What an owner states; nothing here is checked.
+    """What an owner states, as `TEMPLATE` asks for it; nothing here is checked.
 
     Attributes:
-      system: the system.
-      data: its training data.
-      release: what is released.
+      stated: group -> field -> what is stated; "" or () where nothing is.
       folder: what relative paths begin at.
     """
 
-    system: System = dataclasses.field(default_factory=System)
-    data: Data = dataclasses.field(default_factory=Data)
-    release: Released = dataclasses.field(default_factory=Released)
+    stated: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=lambda: dataclasses.asdict(_Stated())
+    )
     folder: str = "."
 
     @classmethod
@@ -122,10 +82,8 @@ class About:
             values: dict[str, Any] = tomllib.loads(file.read_text())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is no TOML: {error}.") from error
-        if "folder" in values:
-            raise ValueError(f"{file} has no field 'folder'.")
-        made: About = checks.build(cls, values, str(file))
-        made = dataclasses.replace(made, folder=str(file.parent))
+        stated = dataclasses.asdict(checks.build(_Stated, values, str(file)))
+        made = cls(stated=stated, folder=str(file.parent))
         for field, name in made.files:
             if not (file.parent / name).is_file():
                 raise FileNotFoundError(
@@ -136,10 +94,9 @@ class About:
     @property
     def files(self) -> list[tuple[str, str]]:
         """The field that names it and the name, of each file."""
-        manifest = [self.release.manifest] if self.release.manifest else []
-        return [("files", each) for each in self.release.files] + [
-            ("manifest", each) for each in manifest
-        ]
+        release = self.stated["release"]
+        named = [("files", each) for each in release["files"]]
+        return named + ([("manifest", of)] if (of := release["manifest"]) else [])
 
     def hashes(self) -> list[dict[str, Any]]:
         """Name, SHA-256 and size of each file that is named."""

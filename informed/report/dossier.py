@@ -71,19 +71,10 @@ class Dossier:
 
         Raises: ValueError: another end.
         """
-        file = Path(path)
-        require_name(path)
-        content = self.json if file.suffix == ".json" else self.html()
+        file, end = Path(path), report.require_end(path, tables=False)
+        content = self.json if end == ".json" else self.html()
         files.write_bytes(file, content.encode())
         return file
-
-
-def require_name(path: str) -> None:
-    """Raise ValueError unless a dossier can be written to a file of this name."""
-    if Path(path).suffix not in (".html", ".htm", ".json"):
-        raise ValueError(
-            f"Expected the name of a dossier to end in .html or .json, got {path!r}."
-        )
 
 
 def schema() -> dict[str, Any]:
@@ -107,10 +98,9 @@ def _values(audit: Values, about: About) -> dict[str, Any]:
     return {
         "schema": IDENTITY,
         "stated": {
-            "system": dataclasses.asdict(about.system),
-            "data": dataclasses.asdict(about.data),
+            **about.stated,
             "release": {
-                name: getattr(about.release, name)
+                name: about.stated["release"][name]
                 for name in ("form", "audience", "seed")
             },
         },

@@ -92,62 +92,46 @@ def combined(audit: Values) -> list[Said]:
             )
         )
     found += _gallery(audit)
-    if declared is None:
-        found.append(
-            Said(
-                "Declared: nothing. Training adds no noise that a bound could rest on,"
-                " so nothing limits what an attack that wasn't tried may read.",
-                ("bounds",),
-            )
-        )
-        return found
     fields = ("bounds.privacy", "bounds.rows", "bounds.relation")
+    if declared is None:
+        text = (
+            "Declared: nothing. Training adds no noise that a bound could rest on, so"
+            " nothing limits what an attack that wasn't tried may read."
+        )
+        return [*found, Said(text, ("bounds",))]
     noise = words.number_up(declared["privacy"]["noise_multiplier"])
+    bound, success = declared["bound"], declared["success"]
+    both = ""
     if declared["broken"]:
-        found.append(
-            Said(
-                f"Declared: noise multiplier {noise}. An attack did better than that"
-                " noise allows, by more than chance: training doesn't do what it"
-                " declares, and no bound holds.",
-                fields,
-            )
+        text = (
+            ". An attack did better than that noise allows, by more than chance:"
+            " training doesn't do what it declares, and no bound holds."
         )
-    elif declared["bound"] is None or declared["success"] is None:
-        found.append(
-            Said(
-                f"Declared: noise multiplier {noise}. It was not held against an"
-                " attack, so nothing here says whether training adds it.",
-                fields,
-            )
+    elif bound is None or success is None:
+        text = (
+            ". It was not held against an attack, so nothing here says whether training"
+            " adds it."
         )
-    elif declared["bound"] >= 1:
-        found.append(
-            Said(f"Declared: noise multiplier {noise}, which bounds nothing.", fields)
-        )
+    elif bound >= 1:
+        text = ", which bounds nothing."
     else:
-        count, success = declared["candidates"], declared["success"]
+        count, at_most = declared["candidates"], words.percent_up(bound)
         sampled = audit["bounds"].get("privacy", {}).get("sampling_probability", 1.0)
         drawn = words.POISSON if sampled < 1 else ""
-        found.append(
-            Said(
-                f"Declared: noise multiplier {noise}. If training adds it and its"
-                f" random numbers stay secret{drawn}, nobody names one of"
-                f" {count} candidates more often than"
-                f" {words.percent_up(declared['bound'])}.",
-                fields,
-            )
+        text = (
+            f". If training adds it and its random numbers stay secret{drawn}, nobody"
+            f" names one of {count} candidates more often than {at_most}."
         )
-        found.append(
-            Said(
-                f"Both: the best attack on {count} candidates that was played names"
-                f" the right one in {words.share(success)}; what no attack was found"
-                f" for, and the bound doesn't exclude, lies between"
-                f" {words.percent(success['low'])} and"
-                f" {words.percent_up(declared['bound'])}. Nothing here checks that"
-                " training adds the noise that it declares.",
-                (*fields, "bounds.rows[].success"),
-            )
+        both = (
+            f"Both: the best attack on {count} candidates that was played names the"
+            f" right one in {words.share(success)}; what no attack was found for, and"
+            f" the bound doesn't exclude, lies between {words.percent(success['low'])}"
+            f" and {at_most}. Nothing here checks that training adds the noise that it"
+            " declares."
         )
+    found.append(Said(f"Declared: noise multiplier {noise}{text}", fields))
+    if both:
+        found.append(Said(both, (*fields, "bounds.rows[].success")))
     return found
 
 
@@ -157,7 +141,7 @@ def worst(audit: Values) -> list[Said]:
     if not rows:
         return [Said("No record was attacked to the end.", ("records",))]
     # Of those that were read better than by a guess, if there are any.
-    row = min(rows, key=lambda each: (not _read(each), each["best_mse"]))
+    row = min(rows, key=lambda each: (not each["read"], each["best_mse"]))
     nearest = [name for name, error in row["mse"].items() if error == row["best_mse"]]
     by = f"the attack {nearest[0]}" if nearest else "an attack"
     field = f"records[{row['record']}]"
@@ -169,7 +153,7 @@ def worst(audit: Values) -> list[Said]:
     wrong = any(each["certified_wrong"] for each in audit["attacks"])
     if row["certified"] and not wrong:
         text += " The attack knows by itself that this is the record."
-    read = sum(map(_read, rows))
+    read = sum(row["read"] for row in rows)
     return [
         Said(text, (f"{field}.mse", f"{field}.without_release_mse")),
         Said(
@@ -177,11 +161,6 @@ def worst(audit: Values) -> list[Said]:
             ("records[].best_mse", "records[].without_release_mse"),
         ),
     ]
-
-
-def _read(row: Values) -> bool:
-    """Whether a record was read; documents of before tell it by the errors alone."""
-    return row.get("read", row["best_mse"] < row["without_release_mse"])
 
 
 def residual(audit: Values) -> list[Said]:

@@ -8,74 +8,56 @@ from informed.report import words
 Values = Mapping[str, Any]
 
 
+_OF_A_TEST = (
+    "name", "about", "sees", "knows", "planned", "finished", "exact", "success",
+    "certified", "mse_median", "seconds",
+)  # fmt: skip
+
+
 def test(row: Values) -> dict[str, Any]:
     """An attack that was tried, of the audit's own row."""
-    planned = row.get("planned", row["targets"])
-    return {
-        "name": row["name"],
-        "about": row["about"],
-        "sees": row["sees"],
-        "knows": row["knows"],
-        "planned": planned,
-        "finished": row["finished"],
-        "exact": row["exact"],
-        "success": row["success"],
-        "certified": row["certified"],
-        "mse_median": row["mse_median"],
-        "seconds": row["seconds"],
-    }
+    return {field: row[field] for field in _OF_A_TEST}
 
 
 def not_run(audit: Values) -> list[dict[str, Any]]:
     """Attacks that weren't tried or not to their end: why, and what they would take."""
-    plan = (audit["preflight"] or {}).get("plan", {}).get("attacks", [])
-    applies = {row["name"]: row["applies"] for row in plan}
     found = []
     for row in audit["attacks"]:
-        planned = row.get("planned", row["targets"])
-        left = planned - (row["finished"] or 0) if row["tried"] else planned
-        if row["tried"] and not left:
+        planned, needs, takes = row["planned"], row["needs_seconds"], ""
+        if row["tried"] and row["finished"] == planned:
             continue
-        takes, needs = "", row.get("needs_seconds")
         if needs is not None:
             takes = f"about {words.duration(needs)} a record"
-            if row.get("needs_minutes") is not None:
+            if row["needs_minutes"] is not None:
                 takes += f" (`--minutes {row['needs_minutes']}`)"
         took = words.seconds(row["seconds"])
         why = row["why_not"] or f"finished {row['finished']} of {planned} in {took}"
-        found.append(
-            {
-                "name": row["name"],
-                "why": why,
-                "takes": takes,
-                "applies": row.get(
-                    "applies", row["tried"] or applies.get(row["name"], True)
-                ),
-            }
-        )
+        found.append(_left(row["name"], why, takes, applies=row["applies"]))
     found += [
-        {"name": row["name"], "why": row["why_not"], "takes": "", "applies": True}
+        _left(row["name"], row["why_not"])
         for row in audit["membership"]
         if row["why_not"]
     ]
     if not audit["membership"]:
-        skipped = {"why": words.LEFT_OUT, "takes": "", "applies": True}
-        found.append({"name": "membership", **skipped})
+        found.append(_left("membership", words.LEFT_OUT))
     bounds = audit["bounds"]
     if bounds.get("privacy") and not bounds["rows"]:
-        name, why = "noise against an attack", bounds["why_not"]
-        found.append({"name": name, "why": why, "takes": "", "applies": True})
-    again = audit.get("gallery") or {"why_not": ""}
+        found.append(_left("noise against an attack", bounds["why_not"]))
+    again = audit["gallery"]
     if again["why_not"]:
         done = f"{again['attempted']} of {audit['subject']['targets']} records"
         why = f"{again['why_not'][0].lower()}{again['why_not'][1:]}: {done}"
-        name = "training again with a gallery"
-        found.append({"name": name, "why": why, "takes": "", "applies": True})
-    decoder = audit.get("decoder")
+        found.append(_left("training again with a gallery", why))
+    decoder = audit["decoder"]
     if decoder and decoder["why_not"]:
-        name, why = "decoding embeddings to pictures", decoder["why_not"]
-        found.append({"name": name, "why": why, "takes": "", "applies": True})
+        found.append(_left("decoding embeddings to pictures", decoder["why_not"]))
     return found
+
+
+def _left(
+    name: str, why: str, takes: str = "", *, applies: bool = True
+) -> dict[str, Any]:
+    return {"name": name, "why": why, "takes": takes, "applies": applies}
 
 
 def measured(audit: Values) -> dict[str, Any] | None:

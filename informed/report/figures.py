@@ -55,8 +55,7 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
       alt: a sentence for those who don't see the figure.
     """
     buffer = io.StringIO()
-    with matplotlib.rc_context(_STYLE):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(_INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
@@ -69,35 +68,34 @@ def svg(figure: matplotlib.figure.Figure, name: str, alt: str) -> str:
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    with matplotlib.rc_context(_STYLE):
-        figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
-        return figure, figure.subplots()
+    figure = matplotlib.figure.Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
 
 
+@matplotlib.rc_context(_STYLE)
 def errors(records: Sequence[Values], name: str = "errors") -> str:
     """Each record's error under each attack, and the best guess without a release."""
     attacks = list(dict.fromkeys(a for row in records for a in row["mse"]))
     figure, axes = _figure(6.4, 3.0 + 0.2 * (1 + len(attacks) // 3))
-    with matplotlib.rc_context(_STYLE):
-        places = np.arange(1, len(records) + 1)
-        without = [row["without_release_mse"] for row in records]
-        axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
-                  label="best guess without the release")  # fmt: skip
-        for i, attack in enumerate(attacks):
-            found = [
-                (p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)
-            ]
-            some = [(p, max(e, _FLOOR)) for p, e in found if e is not None]
-            if some:
-                axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,
-                          color=COLOURS[i % 6], label=attack, linestyle="none",
-                          markerfacecolor="none" if i % 2 else None)  # fmt: skip
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(ticker.LogLocator(numticks=_TICKS))
-        axes.set_xlabel("records, worst first")
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-        axes.set_ylabel("error of the guess (MSE)")
-        figure.legend(loc="outside upper center", ncols=3, fontsize=9)
+    places = np.arange(1, len(records) + 1)
+    without = [row["without_release_mse"] for row in records]
+    axes.plot(places, without, color=_INK, linestyle="--", linewidth=1.2,
+              label="best guess without the release")  # fmt: skip
+    for i, attack in enumerate(attacks):
+        found = [
+            (p, r["mse"].get(attack)) for p, r in zip(places, records, strict=True)
+        ]
+        some = [(p, max(e, _FLOOR)) for p, e in found if e is not None]
+        if some:
+            axes.plot(*zip(*some, strict=True), MARKERS[i % 6], markersize=6,
+                      color=COLOURS[i % 6], label=attack, linestyle="none",
+                      markerfacecolor="none" if i % 2 else None)  # fmt: skip
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(numticks=_TICKS))
+    axes.set_xlabel("records, worst first")
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    axes.set_ylabel("error of the guess (MSE)")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9)
     alt = (
         f"Error of every attack at {len(records)} records, worst first, on a"
         " logarithmic axis, with the best guess without the release as a dashed line."
@@ -106,26 +104,26 @@ def errors(records: Sequence[Values], name: str = "errors") -> str:
     return svg(figure, name, alt)
 
 
+@matplotlib.rc_context(_STYLE)
 def defences(rows: Sequence[Values], name: str = "defences") -> str:
     """How often the best attack succeeded under each defence, and the accuracy."""
     shown = [row for row in rows if any(a["success"] for a in row["attacks"])]
     figure, axes = _figure(6.4, 0.9 + 0.42 * len(shown))
-    with matplotlib.rc_context(_STYLE):
-        for place, row in enumerate(shown[::-1]):
-            rates = [a["success"] for a in row["attacks"] if a["success"]]
-            rate = max(rates, key=lambda r: (r["rate"], r["high"]))
-            axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
-                      linewidth=3,
-                      label="attack, 95 %" if not place else None)  # fmt: skip
-            axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
-            if row["accuracy"] is not None:
-                axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
-                          markerfacecolor="none",
-                          label="accuracy" if not place else None)  # fmt: skip
-        axes.set_yticks(range(len(shown)), [row["name"] for row in shown[::-1]])
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_xlabel("share")
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+    for place, row in enumerate(shown[::-1]):
+        rates = [a["success"] for a in row["attacks"] if a["success"]]
+        rate = max(rates, key=lambda r: (r["rate"], r["high"]))
+        axes.plot([rate["low"], rate["high"]], [place, place], color=COLOURS[0],
+                  linewidth=3,
+                  label="attack, 95 %" if not place else None)  # fmt: skip
+        axes.plot(rate["rate"], place, "o", color=COLOURS[0], markersize=7)
+        if row["accuracy"] is not None:
+            axes.plot(row["accuracy"], place, "D", color=COLOURS[1], markersize=6,
+                      markerfacecolor="none",
+                      label="accuracy" if not place else None)  # fmt: skip
+    axes.set_yticks(range(len(shown)), [row["name"] for row in shown[::-1]])
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("share")
+    figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     alt = (
         "Share of records at which the best attack tried succeeded, with its 95 %"
         " interval, and the model's accuracy, for each defence. The same numbers are in"
@@ -146,32 +144,32 @@ def _labels(places: Sequence[float]) -> list[str]:
     return labels
 
 
+@matplotlib.rc_context(_STYLE)
 def bound(values: Values, name: str = "bound") -> str:
     """Attack and bound over the noise multiplier, on one axis."""
     rows = values["rows"]
     figure, axes = _figure(6.4, 3.6)
-    with matplotlib.rc_context(_STYLE):
-        sigmas = [row["noise_multiplier"] for row in rows]
-        rates = [row["success"] for row in rows]
-        middle = np.array([rate["rate"] for rate in rates])
-        low = middle - [rate["low"] for rate in rates]
-        high = np.array([rate["high"] for rate in rates]) - middle
-        axes.plot(sigmas, [row["bound"] for row in rows], "s-", color=COLOURS[1],
-                  label="bound on any attack", markerfacecolor="none")  # fmt: skip
-        axes.errorbar(sigmas, middle, yerr=[low, high], fmt="o", color=COLOURS[0],
-                      capsize=4, label="attack, 95 %")  # fmt: skip
-        axes.axhline(values["kappa"], color=_INK, linestyle=":", linewidth=1.2,
-                     label="guessing")  # fmt: skip
-        if any(row["accuracy"] is not None for row in rows):
-            axes.plot(sigmas, [row["accuracy"] for row in rows], "D--", linewidth=1,
-                      color=COLOURS[2], label="accuracy of the model")  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_xticks(sigmas, _labels(sigmas))
-        axes.xaxis.set_minor_locator(ticker.NullLocator())
-        axes.set_ylim(-0.02, 1.03)
-        axes.set_xlabel("noise multiplier of training")
-        axes.set_ylabel("share")
-        figure.legend(loc="outside upper center", ncols=2, fontsize=9)
+    sigmas = [row["noise_multiplier"] for row in rows]
+    rates = [row["success"] for row in rows]
+    middle = np.array([rate["rate"] for rate in rates])
+    low = middle - [rate["low"] for rate in rates]
+    high = np.array([rate["high"] for rate in rates]) - middle
+    axes.plot(sigmas, [row["bound"] for row in rows], "s-", color=COLOURS[1],
+              label="bound on any attack", markerfacecolor="none")  # fmt: skip
+    axes.errorbar(sigmas, middle, yerr=[low, high], fmt="o", color=COLOURS[0],
+                  capsize=4, label="attack, 95 %")  # fmt: skip
+    axes.axhline(values["kappa"], color=_INK, linestyle=":", linewidth=1.2,
+                 label="guessing")  # fmt: skip
+    if any(row["accuracy"] is not None for row in rows):
+        axes.plot(sigmas, [row["accuracy"] for row in rows], "D--", linewidth=1,
+                  color=COLOURS[2], label="accuracy of the model")  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xticks(sigmas, _labels(sigmas))
+    axes.xaxis.set_minor_locator(ticker.NullLocator())
+    axes.set_ylim(-0.02, 1.03)
+    axes.set_xlabel("noise multiplier of training")
+    axes.set_ylabel("share")
+    figure.legend(loc="outside upper center", ncols=2, fontsize=9)
     alt = (
         f"How often one of {values['candidates']} candidates is named, by the attack"
         " and at most by any attack, against the noise multiplier. The same numbers are"

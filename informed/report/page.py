@@ -109,33 +109,33 @@ def _figures(values: Mapping[str, Any]) -> dict[str, str | None]:
     return found
 
 
+def _guesses(pictures: Mapping[str, Any], i: int) -> dict[str, np.ndarray]:
+    """What each attack read of a record, and the nearest public one, where there is."""
+    rows = {**pictures["guesses"], "nearest public": pictures["nearest"]}
+    return {
+        name: images[i]
+        for name, images in rows.items()
+        if i < len(images) and np.isfinite(images[i]).all()
+    }
+
+
 def _columns(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Pictures of each shown record: the target, guesses, the nearest public record."""
     if not pictures or pictures.get("table") is not None:
         return []
-    targets = pictures["targets"]
-    rows = {"target": targets.images, **pictures["guesses"]}
-    rows["nearest public"] = pictures["nearest"]
-    found = []
+    targets, found = pictures["targets"], []
     for i in pictures["shown"]:
-        cells = [
-            _cell_of(name, images[i] if i < len(images) else None, targets.images[i])
-            for name, images in rows.items()
-        ]
+        truth, read = targets.images[i], _guesses(pictures, i)
+        shown: Any = figures.thumbnail(truth)
+        cells = [{"name": "target", "source": shown, "mse": None}]
+        for name in (*pictures["guesses"], "nearest public"):
+            image, source, error = read.get(name), None, None
+            if image is not None:
+                source = figures.thumbnail(image)
+                error = float(np.mean((np.clip(image, 0, 1) - truth) ** 2))
+            cells.append({"name": name, "source": source, "mse": error})
         found.append({"label": int(targets.labels[i]), "rows": cells})
     return found
-
-
-def _cell_of(name: str, image: np.ndarray | None, truth: np.ndarray) -> dict[str, Any]:
-    """One picture; without a source where the attack has none."""
-    if image is None or not np.isfinite(image).all():
-        return {"name": name, "source": None, "mse": None}
-    error = float(np.mean((np.clip(image, 0, 1) - truth) ** 2))
-    return {
-        "name": name,
-        "source": figures.thumbnail(image),
-        "mse": None if name == "target" else error,
-    }
 
 
 def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -143,24 +143,24 @@ def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     table: Table | None = pictures.get("table") if pictures else None
     if table is None:
         return []
-    targets, shown = pictures["targets"], _thirds(pictures["shown"])
-    found = []
-    for i in shown:
-        guesses = {
-            name: images[i]
-            for name, images in pictures["guesses"].items()
-            if i < len(images) and np.isfinite(images[i]).all()
-        }
-        guesses["nearest public"] = pictures["nearest"][i]
+    targets, found = pictures["targets"], []
+    for i in _thirds(pictures["shown"]):
         truth = table.rows(targets.images[i][None])[0]
-        read = {n: table.rows(np.clip(g, 0, 1)[None])[0] for n, g in guesses.items()}
+        read = {
+            name: table.rows(np.clip(image, 0, 1)[None])[0]
+            for name, image in _guesses(pictures, i).items()
+        }
         names = list(truth)[:_COLUMNS]
         found.append(
             {
                 "class": table.classes[int(targets.labels[i])],
-                "names": list(guesses),
+                "names": list(read),
                 "rows": [
-                    [name, _cell(truth[name]), *(_cell(read[g][name]) for g in guesses)]
+                    [
+                        name,
+                        _cell(truth[name]),
+                        *(_cell(row[name]) for row in read.values()),
+                    ]
                     for name in names
                 ],
                 "left_out": len(truth) - len(names),
@@ -177,13 +177,7 @@ def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
     targets, found = pictures["targets"], []
     decoded = pictures.get("decoded", {})
     for i in _thirds(pictures["shown"]):
-        rows = {"record": targets.images} | dict(pictures["guesses"])
-        rows["nearest public"] = pictures["nearest"]
-        given = {
-            name: images[i]
-            for name, images in rows.items()
-            if i < len(images) and np.isfinite(images[i]).all()
-        }
+        given = {"record": targets.images[i], **_guesses(pictures, i)}
         apart = galleries.distances(
             np.stack(list(given.values())), table.examples.images
         )

@@ -60,7 +60,7 @@ def reconstruction_grid(
         fontsize=10,
     )
     figure.tight_layout(rect=(0, 0, 1, 0.97))
-    _save(figure, path)
+    files.write_bytes(path, png(figure))
 
 
 def show(axis: matplotlib.axes.Axes, image: np.ndarray) -> None:
@@ -100,7 +100,7 @@ def distance_histogram(
     axis.set_xlim(left=0)
     axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()
-    _save(figure, path)
+    files.write_bytes(path, png(figure))
 
 
 def table(results: Mapping[str, Any]) -> str:
@@ -199,8 +199,3 @@ def png(figure: matplotlib.figure.Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
-
-
-def _save(figure: matplotlib.figure.Figure, path: Path) -> None:
-    """Write a PNG in one step."""
-    files.write_bytes(path, png(figure))

@@ -19,6 +19,8 @@ from informed.report import words
 from shadow import files
 
 SCHEMA = "report.schema.json"
+# Of what that schema says: raised where a field that readers need is new or other.
+VERSION = 2
 # An error, whoever's code raised it: its message may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
@@ -52,14 +54,9 @@ class Report:
     @property
     def csv(self) -> str:
         """One line a record and attack, tidy: record, label, attack, mse, ..."""
-        return self._csv(("record", "label"))
+        return self._csv("record", "label")
 
-    @property
-    def redacted_csv(self) -> str:
-        """The same without labels."""
-        return self._csv(("record",))
-
-    def _csv(self, about: tuple[str, ...]) -> str:
+    def _csv(self, *about: str) -> str:
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*about, "attack", "mse", "without_release_mse", "certified"])
@@ -74,7 +71,7 @@ class Report:
             for attack, error in row["mse"].items():
                 certified = None
                 if attack in certifying and error is not None:
-                    certified = attack in row.get("certified_by", ())
+                    certified = attack in row["certified_by"]
                 line = [*(row[name] for name in about), attack, error]
                 line += [row["without_release_mse"], certified]
                 writer.writerow(["" if v is None else v for v in line])
@@ -95,17 +92,13 @@ class Report:
 
         Raises: ValueError: another end.
         """
-        file = Path(path)
-        if file.suffix in (".html", ".htm"):
-            content = self.html(redact=redact)
-        elif file.suffix == ".json":
+        file, end = Path(path), require_end(path)
+        if end == ".json":
             content = files.as_json(self.redacted).decode() if redact else self.json
-        elif file.suffix == ".csv":
-            content = self.redacted_csv if redact else self.csv
+        elif end == ".csv":
+            content = self._csv("record") if redact else self.csv
         else:
-            raise ValueError(
-                f"Expected a name that ends in .html, .json or .csv, got {file.name!r}."
-            )
+            content = self.html(redact=redact)
         files.write_bytes(file, content.encode())
         return file
 
@@ -120,6 +113,18 @@ class Report:
 
     def __str__(self) -> str:
         return " ".join(words.answer(self.values))
+
+
+def require_end(path: str | os.PathLike, *, tables: bool = True) -> str:
+    """The end of a file's name.
+
+    Raises: ValueError: it isn't .html, .htm, .json, or .csv where tables are written.
+    """
+    end = Path(path).suffix
+    if end not in (".html", ".htm", ".json", *((".csv",) if tables else ())):
+        ends = ".html, .json or .csv" if tables else ".html or .json"
+        raise ValueError(f"Expected {os.fspath(path)!r} to end in {ends}.")
+    return end
 
 
 def redacted(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,6 +158,11 @@ def read(path: Path) -> dict[str, Any]:
         raise ValueError(f"{wanted}: {error}.") from error
     if not isinstance(values, dict) or values.get("kind") not in ("audit", "run"):
         raise ValueError(f"{wanted}. A run is read by its work directory.")
+    if values.get("schema") != VERSION:
+        raise ValueError(
+            f"{wanted} of this version, whose schema is {VERSION}; it has"
+            f" {values.get('schema')}. Run the command again."
+        )
     return values
 
 

@@ -15,8 +15,6 @@ Values = Mapping[str, Any]
 _BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Of documents that don't say which attacks apply: those that do to nearly all training.
-_EXPECTED = ("inversion", "kernel")
 # Attacks on more than one record, which no rate of single records is compared with.
 OTHER_GAMES = ("two missing",)
 
@@ -114,10 +112,10 @@ def answer(values: Values) -> list[str]:
     whole = (
         best is not None
         and best["exact"]["rate"] == 1
-        and best["finished"] >= best.get("planned", best["targets"])
+        and best["finished"] >= best["planned"]
     )
     first = [found, *left] if whole else [*left, found]
-    return [*first, _stopped(values)]
+    return [*first, _sentence([*_defended(values), *_bounded(values)])]
 
 
 def unfinished(values: Values) -> list[str]:
@@ -154,7 +152,7 @@ def _unfinished(values: Values, row: Values) -> str:
             return ""
         begun = "was not begun" if needs is not None else "was not tried"
         return f"{name} {begun}: {row['why_not']}{cost}. Nothing follows from that."
-    planned = row.get("planned", row["targets"])
+    planned = row["planned"]
     if row["finished"] >= planned:
         return ""
     rest = "from that" if not row["finished"] else f"for the other {whats}"
@@ -193,8 +191,7 @@ def most_successful(values: Values) -> Values | None:
 
 def not_begun(row: Values) -> bool:
     """Whether an attack that applies was not tried."""
-    expected = row["name"] in _EXPECTED or row.get("needs_seconds") is not None
-    return not row["tried"] and row.get("applies", expected)
+    return row["applies"] and not row["tried"]
 
 
 def rated(values: Values) -> list[Values]:
@@ -343,11 +340,6 @@ def named(values: Values) -> str:
     )
 
 
-def _stopped(values: Values) -> str:
-    """What the defences and the bound say."""
-    return _sentence([*_defended(values), *_bounded(values)])
-
-
 def _defended(values: Values) -> list[str]:
     """Of defences, only what they did to the attacks that succeed without them."""
     tried = [row for row in values.get("defences", []) if row["attacks"]]
@@ -376,7 +368,8 @@ def _defended(values: Values) -> list[str]:
     row = min(
         faced, key=lambda r: ((_most(r) or {"rate": 1.0})["rate"], _loss(first, r))
     )
-    return [_left_by(row, first) + _not_faced(succeeded - winners)]
+    left, others = _left_by(row, first), " and ".join(sorted(succeeded - winners))
+    return [f"{left}, but nothing was tried against {others}" if others else left]
 
 
 def _left_by(row: Values, first: Values) -> str:
@@ -397,13 +390,6 @@ def _left_by(row: Values, first: Values) -> str:
         f" (0 of {worst['trials']}; up to {percent_up(worst['high'])})"
         f"{_cost(first, row)}"
     )
-
-
-def _not_faced(names: set[str]) -> str:
-    """Attacks that succeed and that no defence was held against."""
-    if not names:
-        return ""
-    return f", but nothing was tried against {' and '.join(sorted(names))}"
 
 
 def _faced(row: Values) -> set[str]:

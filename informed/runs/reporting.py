@@ -20,8 +20,8 @@ from informed import metrics
 from informed.attacks import registry
 from informed.audit import membership, noise, records
 from informed.metrics import difficulty, judging
-from informed.play import ALL_BUT_ONE, SEED, Trial, blank
-from informed.report.report import Report
+from informed.play import Trial, blank
+from informed.report.report import VERSION, Report
 from informed.runs import evaluation, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
@@ -87,7 +87,7 @@ def report(
         workdir, results, developer, truth, targets, public, shadows, progress
     )
     values = {
-        "schema": 1,
+        "schema": VERSION,
         "kind": "run",
         "subject": _about(experiment, results, developer, shadows, targets, public),
         "preflight": None,
@@ -115,7 +115,7 @@ def report(
     order = [i for i in ranking.order if i < tried]
     return Report(
         values=files.finite(values),
-        pictures=records.pictures(ranking, order, targets, trials, baselines),
+        pictures=records.pictures(order, targets, trials, baselines),
     )
 
 
@@ -299,10 +299,7 @@ def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str
         Knowledge.informed(developer, public=public),
         key=jax.random.key(0),
     )
-    return {
-        "name": "membership, of two candidates",
-        "about": "train with each candidate and compare the weights",
-        "knows": f"{ALL_BUT_ONE if _secret(developer) else SEED}, both candidates",
+    return membership.of_two_words(secret=_secret(developer)) | {
         "rate": dataclasses.asdict(metrics.success_rate(right)),
         "seconds": round(time.monotonic() - started, 2),
         "why_not": "",
@@ -328,7 +325,6 @@ def _noise(
     if descent.training.batch_size is not None:
         return {"rows": [], "why_not": "it is played for full batches alone"}
     privacy = {"steps": descent.training.epochs, "clip_norm": _CLIP_NORM}
-    kappa = 1 / noise.CANDIDATES
     chosen = noise.apart(targets, public)
     quiet = dataclasses.replace(
         developer,
@@ -336,7 +332,7 @@ def _noise(
         width=None,
     )
     without = np.asarray(quiet.train(chosen), np.float64)
-    rows = []
+    found = noise.blank(privacy, _THRESHOLD)
     for sigma in _SIGMAS:
         progress(f"noise multiplier {sigma:g}: {noise.CANDIDATES} candidates")
         private = PrivacyConfig(clip_norm=_CLIP_NORM, noise_multiplier=sigma)
@@ -353,15 +349,5 @@ def _noise(
         # The first models are of the first target.
         own = [0] * len(thetas[:_ACCURACY_MODELS])
         accuracy = evaluation.accuracy(descent.victim, thetas[: len(own)], own, targets)
-        rows.append(noise.row(privacy, sigma, right, accuracy))
-    return {
-        "relation": noise.RELATION,
-        "kappa": kappa,
-        "candidates": noise.CANDIDATES,
-        "delta": noise.DELTA,
-        "threshold": _THRESHOLD,
-        "privacy": privacy,
-        "rows": rows,
-        "calibrated": noise.calibrated(privacy, _THRESHOLD, kappa),
-        "why_not": "",
-    }
+        found["rows"].append(noise.row(privacy, sigma, right, accuracy))
+    return found

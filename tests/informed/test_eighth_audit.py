@@ -302,7 +302,6 @@ def test_the_dossier_has_the_attack_that_succeeds_most():
 def test_two_missing_is_never_left_out(others):
     rows = [attack("two missing", ALL)] + ([others] if others else [])
     values = document(*rows, membership=[], defences=[], kind="audit", preflight=None)
-    values["gallery"] = None
     said = " ".join(words.answer(values))
     assert '"two missing", on more than one record at once, read exactly' in said
     assert "nothing about reconstruction" not in said

@@ -86,7 +86,7 @@ def test_as_many_targets_as_releases():
     targets, _ = _normal(3)
     known = Known.of(targets, rows_of(_SHAPE, 1))
     knowledge = Knowledge(fixed=_examples(targets), known=known)
-    with pytest.raises(ValueError, match="each release, 2, got 3"):
+    with pytest.raises(ValueError, match="one per release, 2, got 3"):
         MeanImage()(_nothing(2), knowledge, key=jax.random.key(0))
 
 

@@ -55,28 +55,26 @@ def shown(pictures):
 
 def test_an_embedding_that_holds_the_picture_shows_it(shown, digits):
     models, found = shown
-    rows = {row["name"]: row for row in found.values["rows"]}
+    rows = {row["name"]: row for row in found[0]["rows"]}
     whole, mean = rows[decoder.ITSELF], rows[decoder.BY_CLASS]
     assert whole["finished"] == TARGETS
     assert whole["mse_median"] < 0.15 * mean["mse_median"]
     truth = digits.images[models.subject.split.test_indices]
-    errors = np.mean((found.pictures["record"] - truth) ** 2, axis=(1, 2, 3))
+    errors = np.mean((found[1]["record"] - truth) ** 2, axis=(1, 2, 3))
     assert whole["mse_median"] == pytest.approx(np.median(errors), rel=1e-6)
-    assert found.values["side"] == 8
-    assert found.values["why_not"] == ""
+    assert found[0]["side"] == 8
+    assert found[0]["why_not"] == ""
 
 
 def test_guesses_are_decoded_where_they_are(shown):
     _, found = shown
-    rows = {row["name"]: row for row in found.values["rows"]}
+    rows = {row["name"]: row for row in found[0]["rows"]}
     assert set(rows) == {"span", "cut off", decoder.ITSELF, decoder.BY_CLASS}
     assert rows["span"]["finished"] == TARGETS - 1
-    assert np.isnan(found.pictures["span"][1]).all()
+    assert np.isnan(found[1]["span"][1]).all()
     # As many at once round otherwise.
-    np.testing.assert_allclose(
-        found.pictures["span"][2:], found.pictures["record"][2:], atol=1e-6
-    )
-    assert len(found.pictures["cut off"]) == 3
+    np.testing.assert_allclose(found[1]["span"][2:], found[1]["record"][2:], atol=1e-6)
+    assert len(found[1]["cut off"]) == 3
 
 
 def test_a_decoder_never_sees_the_pictures_of_targets(shown, pictures, digits):
@@ -85,14 +83,14 @@ def test_a_decoder_never_sees_the_pictures_of_targets(shown, pictures, digits):
     behind[models.subject.split.test_indices] = 0.5
     other = models_of(dataclasses.replace(pictures, behind=behind))
     again = decoder.decoded(other, [], limit=300.0)
-    np.testing.assert_array_equal(again.pictures["record"], found.pictures["record"])
+    np.testing.assert_array_equal(again[1]["record"], found[1]["record"])
 
 
 def test_no_pictures_no_decoder(pictures, digits):
     texts = np.array([str(label) for label in digits.labels])
     for behind in (None, texts):
         models = models_of(dataclasses.replace(pictures, behind=behind))
-        assert decoder.decoded(models, [], limit=300.0) is None
+        assert decoder.decoded(models, [], limit=300.0) == (None, {})
 
 
 def test_too_few_records_or_too_little_time_are_said(pictures):
@@ -101,10 +99,10 @@ def test_too_few_records_or_too_little_time_are_said(pictures):
         behind=pictures.behind[:90],
     )  # fmt: skip
     found = decoder.decoded(models_of(few, fixed=20), [], limit=300.0)
-    assert "records to fit it on" in found.values["why_not"]
+    assert "records to fit it on" in found[0]["why_not"]
     late = decoder.decoded(models_of(pictures), [], limit=0.0)
-    assert late.values["why_not"] == "not fitted in 0 s"
-    assert not late.pictures
+    assert late[0]["why_not"] == "not fitted in 0 s"
+    assert not late[1]
 
 
 def test_large_pictures_are_made_smaller(rng):
@@ -126,5 +124,5 @@ def test_what_stops_the_decoder_stops_no_audit(pictures):
     models = models_of(pictures)
     wrong = np.zeros((TARGETS, 1, 3, 1), np.float32)
     found = decoder.decoded(models, [trial_of(wrong)], limit=300.0)
-    assert found.values["why_not"].startswith("it stopped with ValueError")
-    assert found.values["rows"] == []
+    assert found[0]["why_not"].startswith("it stopped with ValueError")
+    assert found[0]["rows"] == []

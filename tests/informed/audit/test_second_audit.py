@@ -171,7 +171,7 @@ def test_18_one_target_that_cannot_be_read_is_one_target(digits, tmp_path):
     trial = play(
         registry.find("artefact"),
         Material(workdir=tmp_path, key=models.key),
-        models.fitted(lambda estimator, known: estimator),
+        trained.Shipped(models),
         models.knowledge(),
         key=models.key,
     )

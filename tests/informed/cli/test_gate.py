@@ -143,11 +143,11 @@ def test_failing_says_what_was_found():
 
 def test_an_attack_that_finished_nothing_lets_nothing_through():
     row = {
-        "name": "inversion", "tried": True, "success": None, "exact": None,
-        "certified": None, "mse_median": None, "tpr": None, "planned": 5,
+        "name": "inversion", "tried": True, "applies": True, "success": None,
+        "exact": None, "certified": None, "mse_median": None, "tpr": None, "planned": 5,
         "targets": 0, "finished": 0,
     }  # fmt: skip
-    other = {"name": "black box", "tried": False}
+    other = {"name": "black box", "tried": False, "applies": False}
     both = row | {"name": "two missing", "success": {"successes": 5, "high": 1.0}}
     rows = [row, row | {"tried": False}, row | other, both]
     values = audit.gated({"attacks": rows, "gallery": {"first": None}})

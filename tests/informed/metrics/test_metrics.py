@@ -6,6 +6,7 @@ from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
 from informed import metrics
+from informed.metrics import pixels
 
 
 def images(rng, count):
@@ -21,9 +22,10 @@ def test_mse_by_hand():
 
 
 @pytest.mark.parametrize("block", [1, 7, 64])
-def test_the_oracle_against_scikit_learn(rng, block):
+def test_the_oracle_against_scikit_learn(rng, block, monkeypatch):
     targets, pool = images(rng, 30), images(rng, 200)
-    found = metrics.nearest_neighbours(targets, pool, block=block)
+    monkeypatch.setattr(pixels, "_BLOCK", block)
+    found = metrics.nearest_neighbours(targets, pool)
     search = NearestNeighbors(n_neighbors=200).fit(pool.reshape(200, -1))
     distances, indices = search.kneighbors(targets.reshape(30, -1))
     every = distances**2 / 60

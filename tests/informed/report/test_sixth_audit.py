@@ -30,7 +30,8 @@ def attack(name, rate, **more):
 def document(*attacks, **more):
     return {
         "attacks": list(attacks),
-        "gallery": {"first": 0, "attempted": 20},
+        "gallery": {"first": 0, "attempted": 20, "why_not": ""},
+        "decoder": None,
         "subject": {"targets": 20, "kind": "images"},
         "bounds": {"rows": [], "privacy": None},
         "records": [],
@@ -101,6 +102,7 @@ def test_the_worst_record_is_one_that_was_read():
     ]
     for row in records:
         row |= {"mse": {"inversion": row["best_mse"]}, "certified": None}
+        row["read"] = row["best_mse"] < row["without_release_mse"]
     first = dossier_sentences.worst(document(records=records))[0]
     assert "record 3 " in first.text
 
