@@ -230,6 +230,8 @@ def read_leaf(site: Site, read: Read) -> None:
     name = type(leaf.estimator).__name__
     part = f"{leaf.path} ({name})" if leaf.path else name
     findings: list[Finding] = []
+    if leaf.path and contents.is_bare(leaf.estimator):
+        return
     if span.applies(leaf):
         try:
             whole, said = span.read(leaf, site.words, _gallery(site, read))
@@ -263,6 +265,15 @@ def read_leaf(site: Site, read: Read) -> None:
         )
         if any(map(_says, findings)) and part not in read.unread:
             read.unread.append(part)
+    elif any(each.lower is not None for each in findings):
+        hidden = coverage.hidden(site, read.known)
+        if len(hidden):
+            some = ", ".join(map(str, hidden[:8])) + (", ..." * (len(hidden) > 8))
+            read.notes.append(
+                f"{leaf.path}: what it tells of features {some} cannot be carried back"
+                " through the steps before it."
+            )
+            read.unread.append(f"{part}, features {some}")
     read.lines += [_line(site, finding, read.known) for finding in findings]
 
 

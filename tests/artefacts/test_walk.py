@@ -226,3 +226,31 @@ def test_the_four_models_as_before():
     assert min(np.abs(first.x - x[0]).max(), np.abs(second.x - x[0]).max()) < 1e-9
     with pytest.raises(ReconstructionImpossibleError, match="needs target_label"):
         informed.reconstruct_sklearn(model, x[1:], y[1:])
+
+
+def parts_of_columns(second):
+    first = ("scaled", preprocessing.StandardScaler(), list(range(6)))
+    return compose.ColumnTransformer([first, ("second", second, list(range(6, 13)))])
+
+
+def test_features_that_one_lossy_part_hides_are_named():
+    """The model got them, and what it tells of them comes back from nowhere."""
+    x, y = table("wine")
+    model = pipeline.make_pipeline(
+        parts_of_columns(preprocessing.Normalizer()), naive_bayes.GaussianNB()
+    )
+    found = answer(model.fit(x, y), x, y, 3)
+    assert found.determined.tolist() == [True] * 6 + [False] * 7
+    (unread,) = found.unread
+    assert unread == "gaussiannb (GaussianNB), features 6, 7, 8, 9, 10, 11, 12"
+
+
+@pytest.mark.parametrize(
+    "second", ["drop", "passthrough", preprocessing.FunctionTransformer()]
+)
+def test_what_is_dropped_or_left_as_it_is_hides_nothing(second):
+    x, y = table("wine")
+    model = scaled(parts_of_columns(second), naive_bayes.GaussianNB())
+    found = answer(model.fit(x, y), x, y, 3)
+    assert found.unread == ()
+    assert found.determined[:6].all()
