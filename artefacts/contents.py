@@ -403,7 +403,7 @@ def _telling(values: np.ndarray) -> np.ndarray:
 
 def is_bare(estimator: Any) -> bool:
     """Whether an estimator holds its settings alone, of which none can hold rows."""
-    if not hasattr(estimator, "get_params"):
+    if not (hasattr(estimator, "get_params") and hasattr(estimator, "__dict__")):
         return False
     settings = estimator.get_params(deep=False)
     plain = (str, bool, int, float, np.number, np.ufunc, type(None))
