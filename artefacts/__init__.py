@@ -7,6 +7,7 @@ registry      what is known of each class: `register` adds one
 walk, parts   from an estimator to its leaves; `resampled`: members that saw some rows
 readers/      what the fields of a leaf tell, one kind of field a file
 glm/, trees/  linear models in closed form; trees and forests replayed
+span/         models of more features than known rows: the row off their span
 reading       the walk over all leaves, each read and carried back by `inverse`
 contents      every array that an artefact holds; `stored`: rows in any of them
 strip         what can be taken off which estimator
