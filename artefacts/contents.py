@@ -23,8 +23,6 @@ from artefacts.readers.rows import unmatched
 # Entries of the largest array that is made dense and compared: 400 MB in float64. Of
 # larger ones only the length is looked at.
 _MOST = 50_000_000
-# What scikit-learn writes into any estimator that saw rows: their columns.
-_OF_ANY = {"n_features_in_", "feature_names_in_", "_sklearn_output_config"}
 # Objects in objects: deeper ones aren't walked, so that no chain of links runs on for
 # ever. Estimators of scikit-learn nest a few deep.
 _DEEP = 40
@@ -399,16 +397,6 @@ def _telling(values: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         scaled = values * 10.0 ** (2 - np.floor(np.log10(np.abs(values))))
     return values[np.abs(scaled - np.round(scaled)) > 1e-9]
-
-
-def is_bare(estimator: Any) -> bool:
-    """Whether an estimator holds its settings alone, of which none can hold rows."""
-    if not (hasattr(estimator, "get_params") and hasattr(estimator, "__dict__")):
-        return False
-    settings = estimator.get_params(deep=False)
-    plain = (str, bool, int, float, np.number, np.ufunc, type(None))
-    learnt = vars(estimator).keys() - settings.keys()
-    return learnt <= _OF_ANY and all(isinstance(v, plain) for v in settings.values())
 
 
 def training(estimator: Any, rows: Any, *, counts: set[int] | None = None) -> Training:

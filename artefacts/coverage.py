@@ -7,13 +7,15 @@ that forget it says so of what they leave alone.
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from artefacts import walk
 from artefacts.inverse import exactly
 from artefacts.walk import Site
 
-# Known rows on which it is tried whether anything of a feature comes back.
-_FEW = 16
+# Known rows on which it is tried whether anything of a feature comes back, and words
+# that are put in its place.
+_FEW, _WORDS = 16, 8
 # Known rows that are carried back to see what a leaf tells apart; their values, and the
 # share of a column's spread from which on two of these differ.
 _TRIED, _VALUES, _DIFFERS = 256, 500_000, 1e-9
@@ -52,13 +54,19 @@ def hidden(site: Site, whole: Any) -> np.ndarray:
     nothing = np.zeros(0, int)
     if site.reach is None or site.columns is not None or not site.features:
         return nothing
-    rows = np.asarray(walk.dense(site.leaf.known[:_FEW]), object)
+    known = site.leaf.known
+    rows = np.asarray(walk.dense(known[:_FEW]), object)
     values = np.asarray(walk.dense(whole[:_FEW]), object)
-    if values.shape != (len(rows), site.features):
+    counts = {each.shape[0] for each in (known, whole) if hasattr(each, "shape")}
+    if values.shape != (len(rows), site.features) or len(counts) > 1:
         return nothing  # of some of the rows, or of texts
     told = [_told(site, row) for row in rows]
     silent = [int(j) for j in site.reach if all(each[j] in _SILENT for each in told)]
-    found = [j for j in silent if _reaches(site, values, j)]
+    found = [
+        j
+        for j in silent
+        if _reaches(site, values, j, _safe_indexing(whole, [j], axis=1))
+    ]
     return np.array(found, int)
 
 
@@ -70,18 +78,32 @@ _SILENT = {
 }
 
 
-def _reaches(site: Site, values: np.ndarray, j: int) -> bool:
-    """Whether a leaf's rows depend on a feature, tried by moving it by one row."""
-    moved = values.copy()
-    moved[:, j] = np.roll(values[:, j], 1)
+def _reaches(site: Site, values: np.ndarray, j: int, whole: Any) -> bool:
+    """Whether a leaf's rows depend on a feature, tried on some known rows.
+
+    Args:
+      values: these, as the whole got them.
+      whole: the feature of all known rows.
+    """
+    column = np.asarray(walk.dense(whole), object)[:, 0]
     try:
-        made = (
-            np.asarray(walk.dense(site.forward(v)), object) for v in (values, moved)
-        )
-        one, other = (each.astype(str) for each in made)
-        return not np.array_equal(one, other)
-    except Exception:  # a step of anybody's; what can't be tried may depend on it
-        return True
+        numbers = column.astype(np.float64)
+        numbers = np.append(numbers[np.isfinite(numbers)], 0.0)
+        low, high = float(numbers.min()), float(numbers.max())
+        others: list[Any] = [low, high, low - 1, high + 1]
+    except (ValueError, TypeError):  # words
+        others = list({str(each): each for each in column}.values())[:_WORDS]
+    for other in others:
+        moved = values.copy()
+        moved[:, j] = other
+        try:
+            made = (walk.dense(site.forward(each)) for each in (values, moved))
+            one, two = (np.asarray(each, object).astype(str) for each in made)
+        except Exception:  # of anybody's step; what can't be tried may depend on it
+            return True
+        if not np.array_equal(one, two):
+            return True
+    return False
 
 
 def _told(site: Site, row: np.ndarray) -> list[tuple]:

@@ -114,6 +114,7 @@ def load_table(
     *,
     field: str = "known",
     texts: Collection[str | int] = (),
+    label_is_text: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[str, ...]]:
     """Known rows and labels from a CSV file with a header.
 
@@ -122,6 +123,7 @@ def load_table(
       label: the name of the column of labels; None: the last column; "": there is none.
       field: what errors call the file.
       texts: features whose cells stay texts, by name or by position among the features.
+      label_is_text: whether labels stay texts.
     Returns: (known, features), float64, or object where cells are no numbers; True and
       False are truths, as pandas reads them; labels or None; the features' names.
     Raises: FieldError: no such file, no such column, lines of different lengths.
@@ -159,7 +161,8 @@ def load_table(
     rows = _table(each, len(body))
     labels = None
     if at is not None:
-        labels = _numbers([line[at] for line in body])
+        named = [line[at] for line in body]
+        labels = np.array(named) if label_is_text else _numbers(named)
     return rows, labels, names
 
 

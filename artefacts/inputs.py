@@ -44,6 +44,13 @@ def check_told(
         )
 
 
+# Where meta-estimators hold what was fitted to the rows as they came.
+_INNER = (
+    "best_estimator_", "estimator_", "regressor_", "classifier_", "estimators_",
+    "calibrated_classifiers_", "estimator",
+)  # fmt: skip
+
+
 def text_features(estimator: Any) -> set[int]:
     """Which features were fitted as texts, by the categories of a first encoder.
 
@@ -57,14 +64,18 @@ def text_features(estimator: Any) -> set[int]:
             if name in indices
             for j in text_features(part)
         }
-    for _, step in getattr(estimator, "steps", [("", estimator)]):
-        if hasattr(step, "transformers_"):
+    if (categories := getattr(estimator, "categories_", None)) is not None:
+        words = [any(isinstance(v, str) for v in values) for values in categories]
+        return set(np.flatnonzero(words).tolist())
+    for _, step in getattr(estimator, "steps", ()):
+        identity = getattr(step, "func", ...) is None or step in (None, "passthrough")
+        if not identity and not isinstance(step, SimpleImputer):
             return text_features(step)
-        if (categories := getattr(step, "categories_", None)) is not None:
-            words = [any(isinstance(v, str) for v in values) for values in categories]
-            return set(np.flatnonzero(words).tolist())
-        if not isinstance(step, SimpleImputer):
-            break
+    for name in _INNER:
+        inner = getattr(estimator, name, None)
+        inner = inner[0] if isinstance(inner, list) and inner else inner
+        if hasattr(inner, "fit") or hasattr(inner, "estimator"):
+            return text_features(inner)
     return set()
 
 

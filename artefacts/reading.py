@@ -230,7 +230,8 @@ def read_leaf(site: Site, read: Read) -> None:
     name = type(leaf.estimator).__name__
     part = f"{leaf.path} ({name})" if leaf.path else name
     findings: list[Finding] = []
-    if leaf.path and contents.is_bare(leaf.estimator):
+    # What ColumnTransformer leaves as it is: a step that holds nothing.
+    if name == "FunctionTransformer" and leaf.estimator.func is None:
         return
     if span.applies(leaf):
         try:
@@ -265,7 +266,7 @@ def read_leaf(site: Site, read: Read) -> None:
         )
         if any(map(_says, findings)) and part not in read.unread:
             read.unread.append(part)
-    elif any(each.lower is not None for each in findings):
+    elif any(map(_says, findings)) and not any(each.words for each in findings):
         hidden = coverage.hidden(site, read.known)
         if len(hidden):
             some = ", ".join(map(str, hidden[:8])) + (", ..." * (len(hidden) > 8))

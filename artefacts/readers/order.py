@@ -148,6 +148,7 @@ class Told:
         *,
         quantile: bool = False,
         room: int = 4,
+        size: float = 0.0,
     ) -> None:
         """Feature j takes a value of a statistic.
 
@@ -156,8 +157,10 @@ class Told:
           alone: f of the known values alone.
           quantile: whether f is computed, not one of the values or its size.
           room: roundings that may have moved the stored value, of the column's size.
+          size: of other numbers that it was computed from.
         """
-        size = max(abs(stored), float(np.abs(self.columns[j]).max(initial=0.0)))
+        of_column = float(np.abs(self.columns[j]).max(initial=0.0))
+        size = max(abs(stored), of_column, size)
         # The place of a quantile between two values is rounded too.
         slack = (16 + len(self.columns[j]) if quantile else room) * self.eps * size
         self.left[j] = both(self.left[j], preimage(f, bends, stored, slack))
@@ -225,8 +228,13 @@ def min_max_scaler(leaf: Leaf) -> list[Finding]:
         ranged = abs(scaler.scale_[j] - (b - a)) > _LOOSE * (b - a)
         if stripped and column[0] == column[-1] and not ranged:
             continue
-        told.add(j, *_smallest(column), float(low[j]), float(column[0]), room=room)
-        told.add(j, *_largest(column), float(high[j]), float(column[-1]), room=room)
+        # Both ends were divided by the range.
+        size, ends = max(abs(float(low[j])), abs(float(high[j]))), column[[0, -1]]
+        for f, end, alone in (
+            (_smallest(column), float(low[j]), float(ends[0])),
+            (_largest(column), float(high[j]), float(ends[1])),
+        ):
+            told.add(j, *f, end, alone, room=room, size=size)
     return [told.finding(field, _EXTREMES)]
 
 

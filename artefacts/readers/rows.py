@@ -15,7 +15,6 @@ from scipy.spatial import cKDTree
 from artefacts.findings import EPS, Finding, Leaf, around, refuted, spread
 from artefacts.readers.moments import check_count
 from artefacts.registry import register
-from artefacts.trees.labels import as_given
 
 # How far rounding in an earlier step may move a value, as a share of the column's
 # spread.
@@ -173,15 +172,15 @@ def _label_of(
     apart = _SAME * spread(known)
     twins = np.all(np.abs(known - rows[at]) <= apart, axis=1)
     if not twins.any():
-        return as_given(labels[at])
+        return _plain(labels[at])
     if known_labels is None:
         return None
     stored = np.all(np.abs(rows - rows[at]) <= apart, axis=1)
-    left = [as_given(each) for each in np.asarray(labels)[stored]]
+    left = [_plain(each) for each in np.asarray(labels)[stored]]
     for each in np.asarray(known_labels)[twins]:
-        if as_given(each) not in left:
+        if _plain(each) not in left:
             return None
-        left.remove(as_given(each))
+        left.remove(_plain(each))
     return left[0] if len(left) == 1 else None
 
 
@@ -220,6 +219,11 @@ def unmatched(
     return np.array(extra, dtype=int)
 
 
+def _plain(label: Any) -> Any:
+    """A label as a Python or numpy scalar."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def _neighbour_labels(model: Any) -> Any:
     """Classes are stored as their indices."""
     stored = getattr(model, "_y", None)
@@ -241,6 +245,17 @@ def _process_targets(model: Any) -> Any:
     if stored is None or np.ndim(stored) > 1:
         return None
     return stored * model._y_train_std + model._y_train_mean
+
+
+def _process_rows(model: Any) -> Any:
+    base = model.base_estimator_
+    base = base.estimators_[0] if hasattr(base, "estimators_") else base
+    return getattr(base, "X_train_", None)
+
+
+def _process_classes(model: Any) -> Any:
+    base = model.base_estimator_
+    return base.classes_[base.y_train_] if hasattr(base, "y_train_") else None
 
 
 def _kernel_ridge_targets(model: Any, weights: np.ndarray) -> Any:
@@ -273,6 +288,9 @@ _STORES = {
             "RadiusNeighborsRegressor",
             "NearestNeighbors",
             "LocalOutlierFactor",
+            "KNeighborsTransformer",
+            "RadiusNeighborsTransformer",
+            "KNNImputer",
         ),
         _NEIGHBOURS,
     ),
@@ -280,18 +298,32 @@ _STORES = {
     "KernelRidge": _Store(
         rows=_attribute("X_fit_"), weighted=_kernel_ridge_targets, field="X_fit_"
     ),
+    "KernelPCA": _Store(rows=_attribute("X_fit_"), field="X_fit_"),
     "GaussianProcessRegressor": _Store(
         rows=_attribute("X_train_"),
         labels=_process_targets,
         field="X_train_, y_train_",
     ),
-    **dict.fromkeys(
-        ("LabelPropagation", "LabelSpreading"),
-        _Store(
-            rows=_attribute("X_"),
-            labels=_attribute("transduction_"),
-            field="X_, transduction_",
-        ),
+    "GaussianProcessClassifier": _Store(
+        rows=_process_rows, labels=_process_classes, field="base_estimator_.X_train_"
+    ),
+    "LabelPropagation": _Store(
+        rows=_attribute("X_"),
+        labels=_attribute("transduction_"),
+        field="X_, transduction_",
+    ),
+    "LabelSpreading": _Store(
+        rows=_attribute("X_"),
+        labels=_attribute("transduction_"),
+        field="X_, transduction_",
+    ),
+    "KernelDensity": _Store(
+        rows=lambda model: np.asarray(model.tree_.data), field="tree_"
+    ),
+    "Nystroem": _Store(rows=_attribute("components_"), all=False, field="components_"),
+    "DBSCAN": _Store(rows=_attribute("components_"), all=False, field="components_"),
+    "AffinityPropagation": _Store(
+        rows=_attribute("cluster_centers_"), all=False, field="cluster_centers_"
     ),
 }
 

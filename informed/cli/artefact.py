@@ -48,12 +48,15 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     estimator = files.load_estimator(arguments.model)
     texts = _texts(estimator)
     rows, labels, names = files.load_table(
-        arguments.known, arguments.label, texts=texts
+        arguments.known,
+        arguments.label,
+        texts=texts,
+        label_is_text=_names_classes(estimator),
     )
-    labels = _as_classes(estimator, labels)
     gallery = None
     if arguments.gallery:
-        by_name = {n if isinstance(n, str) else names[n] for n in texts}
+        # A table of fewer columns than the model's is refused where it is read.
+        by_name = {n for j, n in enumerate(names) if n in texts or j in texts}
         gallery = _gallery(arguments.gallery, names, by_name)
     rows, gallery = (_as_fitted(estimator, each, names) for each in (rows, gallery))
     names = tuple(rows.columns) if hasattr(rows, "columns") else names
@@ -166,14 +169,12 @@ def _texts(estimator: Any) -> Collection[str | int]:
     return found if names is None else {str(names[j]) for j in found}
 
 
-def _as_classes(estimator: Any, labels: np.ndarray | None) -> np.ndarray | None:
-    """Labels as the classifier's classes: "7" may have been a text."""
+def _names_classes(estimator: Any) -> bool:
+    """Whether a classifier's classes are texts, as "7" may have been."""
     classes = getattr(estimator, "classes_", None)
-    if labels is None or not isinstance(classes, np.ndarray):
-        return labels
-    if classes.dtype.kind in "OU" and all(isinstance(name, str) for name in classes):
-        return labels.astype(str)
-    return labels
+    if not isinstance(classes, np.ndarray) or classes.dtype.kind not in "OU":
+        return False
+    return all(isinstance(name, str) for name in classes)
 
 
 def _gallery(

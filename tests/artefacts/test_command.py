@@ -251,7 +251,7 @@ def test_columns_of_a_file_are_what_they_were_at_the_fit(tmp_path, capsys, rng, 
             "member": rng.random(count) < 0.5,
         }
     )
-    labels = rng.integers(2, size=count).astype(str)
+    labels = np.array(["01", "02"])[rng.integers(2, size=count)]
     mixed = compose.ColumnTransformer(
         [
             ("number", preprocessing.StandardScaler(), [0]),
@@ -269,3 +269,10 @@ def test_columns_of_a_file_are_what_they_were_at_the_fit(tmp_path, capsys, rng, 
     age, post, _ = (feature["value"] for feature in told["features"])
     assert age == pytest.approx(frame["age"].iloc[-1])
     assert post == "99084"
+    assert told["label"] == labels[-1]
+    frame[["age"]].to_csv(tmp_path / "narrow.csv", index=False)
+    narrow = ["--known", str(tmp_path / "narrow.csv"), "--label", ""]
+    narrow += ["--gallery", str(tmp_path / "known.csv")]
+    with pytest.raises(SystemExit):
+        cli.main(["artefact", str(tmp_path / "model.skops"), *narrow])
+    assert "Expected" in capsys.readouterr().err

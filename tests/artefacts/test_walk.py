@@ -241,8 +241,10 @@ def test_features_that_one_lossy_part_hides_are_named():
     )
     found = answer(model.fit(x, y), x, y, 3)
     assert found.determined.tolist() == [True] * 6 + [False] * 7
-    (unread,) = found.unread
-    assert unread == "gaussiannb (GaussianNB), features 6, 7, 8, 9, 10, 11, 12"
+    assert found.unread == (
+        "columntransformer.second (Normalizer)",
+        "gaussiannb (GaussianNB), features 6, 7, 8, 9, 10, 11, 12",
+    )
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def search(
             file = folder / f"runs_{numbers.start:06d}.npz"
             what = f"The search in {folder}"
             # A batch that was cut off may have been of another size.
-            about = Record.of({"count": len(numbers)})
+            about = Record(
+                {**record.configuration, "count": len(numbers)}, record.versions
+            )
             part = file.with_suffix(".part.npz")
             place = pieces.Place(file=part, record=about, what=f"The run in {part}")
             make = functools.partial(run, numbers, place)

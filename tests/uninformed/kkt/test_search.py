@@ -58,6 +58,9 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     both = {"trials": 2, "key": key, "at_once": 2, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
         kkt_search.search(config, network, **both)
+    other = both | {"key": jax.random.fold_in(key, 1)}
+    with pytest.raises(ConfigurationMismatchError, match=r"key: .* there"):
+        kkt_search.search(config, network, **other)
     again = kkt_search.search(config, network, **both)
     assert calls == list(range(2, 101, 2))
     # Nothing is left of the pieces.
