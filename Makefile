@@ -59,11 +59,10 @@ package: install
 
 install: $(STAMP)
 
-# Without bytecode of all that is installed, most of which is never imported: half the time.
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Expected Python >= 3.11, got " + sys.version.split()[0] + ". Name one: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-compile --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
