@@ -17,7 +17,12 @@ from uninformed.landscape.runs import LandscapeConfig
 
 
 def execute(
-    command: str, fields: Mapping[str, Any], workdir: Path, data_dir: str | None
+    command: str,
+    fields: Mapping[str, Any],
+    workdir: Path,
+    data_dir: str | None,
+    *,
+    progress: bool,
 ) -> tuple[dict[str, Any], str, list[Path]]:
     """Run one of the experiments.
 
@@ -27,20 +32,21 @@ def execute(
       workdir: folder that results, pictures and what a later call goes on with are
         written to.
       data_dir: folder of TensorFlow Datasets; None: the usual one.
+      progress: whether bars are shown.
     Returns: results for JSON; the same as lines of text; files of pictures.
     Raises: FieldError: a field of the configuration is wrong.
     """
     if command == "kkt":
         experiment = checks.build(Uninformed, fields)
-        results = kkt.run(experiment, workdir, data_dir)
+        results = kkt.run(experiment, workdir, data_dir, progress=progress)
         return results, kkt.table(results), [workdir / name for name in kkt.PICTURES]
     if command == "deletion":
         config = checks.build(DeletionConfig, fields)
-        results = deletion.run(config, workdir, data_dir)
+        results = deletion.run(config, workdir, data_dir, progress=progress)
         pictures = [workdir / name for name in deletion.PICTURES]
         return results, deletion.table(results), pictures
     grid = checks.build(LandscapeConfig, fields)
-    results = landscape.run(grid, workdir, data_dir)
+    results = landscape.run(grid, workdir, data_dir, progress=progress)
     names = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]
     lines = landscape.table(results, grid.methods)
     return results, lines, [workdir / name for name in names]

@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from tqdm import tqdm
 
-from shadow import files
+from shadow import bars, files
 from shadow.records import Record, require_same
 
 # Pieces of a scan: a cut loses at most a fiftieth of the whole, and what is
@@ -35,11 +36,13 @@ class Place:
       file: an .npz file, which is there while the steps are under way.
       record: what decides the steps; a file of another is refused.
       what: names the file in messages, as a subject.
+      progress: whether a bar shows the steps that are made and the time left.
     """
 
     file: Path
     record: Record
     what: str
+    progress: bool = True
 
     def named(self, name: str) -> "Place":
         """The place beside this one for another phase of the same work."""
@@ -78,13 +81,22 @@ def scan(
     compiled = jax.jit(some, static_argnums=2)
     carry, done = (carry, 0) if place is None else _begun(place, carry)
     longest = max(1, -(-steps // _PIECES))
-    while done < steps:
-        count = min(longest, steps - done)
-        carry = compiled(carry, jnp.asarray(done), count)
-        done += count
-        if place is not None:
-            _keep(place, carry, done)
+    with _bar(place, steps, done) as bar:
+        while done < steps:
+            count = min(longest, steps - done)
+            carry = compiled(carry, jnp.asarray(done), count)
+            done += count
+            if place is not None:
+                _keep(place, carry, done)
+            bar.update(count)
     return carry
+
+
+def _bar(place: Place | None, steps: int, done: int) -> tqdm:
+    """A bar that is named after the file of the pieces; none where they aren't kept."""
+    name = "" if place is None else place.file.stem.replace(".part", "")
+    shown = place is not None and place.progress
+    return bars.bar(total=steps, initial=done, desc=name, unit=" steps", show=shown)
 
 
 def _begun(place: Place, carry: Any) -> tuple[Any, int]:

@@ -87,8 +87,8 @@ class Run:
         """The released models and their targets, read."""
         return self.released.read()
 
-    def classifier(self) -> Classifier:
-        """The downstream classifier of a run that has KL."""
+    def classifier(self) -> Classifier | None:
+        """The downstream classifier; None: the run has no KL."""
         return evaluation.classifier_of(self.experiment, self.paths, self.released)
 
     def errors(self, attack: str) -> np.ndarray:

@@ -27,7 +27,11 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     experiments = importlib.import_module("uninformed.commands")
     workdir = folder(arguments.workdir)
     results, lines, pictures = experiments.execute(
-        arguments.command, values(rest)[0], workdir, arguments.data_dir
+        arguments.command,
+        values(rest)[0],
+        workdir,
+        arguments.data_dir,
+        progress=not arguments.quiet,
     )
     if arguments.json:
         print(json.dumps(results))

@@ -1,7 +1,6 @@
 """`informed run` and its stages, `diagnose`, `sweep`, and the list of attacks."""
 
 import argparse
-import functools
 import importlib
 import json
 from collections.abc import Mapping, Sequence
@@ -96,10 +95,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         results = diagnose.run(experiment, paths, progress=not quiet)
         print(json.dumps(results) if arguments.json else diagnose.table(results))
         return
-    stage = evaluation.evaluate
-    if command == "run":
-        stage = functools.partial(pipeline.run, progress=not arguments.quiet)
-    results = stage(experiment, paths)
+    stage = pipeline.run if command == "run" else evaluation.evaluate
+    results = stage(experiment, paths, progress=not arguments.quiet)
     if arguments.json:
         print(json.dumps(results))
     else:

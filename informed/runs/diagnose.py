@@ -75,9 +75,8 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     compared = [_with_and_without(factory, kind, targets) for kind in _INITIALISATIONS]
     files.write_bytes(folder / "losses.png", _losses(compared))
     say("metrics")
-    others = evaluation.other_metrics(
-        experiment, paths, released, truth.images, guesses
-    )
+    judge = evaluation.classifier_of(experiment, paths, released, progress=progress)
+    others = evaluation.other_metrics(experiment, judge, truth.images, guesses)
     judged = {"MSE": errors} | {metric.upper(): each for metric, each in others.items()}
     if len(judged) > 1:
         files.write_bytes(folder / "metrics.png", _agreement(judged))

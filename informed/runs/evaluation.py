@@ -26,9 +26,13 @@ _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
 
 
-def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
+def evaluate(
+    experiment: Experiment, paths: Paths, *, progress: bool = True
+) -> dict[str, Any]:
     """Compare the reconstructions with the targets; draw; write results.json.
 
+    Args:
+      progress: whether a bar shows the training of the classifier.
     Returns: the contents of results.json.
     Raises:
       NotMadeError: an attack wasn't played yet.
@@ -53,7 +57,8 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
         pool = np.concatenate([fixed.images, public.images])
         metrics.refuse_leaks(truth.images, pool)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
-        found = _compared(experiment, paths, released, truth, neighbours)
+        judge = classifier_of(experiment, paths, released, progress=progress)
+        found = _compared(experiment, paths, truth, neighbours, judge)
         _draw(experiment, paths, truth, pool, neighbours)
         kind = fixed.labels  # drawn as the targets are
         if not experiment.data.shadow_name:
@@ -73,9 +78,6 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             each["nn_oracle_mse"] = float(neighbours.mse[some].mean())
             first = neighbours.percentiles[some, 0].mean()
             each["success"] = judging.success(each["mse"], each["nn_oracle_mse"], first)
-        judge = None
-        if experiment.evaluation.classifier.epochs:
-            judge = classifier_of(experiment, paths, released).accuracy
         known = {
             "fixed": copies.find(truth.images, fixed.images).counts,
             "shadow": copies.find(truth.images, public.images).counts,
@@ -89,7 +91,7 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
             str(name): float(value)
             for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
         },
-        "classifier_accuracy": judge,
+        "classifier_accuracy": None if judge is None else judge.accuracy,
         "copies": known | {"dropped": released.manifest.get("dropped")},
         "released_accuracy": accuracy(
             developer.descent.victim, thetas, range(len(thetas)), truth
@@ -120,18 +122,16 @@ def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
 def _compared(
     experiment: Experiment,
     paths: Paths,
-    released: ShadowStore,
     truth: ShadowModels,
     neighbours: Neighbours,
+    judge: classifier.Classifier | None,
 ) -> dict[str, dict[str, Any]]:
     """What every attack of the run found, by its name."""
     found = {}
     for name, named in experiment.played.items():
         guess = stored.guesses(paths.workdir, name)
         count = len(guess["images"])
-        others = other_metrics(
-            experiment, paths, released, truth.images[:count], guess["images"]
-        )
+        others = other_metrics(experiment, judge, truth.images[:count], guess["images"])
         used = getattr(named.settings, "models", None) or experiment.shadow.count
         found[name] = {
             "type": named.type,
@@ -181,8 +181,7 @@ def _seconds(experiment: Experiment, paths: Paths) -> dict[str, float]:
 
 def other_metrics(
     experiment: Experiment,
-    paths: Paths,
-    released: ShadowStore,
+    judge: classifier.Classifier | None,
     targets: np.ndarray,
     guesses: np.ndarray,
 ) -> dict[str, np.ndarray]:
@@ -190,16 +189,24 @@ def other_metrics(
     found = {}
     if experiment.evaluation.lpips:
         found["lpips"] = metrics.lpips(targets, guesses)
-    if experiment.evaluation.classifier.epochs:
-        judge = classifier_of(experiment, paths, released)
+    if judge is not None:
         found["kl"] = judge.kl(targets, guesses)
     return found
 
 
 def classifier_of(
-    experiment: Experiment, paths: Paths, released: ShadowStore
-) -> classifier.Classifier:
-    """Trained on all images of the data set but targets and copies; see `Paths`."""
+    experiment: Experiment,
+    paths: Paths,
+    released: ShadowStore,
+    *,
+    progress: bool = True,
+) -> classifier.Classifier | None:
+    """Trained on all images of the data set but targets and copies; see `Paths`.
+
+    None: the configuration asks for no classifier.
+    """
+    if not experiment.evaluation.classifier.epochs:
+        return None
     left_out = released.array("test_indices")
     configuration = {
         "seed": experiment.seed,
@@ -226,6 +233,7 @@ def classifier_of(
                 pool.take(left),
                 experiment.evaluation.classifier,
                 key=experiment.classifier_key,
+                progress=progress,
             )
             trained.save(file)
     return classifier.Classifier.load(

@@ -1,10 +1,14 @@
 """Scans in pieces: the same as in one, also when they are cut off."""
 
+import dataclasses
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from shadow import bars
 from shadow.records import ConfigurationMismatchError, Record
 from uninformed import pieces
 
@@ -45,6 +49,17 @@ def test_few_steps_are_those_of_a_loop():
     np.testing.assert_allclose(found, values, atol=1e-5)
     assert count == 3
     np.testing.assert_array_equal(pieces.scan(step, START, 0)[0], START[0])
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_bar_tells_the_steps(progress, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bars, "bar", functools.partial(bars.bar, every=0.0))
+    where = dataclasses.replace(place(tmp_path, 130), progress=progress)
+    pieces.scan(step, START, 130, where)
+    printed = capsys.readouterr().err
+    assert ("part: 100%" in printed and "130/130" in printed) == progress
+    pieces.scan(step, START, 130)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_cut_scan_goes_on_after_its_last_piece(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import matplotlib.figure
 import numpy as np
 
 from informed import report
-from shadow import files
+from shadow import bars, files
 from uninformed.deletion import attack, measures, remedies, services
 from uninformed.deletion.config import DeletionConfig
 from uninformed.deletion.data import Sides, split
@@ -26,9 +26,17 @@ PICTURES = ("similarities.png",)
 
 
 def run(
-    config: DeletionConfig, workdir: Path, data_dir: str | None = None
+    config: DeletionConfig,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
 ) -> dict[str, Any]:
-    """Write results.json and pictures; return what results.json holds."""
+    """Write results.json and pictures; return what results.json holds.
+
+    Args:
+      progress: whether bars show the rows that are deleted.
+    """
     sides = split(config, data_dir)
     results: dict[str, Any] = {
         "data": config.data,
@@ -42,7 +50,9 @@ def run(
     shown: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in config.models:
         begun = time.perf_counter()
-        of_one, curves[name], shown[name] = of_model(config, name, sides)
+        of_one, curves[name], shown[name] = of_model(
+            config, name, sides, progress=progress
+        )
         seconds = round(time.perf_counter() - begun, 1)
         results["models"][name] = of_one | {"seconds": seconds}
     results = rounded(results)
@@ -54,7 +64,7 @@ def run(
 
 
 def of_model(
-    config: DeletionConfig, name: str, sides: Sides
+    config: DeletionConfig, name: str, sides: Sides, *, progress: bool = True
 ) -> tuple[dict[str, Any], dict[str, list[float]], tuple[np.ndarray, np.ndarray]]:
     """Attack one model, deleted rows one by one.
 
@@ -67,13 +77,13 @@ def of_model(
         "score": service.score(service.theta, sides.held_out),
         "methods": {},
     }
-    deletions = {
-        method: [
-            _attacked(service, method, int(target), sides, mean)
-            for target in sides.targets
-        ]
-        for method in config.methods
-    }
+    deletions: dict[str, list[_Deletion]] = {method: [] for method in config.methods}
+    total = len(deletions) * len(sides.targets)
+    with bars.bar(total=total, desc=name, unit=" rows", show=progress) as bar:
+        for method, each in deletions.items():
+            for target in sides.targets:
+                each.append(_attacked(service, method, int(target), sides, mean))
+                bar.update()
     cosines: dict[str, list[float]] = {}
     for method, each in deletions.items():
         results["methods"][method] = _summary([one.nearness for one in each]) | {

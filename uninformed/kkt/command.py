@@ -15,13 +15,19 @@ PICTURES = (evaluation.RECONSTRUCTIONS, evaluation.OUTPUTS)
 
 
 def run(
-    experiment: Uninformed, workdir: Path, data_dir: str | None = None
+    experiment: Uninformed,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
 ) -> dict[str, Any]:
     """Train, attack, evaluate. Returns what `results.json` holds.
 
+    Args:
+      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
-    made = attacked(experiment, workdir, data_dir)
+    made = attacked(experiment, workdir, data_dir, progress=progress)
     results = evaluation.evaluate(experiment, made, workdir) | dict(made.seconds)
     files.write_json(workdir / "results.json", results)
     return results

@@ -99,17 +99,23 @@ class Attacked:
 
 
 def attacked(
-    experiment: Uninformed, workdir: Path, data_dir: str | None = None
+    experiment: Uninformed,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
 ) -> Attacked:
     """Train and attack, or read what is there.
 
+    Args:
+      progress: whether bars show the steps of the training and of the attack.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):
         images = load(experiment.data, data_dir)
     clock = records.Clock(workdir / "seconds.json")
     with clock.running("train_s"):
-        network = victim(experiment, images, workdir / "network.npz")
+        network = victim(experiment, images, workdir / "network.npz", progress=progress)
     mean = images.mean.ravel() if experiment.data.mean_known else None
     with clock.running("attack_s"):
         trials = kkt_search.search(
@@ -121,6 +127,7 @@ def attacked(
             ranges=_RANGES[experiment.search.ranges],
             mean=mean,
             folder=workdir / "search",
+            progress=progress,
         )
     return Attacked(
         images=images, network=network, trials=trials, seconds=clock.seconds
@@ -132,9 +139,13 @@ def key_of(experiment: Uninformed, use: int) -> jax.Array:
     return jax.random.fold_in(jax.random.key(experiment.seed), use)
 
 
-def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLayers:
+def victim(
+    experiment: Uninformed, images: VictimImages, file: Path, *, progress: bool = True
+) -> DenseLayers:
     """The trained network, from `file` if it is there.
 
+    Args:
+      progress: whether a bar shows the steps of the training.
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
     """
     fields = dataclasses.asdict(experiment)
@@ -149,6 +160,7 @@ def victim(experiment: Uninformed, images: VictimImages, file: Path) -> DenseLay
         file=file.with_suffix(".part.npz"),
         record=record,
         what=f"The training in {file.parent}",
+        progress=progress,
     )
 
     def train() -> dict[str, np.ndarray]:

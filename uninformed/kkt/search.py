@@ -57,6 +57,7 @@ def search(
     at_once: int = 4,
     mean: Float[np.ndarray, " inputs"] | None = None,
     folder: Path | None = None,
+    progress: bool = True,
 ) -> list[KktRun]:
     """`trials` runs of the attack, in the order of their numbers.
 
@@ -66,6 +67,7 @@ def search(
         differ by rounding, which thousands of steps enlarge.
       mean: what was subtracted from training points, where that is known.
       folder: where finished batches are kept; None: nowhere.
+      progress: whether a bar shows the steps of a batch that is kept.
     Raises: ConfigurationMismatchError: the folder holds a search of something else.
     """
     checks.at_least("trials", trials, 1)
@@ -85,7 +87,12 @@ def search(
                 {**record.configuration, "count": len(numbers)}, record.versions
             )
             part = file.with_suffix(".part.npz")
-            place = pieces.Place(file=part, record=about, what=f"The run in {part}")
+            place = pieces.Place(
+                file=part,
+                record=about,
+                what=f"The run in {part}",
+                progress=progress,
+            )
             make = functools.partial(run, numbers, place)
             batch = records.kept(file, record, what, make)
             place.clear()

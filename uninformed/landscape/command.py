@@ -40,10 +40,16 @@ _SHOWN = (*starts.CORNERS, starts.COLLAPSED)
 
 
 def run(
-    config: LandscapeConfig, workdir: Path, data_dir: str | None = None
+    config: LandscapeConfig,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
 ) -> dict[str, Any]:
     """Write results.json, what was found and pictures; return what results.json holds.
 
+    Args:
+      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     sets = starts.load(config.data, config.seed, data_dir)
@@ -52,7 +58,9 @@ def run(
     clock, ends, measured = records.Clock(workdir / "seconds.json"), {}, {}
     for method in config.methods:
         with clock.running(method):
-            ends[method] = runs.run(config, method, sets, begun, workdir)
+            ends[method] = runs.run(
+                config, method, sets, begun, workdir, progress=progress
+            )
             measured[method] = quantities.measure(sets, images, ends[method])
     scores = {
         method: detection.uninformed(names, ends[method], measured[method]["true"])

@@ -168,20 +168,28 @@ def run(
     sets: Sets,
     starts: Mapping[str, np.ndarray],
     workdir: Path,
+    *,
+    progress: bool = True,
 ) -> Ends:
     """Run one method from all starts.
 
+    Args:
+      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     record = _record(config, sets)
     records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
-    prepare = _kkt if method == "kkt" else _bilevel
+    prepare = _bilevel
+    if method == "kkt":
+        prepare = functools.partial(_kkt, progress=progress)
     # The KKT attack is in float32; lower problems need float64 for their tolerance.
     double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
         attack, victim = prepare(config, method, sets, workdir, record)
         images = np.stack(list(starts.values()))
-        found = _in_batches(config, method, images, workdir, attack, record)
+        found = _in_batches(
+            config, method, images, workdir, attack, record, progress=progress
+        )
     return Ends(**found, **victim)
 
 
@@ -206,12 +214,15 @@ def _in_batches(
     workdir: Path,
     attack: BatchAttack,
     record: Record,
+    *,
+    progress: bool,
 ) -> dict[str, Any]:
     """All starts, batch by batch; what is on disk isn't done again."""
     parts: list[dict[str, np.ndarray]] = []
     first = 0
-    with bars.bar(total=len(starts), desc=method, unit=" starts") as bar:
-        while first < len(starts):
+    total = len(starts)
+    with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
+        while first < total:
             batch = starts[first : first + config.at_once]
             file = workdir / "ends" / f"{method}_{first:04d}.npz"
             make = functools.partial(attack, batch)
@@ -285,7 +296,13 @@ def _bilevel(
 
 
 def _kkt(
-    config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
+    config: LandscapeConfig,
+    method: str,
+    sets: Sets,
+    workdir: Path,
+    record: Record,
+    *,
+    progress: bool,
 ) -> tuple[BatchAttack, dict[str, Any]]:
     """The KKT attack on a homogeneous network of the same images, less their mean."""
     # The file of the network has a record of its own, and there is one method.
@@ -301,7 +318,8 @@ def _kkt(
         training=config.training,
         attack=dataclasses.replace(config.kkt, candidates=points),
     )
-    network = kkt_experiment.victim(experiment, images, workdir / "network.npz")
+    file = workdir / "network.npz"
+    network = kkt_experiment.victim(experiment, images, file, progress=progress)
     mean = images.mean.ravel()
     key = jax.random.fold_in(jax.random.key(config.seed), 2)
     size = float(homogeneous.squared_norm(network))

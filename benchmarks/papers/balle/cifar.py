@@ -240,11 +240,11 @@ def figure_14(lab: Lab) -> Found:
 def figure_19(lab: Lab) -> Found:
     """MSE, LPIPS and KL over targets."""
     run = default(lab)
-    truth, lines, of_lpips = run.truth.images, [], []
+    truth, judge, lines, of_lpips = run.truth.images, run.classifier(), [], []
     for attack in ("kernel", "reconn"):
         errors = run.errors(attack)
         others = evaluation.other_metrics(
-            run.experiment, run.paths, run.released, truth, run.guesses(attack)
+            run.experiment, judge, truth, run.guesses(attack)
         )
         rho = {
             f"MSE, {name.upper()}": float(stats.spearmanr(errors, each).statistic)

@@ -212,13 +212,11 @@ def figure_3(lab: Lab) -> Found:
 
 def _three(run: Run) -> dict[str, dict[str, np.ndarray]]:
     """MSE, LPIPS and KL of each target, by attack."""
-    truth = run.truth.images
+    truth, judge = run.truth.images, run.classifier()
     found = {}
     for attack in ("kernel", "reconn"):
         guesses = run.guesses(attack)
-        others = evaluation.other_metrics(
-            run.experiment, run.paths, run.released, truth, guesses
-        )
+        others = evaluation.other_metrics(run.experiment, judge, truth, guesses)
         found[CALLED[attack]] = {"mse": run.errors(attack)} | others
     return found
 

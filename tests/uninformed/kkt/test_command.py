@@ -1,6 +1,7 @@
 """The uninformed adversary's command: whole, resumable, refusing what doesn't fit."""
 
 import dataclasses
+import functools
 import json
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from configs import kkt as config_file
 from informed import cli
-from shadow import checks
+from shadow import bars, checks
 from shadow.store import ConfigurationMismatchError
 from tests.uninformed.kkt.experiments import small
 from uninformed.kkt import command, experiment, images
@@ -67,7 +68,9 @@ def test_other_images_under_the_same_name_are_another_victim(tmp_path, digits):
 
 
 @pytest.mark.slow
-def test_command_line(tmp_path, capsys):
+@pytest.mark.parametrize("quiet", [False, True])
+def test_command_line(quiet, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bars, "bar", functools.partial(bars.bar, every=0.0))
     cli.main(
         [
             "kkt",
@@ -77,7 +80,10 @@ def test_command_line(tmp_path, capsys):
             "--config.training.route_steps=20",
             f"--workdir={tmp_path}",
             "--json",
+            *(["--quiet"] if quiet else []),
         ]
     )
-    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    printed = capsys.readouterr()
+    assert ("/20 " in printed.err) != quiet
+    printed = json.loads(printed.out.splitlines()[-1])
     assert printed == json.loads((tmp_path / "results.json").read_text())
