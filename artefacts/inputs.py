@@ -46,7 +46,7 @@ def check_told(
 
 # Where meta-estimators hold what was fitted to the rows as they came.
 _INNER = (
-    "best_estimator_", "estimator_", "regressor_", "classifier_", "estimators_",
+    "best_estimator_", "estimators_", "estimator_", "regressor_", "classifier_",
     "calibrated_classifiers_", "estimator",
 )  # fmt: skip
 
@@ -73,9 +73,17 @@ def text_features(estimator: Any) -> set[int]:
             return text_features(step)
     for name in _INNER:
         inner = getattr(estimator, name, None)
-        inner = inner[0] if isinstance(inner, list) and inner else inner
-        if hasattr(inner, "fit") or hasattr(inner, "estimator"):
-            return text_features(inner)
+        members = inner if isinstance(inner, list) else [inner]
+        fitted = [hasattr(m, "fit") or hasattr(m, "estimator") for m in members]
+        if not (fitted and all(fitted)):
+            continue
+        # Members of a bag may have been given some of the features each.
+        some = getattr(estimator, "estimators_features_", None)
+        return {
+            j if some is None else int(some[i][j])
+            for i, member in enumerate(members)
+            for j in text_features(member)
+        }
     return set()
 
 

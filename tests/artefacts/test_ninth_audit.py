@@ -9,6 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.feature_selection import RFE, SelectKBest
 from sklearn.frozen import FrozenEstimator
@@ -33,7 +34,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 
-from artefacts import reconstruct, sanitise
+from artefacts import inputs, reconstruct, sanitise
 from artefacts.findings import LimitError, ReconstructionImpossibleError
 from artefacts.span import direction, probe
 
@@ -343,3 +344,16 @@ def test_a_seed_of_numpys_is_a_seed(rows, labels):
     model = MLPClassifier((3,), max_iter=2, random_state=np.int64(3)).fit(rows, labels)
     found = read(model, rows, labels, position=AT)
     assert any("Everything it needs is stored" in note for note in found.notes)
+
+
+def test_texts_of_a_bag_are_those_of_each_member(rng):
+    codes = rng.choice(["01", "02", "03"], (60, 2)).astype(object)
+    x = np.column_stack([codes[:, 0], rng.integers(0, 3, (60, 2)), codes[:, 1]])
+    bag = BaggingClassifier(
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression()),
+        max_features=0.5,
+        n_estimators=6,
+        random_state=0,
+    ).fit(x, rng.integers(0, 2, 60))
+    assert {*np.concatenate(bag.estimators_features_).tolist()} == {0, 1, 2, 3}
+    assert inputs.text_features(bag) == {0, 3}
