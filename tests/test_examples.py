@@ -150,18 +150,16 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
     with pytest.raises(ValueError, match="called 'normalised' already"):
         shadow.register_victim("normalised", shadow.from_flax)
     # Whoever reads the folder elsewhere registers the victim again.
-    monkeypatch.setattr(networks, "_REGISTERED", {})
     reads = ["compare", str(tmp_path), "--json"], ["shadow", "verify", str(tmp_path)]
     for command in reads:
+        monkeypatch.setattr(networks, "_REGISTERED", {})
         with pytest.raises(SystemExit):
             cli.main(command)
         assert "'normalised'" in capsys.readouterr().err
         networks._REGISTERED.clear()
         cli.main([*command, f"--registers={file}"])
-        networks._REGISTERED.clear()
-    capsys.readouterr()
-    cli.main(["report", str(tmp_path), f"--registers={file}", "--json"])
-    assert json.loads(capsys.readouterr().out)["kind"] == "run"
+        assert capsys.readouterr().out
+    assert not (tmp_path / "report-extra.json").exists()  # no game was played
     build, _ = networks._REGISTERED["normalised"]
     shadow.register_victim("normalised", build, version="2")
     found = networks.revisions({"victim": {"architecture": "normalised"}})

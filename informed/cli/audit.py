@@ -364,7 +364,7 @@ def _broken(bounds: Mapping[str, Any]) -> gate.Value:
 
 
 def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
-    """The document of an audit, or of a work directory.
+    """The document of an audit; or attacks and baselines of a work directory.
 
     Args:
       shadow: where the models of a work directory are; None: in it.
@@ -372,7 +372,7 @@ def _values(source: str, shadow: str | None) -> Mapping[str, Any]:
     """
     path = Path(source)
     if path.is_dir():
-        return reporting.report(path, shadow=shadow).values
+        return reporting.compared(path, shadow=shadow)
     if not path.is_file():
         raise FileNotFoundError(f"There is no audit and no work directory {source}.")
     return report.read(path)

@@ -6,6 +6,7 @@ run's own training; they take a minute on two cores, and are kept beside the pag
 """
 
 import dataclasses
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -66,49 +67,35 @@ def report(
       another command.
     """
     started = time.monotonic()
-    results = _results(workdir)
-    experiment = Experiment.from_mapping(results["configuration"])
-    paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
-    shadows, released = stored.stores(experiment, paths)
-    _require_evaluated(workdir, shadow=shadows, released=released)
-    truth = released.read()
-    targets = stored.targets_of(released, truth)
-    fixed, public = stored.fixed(shadows), stored.targets(shadows)
-    pool = fixed.joined(public)
-    developer = stored.factory_of(experiment, released, role="released")
-    trials = _trials(experiment, results, paths, developer)
+    run = _opened(workdir, shadow, data_dir)
+    targets, pool, trials = run.targets, run.pool, run.trials
     baselines = judging.baselines(targets, pool)
-    indicators = records.geometry(targets, pool, len(fixed))
-    own = difficulty.target_losses(developer.descent.victim, truth.weights, targets)
+    indicators = records.geometry(targets, pool, len(run.developer.fixed))
+    victim = run.developer.descent.victim
+    own = difficulty.target_losses(victim, run.truth.weights, targets)
     indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
-    ids = np.asarray(released.array("test_indices"))
+    ids = np.asarray(run.released.array("test_indices"))
     ranking = records.rank(targets, pool, ids, trials, baselines, indicators)
-    extra = _extra(
-        workdir, results, developer, truth, targets, public, shadows, progress
-    )
+    extra = _extra(run, progress)
     values = {
         "schema": VERSION,
         "kind": "run",
-        "subject": _about(experiment, results, developer, shadows, targets, public),
+        "subject": _about(run),
         "preflight": None,
-        "baselines": [judging.summary(b, targets, pool) for b in baselines],
-        "attacks": [
-            judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
-            for t in trials
-        ],
+        **_judged(run, trials, baselines),
         "membership": extra["membership"],
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": [],
         "bounds": extra["bounds"],
-        "configuration": results["configuration"],
+        "configuration": run.results["configuration"],
         "versions": {
             name: str(version)
-            for name, version in results["versions"]["packages"].items()
+            for name, version in run.results["versions"]["packages"].items()
         },
         "again": f"informed run --workdir={workdir}   # with this configuration\n"
         f"informed report {workdir}",
-        "seconds": round(results["wall_s"] + time.monotonic() - started, 1),
+        "seconds": round(run.results["wall_s"] + time.monotonic() - started, 1),
     }
     # The records that every attack was tried on.
     tried = min((len(t.images) for t in trials if t.images is not None), default=0)
@@ -117,6 +104,92 @@ def report(
         values=files.finite(values),
         pictures=records.pictures(order, targets, trials, baselines),
     )
+
+
+def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
+    """The attacks of a run beside the baselines, as `report` has them.
+
+    Membership and noise aren't played.
+
+    Args:
+      workdir, shadow: as for `report`, which says what is raised, too.
+    """
+    run = _opened(workdir, shadow, None)
+    return _judged(run, run.trials, judging.baselines(run.targets, run.pool))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Run:
+    """A run's folder, opened.
+
+    Attributes:
+      paths: where it lies.
+      results: what `results.json` holds.
+      experiment: its configuration.
+      shadows, released: its models.
+      truth: the released models and their targets, read.
+      developer: the factory that made the released models.
+    """
+
+    paths: Paths
+    results: dict[str, Any]
+    experiment: Experiment
+    shadows: ShadowStore
+    released: ShadowStore
+    truth: ShadowModels
+    developer: Factory
+
+    @functools.cached_property
+    def targets(self) -> Examples:
+        """The targets of the released models."""
+        return stored.targets_of(self.released, self.truth)
+
+    @functools.cached_property
+    def public(self) -> Examples:
+        """The targets of the shadow models."""
+        return stored.targets(self.shadows)
+
+    @functools.cached_property
+    def pool(self) -> Examples:
+        """All records that the adversary knows."""
+        return self.developer.fixed.joined(self.public)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every attack of the run, as it was played."""
+        return [_trial(name, self) for name in self.experiment.played]
+
+
+def _opened(workdir: Path, shadow: str | None, data_dir: str | None) -> _Run:
+    """Open a run's folder, if it is whole and of one piece; see `report`."""
+    results = _results(workdir)
+    experiment = Experiment.from_mapping(results["configuration"])
+    paths = Paths(workdir=workdir, shadow=shadow or workdir, data_dir=data_dir)
+    shadows, released = stored.stores(experiment, paths)
+    _require_evaluated(workdir, shadow=shadows, released=released)
+    return _Run(
+        paths=paths,
+        results=results,
+        experiment=experiment,
+        shadows=shadows,
+        released=released,
+        truth=released.read(),
+        developer=stored.factory_of(experiment, released, role="released"),
+    )
+
+
+def _judged(
+    run: _Run, trials: list[Trial], baselines: list[judging.Baseline]
+) -> dict[str, Any]:
+    """The rows of attacks and of guesses without a release."""
+    targets, pool = run.targets, run.pool
+    return {
+        "baselines": [judging.summary(b, targets, pool) for b in baselines],
+        "attacks": [
+            judging.judge(t, targets, pool, baselines) | {"needs_minutes": None}
+            for t in trials
+        ],
+    }
 
 
 def _results(workdir: Path) -> dict[str, Any]:
@@ -157,17 +230,6 @@ def _require_evaluated(workdir: Path, **stores: ShadowStore) -> None:
             )
 
 
-def _trials(
-    experiment: Experiment, results: dict[str, Any], paths: Paths, developer: Factory
-) -> list[Trial]:
-    """Every attack of the run, as it was played."""
-    secret = _secret(developer)
-    return [
-        _trial(name, experiment, results, paths, developer.descent.victim, secret)
-        for name in experiment.played
-    ]
-
-
 def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
     """What an attack of this run sees, as it was released.
 
@@ -179,30 +241,24 @@ def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
     return experiment.view.what(victim) if sees == "view" else sees
 
 
-def _trial(
-    name: str,
-    experiment: Experiment,
-    results: dict[str, Any],
-    paths: Paths,
-    victim: Victim,
-    secret: bool,
-) -> Trial:
-    row = registry.find(experiment.attacks[name].type)
-    arrays = stored.guesses(paths.workdir, name)
-    seconds = Stage.read(paths.workdir, f"attack-{name}")["wall_s"]
+def _trial(name: str, run: _Run) -> Trial:
+    """One attack of the run, as it was played."""
+    named = run.experiment.attacks[name]
+    row, settings = registry.find(named.type), named.settings
+    arrays = stored.guesses(run.paths.workdir, name)
+    seconds = Stage.read(run.paths.workdir, f"attack-{name}")["wall_s"]
     if row.shadows:
-        seconds += Stage.read(paths.shadow, "shadow")["wall_s"]
+        seconds += Stage.read(run.paths.shadow, "shadow")["wall_s"]
     trainings = arrays.get("trainings")
-    count = results["attacks"][name]["shadow_models"] if row.shadows else 0
+    count = run.results["attacks"][name]["shadow_models"] if row.shadows else 0
     planned = len(arrays["images"])
-    sees = _seen(row.sees, experiment, victim)
-    settings = experiment.attacks[name].settings
+    sees = _seen(row.sees, run.experiment, run.developer.descent.victim)
     if isinstance(settings, ReconnConfig) and settings.kind == "kernel":
         row = dataclasses.replace(row, about=registry.find("kernel").about)
+    secret = _secret(run.developer)
     trial = blank(row, sees=sees, secret=secret, planned=planned, name=name)
-    known = experiment.attacks[name].known
-    if known:
-        rows = f"the first {known} rows of pixels of each target"
+    if named.known:
+        rows = f"the first {named.known} rows of pixels of each target"
         trial = dataclasses.replace(trial, knows=f"{trial.knows}; {rows}")
     return dataclasses.replace(
         trial,
@@ -215,67 +271,49 @@ def _trial(
     )
 
 
-def _about(
-    experiment: Experiment,
-    results: dict[str, Any],
-    developer: Factory,
-    shadows: ShadowStore,
-    targets: Examples,
-    public: Examples,
-) -> dict[str, Any]:
-    victim = developer.descent.victim
+def _about(run: _Run) -> dict[str, Any]:
+    """The subject of the report: training, data, models."""
+    victim, training = run.developer.descent.victim, run.experiment.training
+    results, targets = run.results, run.targets
     return {
-        "train": f"{experiment.training.epochs} epochs of"
-        f" {experiment.training.optimiser}",
+        "train": f"{training.epochs} epochs of {training.optimiser}",
         "version": "",
         "takes": "key",
         "engine": "jax",
         "deterministic": True,
-        "data": experiment.data.name,
+        "data": run.experiment.data.name,
         "kind": "images",
         "shape": list(targets.image_shape),
         "columns": None,
         "classes": targets.num_classes,
-        "fixed": len(developer.fixed),
-        "public": len(public),
+        "fixed": len(run.developer.fixed),
+        "public": len(run.public),
         "targets": len(targets),
         "params": victim.num_params,
         "arrays": [[part.name, list(part.shape)] for part in victim.layout],
-        "seconds_a_model": results["stage_wall_s"]["shadow"] / max(len(shadows), 1),
+        "seconds_a_model": results["stage_wall_s"]["shadow"] / max(len(run.shadows), 1),
         "shadow_models": results["shadow_models"],
         "accuracy": results["released_accuracy"],
         "copies": results["copies"],
     }
 
 
-def _extra(
-    workdir: Path,
-    results: dict[str, Any],
-    developer: Factory,
-    truth: ShadowModels,
-    targets: Examples,
-    public: Examples,
-    shadows: ShadowStore,
-    progress: Progress,
-) -> dict[str, Any]:
+def _extra(run: _Run, progress: Progress) -> dict[str, Any]:
     """Membership and noise, played once for these results."""
-    file = workdir / _EXTRA
+    file = run.paths.workdir / _EXTRA
     made = {
-        "results": results,
+        "results": run.results,
         "revision": _REVISION,
         "packages": packages(),
-        "shadow_fingerprint": shadows.fingerprint(),
+        "shadow_fingerprint": run.shadows.fingerprint(),
     }
     if file.is_file():
         kept = json.loads(file.read_text())
         if made.items() <= kept.items():
             return kept
     progress("membership")
-    members = [
-        _of_two(developer, targets, public),
-        _by_scores(developer, truth, targets, shadows),
-    ]
-    bounds = _noise(developer, targets, public, progress)
+    members = [_of_two(run.developer, run.targets, run.public), _by_scores(run)]
+    bounds = _noise(run.developer, run.targets, run.public, progress)
     found = {**made, "membership": members, "bounds": bounds}
     files.write_json(file, files.finite(found))
     return json.loads(file.read_text())
@@ -306,13 +344,11 @@ def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str
     }
 
 
-def _by_scores(
-    developer: Factory, truth: ShadowModels, targets: Examples, shadows: ShadowStore
-) -> dict[str, Any]:
-    victim = developer.descent.victim
-    first = next(iter(shadows.blocks()))
+def _by_scores(run: _Run) -> dict[str, Any]:
+    victim, targets = run.developer.descent.victim, run.targets
+    first = next(iter(run.shadows.blocks()))
     return membership.audited(
-        -difficulty.target_losses(victim, truth.weights, targets),
+        -difficulty.target_losses(victim, run.truth.weights, targets),
         -difficulty.target_losses(victim, first.weights[:_LOSSES], targets),
     )
 
