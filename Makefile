@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
-PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
+# Bytecode is written, whatever the environment says: the tests start Python often.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 
 .PHONY: demo test test-all gate lint format docs package lock install clean
 

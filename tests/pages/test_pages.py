@@ -153,10 +153,12 @@ def test_pages_of_the_site(part, chromium, site):
     if "DOCS_HTML" in os.environ:
         made = sorted(site.rglob("*.html"))
         pages |= {
-            page: WIDTHS[-1:]
+            page: () if page.parent.name == "reference" else WIDTHS[-1:]
             for page in made
             if page not in chosen and not {"_modules", "_static"} & set(page.parts)
         }
+        # The reference is made from docstrings, half of all markup; axe-core sees one.
+        pages[site / "reference" / "reconn.html"] = WIDTHS[-1:]
         assert len(pages) > 30
     some = list(pages.items())[part::PARTS]
     assert [fault for p, axe in some for fault in faults(chromium, p, axe=axe)] == []
