@@ -73,7 +73,7 @@ def _revisions(experiment: Experiment) -> dict[str, Any]:
     """Those of today's code."""
     found = {"evaluation": stored.REVISION}
     for name in experiment.played:
-        found |= stored.attack_revisions(experiment, name)
+        found |= experiment.attacks[name].revisions
     named = {f"{_REVISION}{name}": value for name, value in found.items()}
     return named | _decided(
         {

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed import metrics, report
-from informed.attacks import registry
 from informed.metrics import Neighbours, classifier, judging
 from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
@@ -135,13 +134,13 @@ def _compared(
         used = getattr(named.settings, "models", None) or experiment.shadow.count
         found[name] = {
             "type": named.type,
-            "sees": registry.find(named.type).sees,
+            "sees": named.row.sees,
             **judging.compared(
                 guess, truth.images, truth.labels, neighbours.mse, known=named.known
             ),
             "lpips": float(others["lpips"].mean()) if "lpips" in others else None,
             "kl": float(others["kl"].mean()) if "kl" in others else None,
-            "shadow_models": used if registry.find(named.type).shadows else 0,
+            "shadow_models": used if named.row.shadows else 0,
         }
     return found
 

@@ -4,7 +4,6 @@ Dataclasses check each field for itself when they are made; here are the checks 
 groups of fields, and of fields against the data and the machine.
 """
 
-from informed.attacks import registry
 from informed.attacks.row import Facts
 from informed.runs.experiment import Experiment
 from reconn import perceptual
@@ -49,7 +48,7 @@ def require(experiment: Experiment, victim: Victim) -> None:
         place = f"config.attacks.{name}"
         number = experiment.data.num_test
         _at_most(f"{place}.targets", attack.targets, "data.num_test", number)
-        why = registry.find(attack.type).why_not(facts(experiment))
+        why = attack.row.why_not(facts(experiment))
         if why:
             raise checks.FieldError(
                 f"{place}.type",

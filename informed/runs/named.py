@@ -7,8 +7,11 @@ from typing import Any
 from ml_collections import config_dict
 
 from informed.attacks import registry
+from informed.attacks.row import Row
 from informed.runs.defaults import defaults
-from shadow import checks
+from reconn import trainer
+from reconn.config import ReconnConfig
+from shadow import checks, views
 
 _OWN = ("type", "targets", "known")
 
@@ -35,11 +38,11 @@ class NamedAttack:
         if self.targets is not None:
             checks.at_least("targets", self.targets, 0)
         checks.at_least("known", self.known, 0)
-        if self.known and "known" not in registry.find(self.type).uses:
+        if self.known and "known" not in self.row.uses:
             raise checks.FieldError(
                 "known", f"The attack {self.type} makes no use of {{}} pixels."
             )
-        protocol = registry.find(self.type).protocol
+        protocol = self.row.protocol
         if protocol != "reconstruction":
             raise checks.FieldError(
                 "type",
@@ -54,6 +57,19 @@ class NamedAttack:
         """An attack with the default settings, apart from those that are named."""
         made = registry.find(type).config(**settings)
         return cls(type=type, targets=targets, known=known, settings=made)
+
+    @property
+    def row(self) -> Row:
+        """The attack's row of the registry."""
+        return registry.find(self.type)
+
+    @property
+    def revisions(self) -> dict[str, int | str]:
+        """Of the components that decide what the attack finds."""
+        own: Mapping[str, int | str] = {self.row.name: self.row.revision}
+        if isinstance(self.settings, ReconnConfig):
+            own = trainer.revisions(self.settings)
+        return {"view": views.REVISION, **own}
 
     @property
     def values(self) -> dict[str, Any]:

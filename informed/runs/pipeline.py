@@ -16,7 +16,6 @@ import functools
 
 import numpy as np
 
-from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.known import Known, rows_of
 from informed.play import play
@@ -219,7 +218,7 @@ def _attack(
 ) -> None:
     """One of `experiment.attacks`: play it, and keep everything that it returned."""
     named = experiment.attacks[name]
-    row = registry.find(named.type)
+    row = named.row
     record = stored.attack_record(experiment, name, store, released)
     output = f"attacks/{name}.npz"
     stage = Stage(paths.workdir, f"attack-{name}", record, outputs=(output,))

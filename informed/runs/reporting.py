@@ -244,7 +244,7 @@ def _seen(sees: str, experiment: Experiment, victim: Victim) -> str:
 def _trial(name: str, run: _Run) -> Trial:
     """One attack of the run, as it was played."""
     named = run.experiment.attacks[name]
-    row, settings = registry.find(named.type), named.settings
+    row, settings = named.row, named.settings
     arrays = stored.guesses(run.paths.workdir, name)
     seconds = Stage.read(run.paths.workdir, f"attack-{name}")["wall_s"]
     if row.shadows:

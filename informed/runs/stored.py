@@ -3,18 +3,14 @@
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from informed.attacks import registry
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
-from reconn import trainer
-from reconn.config import ReconnConfig
-from shadow import data, files, folders, sources, training, victims, views
+from shadow import data, files, folders, sources, training, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
@@ -104,17 +100,7 @@ def attack_record(
         "shadow_fingerprint": shadows.fingerprint(),
         "released_fingerprint": released.fingerprint(),
     }
-    return Record.of(configuration, **attack_revisions(experiment, name))
-
-
-def attack_revisions(experiment: Experiment, name: str) -> dict[str, int | str]:
-    """Revisions of the components that decide what one of the attacks finds."""
-    named = experiment.attacks[name]
-    row = registry.find(named.type)
-    versions: Mapping[str, int | str] = {row.name: row.revision}
-    if isinstance(named.settings, ReconnConfig):
-        versions = trainer.revisions(named.settings)
-    return {"view": views.REVISION, **versions}
+    return Record.of(configuration, **named.revisions)
 
 
 def evaluate_record(
