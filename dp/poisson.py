@@ -45,10 +45,13 @@ _HIGHEST = 10**6  # order of Renyi divergences, each a sum of as many terms
 _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 
 
-def _setting(noise_multiplier: Number, probability: Number) -> tuple[float, float]:
-    """Both as float. Raises ValueError unless > 0 and in (0, 1]."""
+def _setting(
+    noise_multiplier: Number, probability: Number, steps: int = 1
+) -> tuple[float, float, int]:
+    """All as plain numbers. Raises ValueError unless > 0, in (0, 1], whole and >= 1."""
     sigma = checks.above("noise_multiplier", noise_multiplier, 0)
-    return float(sigma), float(checks.share("probability", probability))
+    share = checks.share("probability", probability)
+    return float(sigma), float(share), checks.whole("steps", steps, 1)
 
 
 def _log_moment(order: int, sigma: float, probability: float) -> float:
@@ -96,8 +99,7 @@ def renyi(
     given, orders = orders, checks.finite("orders", orders)
     whole = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
     checks.require("orders", given, whole, "to be whole numbers from 2 to 1e6")
-    sigma, probability = _setting(noise_multiplier, probability)
-    steps = checks.whole("steps", steps, 1)
+    sigma, probability, steps = _setting(noise_multiplier, probability, steps)
     moments = [_log_moment(int(a), sigma, probability) for a in orders]
     return steps * np.array(moments) / (orders - 1)
 
@@ -116,11 +118,8 @@ def losses(
       grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
     Raises: ValueError: an argument outside its range.
     """
-    sigma, probability = _setting(noise_multiplier, probability)
-    steps = checks.whole("steps", steps, 1)
-    return _losses(
-        sigma, probability, steps, float(checks.finite_above("grid", grid, 0))
-    )
+    spacing = float(checks.finite_above("grid", grid, 0))
+    return _losses(*_setting(noise_multiplier, probability, steps), spacing)
 
 
 @functools.lru_cache(maxsize=32)
@@ -181,7 +180,6 @@ def curve(
       steps: the number of steps that were composed, where it is known. A delta below 0
         tells of rounding too.
     """
-    steps = checks.whole("steps", steps, 1)
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
     # Where all mass overflows dp-accounting returns NaN; 1 is always valid.
     deltas = np.nan_to_num(deltas, nan=1.0)
@@ -198,13 +196,13 @@ def rounding(
     Args:
       steps: the number of steps that were composed.
     """
-    steps = checks.whole("steps", steps, 1)
     deltas = np.array(distribution.get_delta_for_epsilon(_EPSILONS))
     return _rounding(np.nan_to_num(deltas, nan=1.0), steps)
 
 
 def _rounding(deltas: np.ndarray, steps: int) -> float:
     """See `rounding`; a delta below 0 tells of it."""
+    steps = checks.whole("steps", steps, 1)
     seen = -4 * float(deltas.min())
     return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
 
@@ -213,9 +211,7 @@ def curve_of(
     noise_multiplier: Number, probability: Number, steps: int, grid: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """`curve` of `losses`, remembered."""
-    sigma, probability = _setting(noise_multiplier, probability)
-    steps = checks.whole("steps", steps, 1)
-    return _curve_of(sigma, probability, steps, float(grid))
+    return _curve_of(*_setting(noise_multiplier, probability, steps), float(grid))
 
 
 @functools.lru_cache(maxsize=32)
@@ -230,7 +226,7 @@ def one_step(
 ) -> bounds.Logs:
     """One step in closed form: (1 - q) kappa + q Phi(Phi^-1(kappa) + 1/sigma)."""
     log_kappa = checks.log_probability("log_kappa", log_kappa)
-    sigma, probability = _setting(noise_multiplier, probability)
+    sigma, probability, _ = _setting(noise_multiplier, probability)
     with np.errstate(divide="ignore", over="ignore"):
         found = np.logaddexp(
             np.log1p(-probability) + log_kappa,

@@ -20,6 +20,8 @@ from shadow import checks
 
 Guesses = Float[np.ndarray, "releases height width channels"]
 Errors = Float[np.ndarray, "images height width channels"]
+# Of an attack, to be named, that is told pixels.
+UNUSED = "The attack {} makes no use of {{}} pixels; see its row."
 # Tried on left-out errors, in squared pixel values times their number: from none to one
 # that leaves the guess as it is.
 _RIDGES = np.logspace(-4, 4, 9)
@@ -91,14 +93,6 @@ class Known:
         moved = fit.predict(gaps).reshape(len(guesses), -1)
         found[:, ~self.mask] += moved.astype(guesses.dtype)
         return self.put(np.clip(found, 0, 1))
-
-
-def require_unused(known: Known | None, attack: str) -> None:
-    """Raise FieldError where an attack is told pixels of which it makes no use."""
-    if known is not None:
-        raise checks.FieldError(
-            "known", f"The attack {attack} makes no use of {{}} pixels; see its row."
-        )
 
 
 def rows_of(shape: tuple[int, ...], rows: int) -> Bool[np.ndarray, "..."]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.row import Material, NotApplicableError, Row
-from informed.known import require_unused
+from informed.known import UNUSED
 from informed.threat import Knowledge, Reconstruction
 from shadow import checks, limits
 from shadow.data import Examples
@@ -132,8 +132,8 @@ def play(
       attack raises, time limits apart, and with `stumbling` only before it has found
       anything; see its row and `threat`.
     """
-    if "known" not in row.uses:
-        require_unused(knowledge.known, row.name)
+    if knowledge.known is not None and "known" not in row.uses:
+        raise checks.FieldError("known", UNUSED.format(row.name))
     count = len(release)
     if trial is None:
         planned = count * row.points

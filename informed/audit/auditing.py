@@ -268,12 +268,8 @@ def _run(
     """Everything after the pre-flight, within what is left of the time."""
     about = checked.subject
     clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
-    plan = forecast.plan(
-        checked,
-        minutes=settings.minutes,
-        targets=settings.targets,
-        passed=clock.passed,
-    )
+    asked: dict[str, Any] = {"minutes": settings.minutes, "targets": settings.targets}
+    plan = forecast.plan(checked, passed=clock.passed, **asked)
     secret = about.contract.privacy is not None  # who knows the seed knows the noise
     models = trained.train(
         about, targets=plan.targets, secret=secret, progress=progress
@@ -284,7 +280,11 @@ def _run(
     checked = dataclasses.replace(checked, subject=about)
     schedule = budgets.Schedule(clock, _parts(checked, settings, plan))
     models, found = _attacks(checked, models, settings, plan, schedule, progress)
-    members = _members(checked, models, schedule, progress)
+    members: list[dict[str, Any]] = []
+    if "membership" in schedule.parts:
+        progress("membership")
+        each = checked.seconds_a_model
+        members = membership.both(models, each, limit=schedule.limit("membership"))
     skipped = "noise" not in schedule.parts
     bounds = noise.measured(
         about,
@@ -310,7 +310,10 @@ def _run(
         seconds_a_model=checked.seconds_a_model,
         limit=min(for_gallery, clock.left),
     )
-    baselines, ranking = _ranked(models, checked, found, pool, clock.left)
+    baselines, ranking = records.ranked(
+        models, found, seconds_a_model=checked.seconds_a_model, limit=clock.left
+    )
+    shown = records.pictures(ranking.order, models.targets, found, baselines)
     pictured, pictures = decoder.decoded(
         models, found, limit=min(for_decoder, clock.left)
     )
@@ -326,21 +329,18 @@ def _run(
         )
         stops = defences.tried(bench, found, progress)
     progress("writing it down")
+    judged = [judging.judge(t, models.targets, pool, baselines) for t in found]
+    known = [judging.summary(b, models.targets, pool) for b in baselines]
     values = {
         "schema": report.VERSION,
         "kind": "audit",
         "subject": _about(checked, models, stops),
         "preflight": {
             **forecast.found(checked),
-            "plan": forecast.estimate(
-                checked, minutes=settings.minutes, targets=settings.targets
-            ),
+            "plan": forecast.estimate(checked, **asked),
         },
-        "baselines": [judging.summary(b, models.targets, pool) for b in baselines],
-        "attacks": [
-            budgets.with_advice(judging.judge(t, models.targets, pool, baselines))
-            for t in found
-        ],
+        "baselines": known,
+        "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
         "gallery": named,
         "decoder": pictured,
@@ -355,28 +355,8 @@ def _run(
     }
     return Report(
         values=files.finite(values),
-        pictures={
-            **records.pictures(ranking.order, models.targets, found, baselines),
-            "table": models.subject.table,
-            "decoded": pictures,
-        },
+        pictures={**shown, "table": about.table, "decoded": pictures},
     )
-
-
-def _ranked(
-    models: trained.Models,
-    checked: Preflight,
-    found: list[Trial],
-    pool: Examples,
-    limit: float,
-) -> tuple[list[judging.Baseline], records.Ranking]:
-    """Guesses without the release, and the records by how near attacks came."""
-    about, targets = models.subject, models.targets
-    groups = None if about.table is None else about.table.groups
-    baselines = judging.baselines(targets, pool, groups=groups)
-    each, ids = checked.seconds_a_model, about.split.test_indices
-    indicators = records.indicators(models, seconds_a_model=each, limit=limit)
-    return baselines, records.rank(targets, pool, ids, found, baselines, indicators)
 
 
 def _parts(
@@ -448,23 +428,6 @@ def _attacks(
 def _place(trial: Trial) -> int:
     """Where an attack stands on the page."""
     return _FIRST.index(trial.name) if trial.name in _FIRST else len(_FIRST)
-
-
-def _members(
-    checked: Preflight,
-    models: trained.Models,
-    schedule: budgets.Schedule,
-    progress: Progress,
-) -> list[dict[str, Any]]:
-    """Membership beside reconstruction."""
-    if "membership" not in schedule.parts:
-        return []
-    progress("membership")
-    limit = schedule.limit("membership")
-    return [
-        membership.of_two(models, checked.seconds_a_model, limit=limit),
-        membership.by_scores(models, limit=limit),
-    ]
 
 
 def _about(

@@ -18,15 +18,11 @@ from informed.attacks.row import Material, Row
 from informed.audit import budget
 from informed.audit.findings import Preflight
 from informed.audit.subject import ANSWERS, WEIGHTS
-from informed.audit.trained import Models, Shipped
+from informed.audit.trained import Models
 from informed.play import Trial, blank, play, stopped_with
 from informed.report import words
 from shadow import limits
-from shadow.release import Release, publish
 from shadow.views import EVERYTHING, Layers
-
-# Pairs of records that are missing together: more would take the time of other attacks.
-_PAIRS = 3
 
 
 def rows() -> list[Row]:
@@ -73,10 +69,9 @@ def not_begun(row: Row, models: Models, a_record: float) -> Trial:
 def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
     """The trial of an attack that whoever runs the audit skips, if it applies."""
     why = row.why_not(checked.facts)
+    applies = not why or _by_accident(row, checked)
     return dataclasses.replace(
-        _blank(row, models),
-        why_not=why or words.LEFT_OUT,
-        applies=not why or _by_accident(row, checked),
+        _blank(row, models), why_not=why or words.LEFT_OUT, applies=applies
     )
 
 
@@ -104,7 +99,7 @@ def attempt(
     limit: float,
     begun: Trial | None = None,
     view: Layers | None = None,
-    release: Release | None = None,
+    release: Any = None,
     stripped: bool = False,
 ) -> Trial:
     """Play an attack on the models of an audit, within a time.
@@ -141,14 +136,18 @@ def attempt(
                 seconds_a_model=checked.seconds_a_model,
                 template=checked.returned,
                 table=models.subject.table,
-                labels=models.targets.labels[_pairs(models)],
+                labels=models.targets.labels[models.pairs],
                 position=models.subject.place,
             )
-            seen = _release(row, models, view, clock, stripped)
+            if release is None:
+                # Models without two records are trained now; others are there.
+                most = clock.left if row.sees == "pairs" else float("inf")
+                with limits.seconds(most):
+                    release = models.shown(row.sees, view, stripped=stripped)
             found = play(
                 row,
                 material,
-                seen if release is None else release,
+                release,
                 models.knowledge(),
                 key=models.key,
                 limit=clock.left,
@@ -202,35 +201,11 @@ def _blank(row: Row, models: Models) -> Trial:
         "artefact": "the fitted estimator, as a file of it holds it",
         "nothing": "nothing",
     }
-    planned = _pairs(models).size if row.sees == "pairs" else models.count
+    planned = models.pairs.size if row.sees == "pairs" else models.count
     sees = views.get(row.sees, "all weights")
     # Where equal seeds give other weights, to know the seed is to know nothing.
     secret = models.secret or not models.subject.deterministic
     return blank(row, sees=sees, secret=secret, planned=planned)
-
-
-def _pairs(models: Models) -> np.ndarray:
-    """(pairs, 2): positions of the targets that are missing together."""
-    count = min(_PAIRS, models.count // 2)
-    return np.arange(2 * count).reshape(count, 2)
-
-
-def _release(
-    row: Row,
-    models: Models,
-    view: Layers | None,
-    clock: limits.Clock,
-    stripped: bool,
-) -> Any:
-    """What an attack is shown, as its row says."""
-    if row.sees == "artefact":
-        return Shipped(models, stripped)
-    if row.sees == "pairs":
-        with limits.seconds(clock.left):
-            return models.without_two(_pairs(models))
-    if view is None or row.sees == "weights":
-        return models.weights
-    return publish(np.asarray(models.released, np.float32), view)
 
 
 def _traced(models: Models, view: Layers | None) -> bool:

@@ -84,6 +84,22 @@ def pictures(
     }
 
 
+def ranked(
+    models: Models, trials: list[Trial], *, seconds_a_model: float, limit: float
+) -> tuple[list[judging.Baseline], Ranking]:
+    """Guesses without the release, and the targets of an audit; see `rank`.
+
+    Args:
+      seconds_a_model, limit: as for `indicators`.
+    """
+    subject, targets = models.subject, models.targets
+    pool, ids = subject.known_to_all(), subject.split.test_indices
+    groups = None if subject.table is None else subject.table.groups
+    baselines = judging.baselines(targets, pool, groups=groups)
+    found = indicators(models, seconds_a_model=seconds_a_model, limit=limit)
+    return baselines, rank(targets, pool, ids, trials, baselines, found)
+
+
 def rank(
     truth: Examples,
     pool: Examples,

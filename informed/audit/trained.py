@@ -16,8 +16,11 @@ from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.parallel import OtherSizeError
 from shadow.release import Release, publish
+from shadow.views import Layers
 
 Progress = Callable[[str], None]
+# Pairs of records that are missing together: more would take the time of other attacks.
+_PAIRS = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,13 +70,32 @@ class Models:
         """Of the released models on public records; None: they can't be asked."""
         return self.subject.accuracy(self.released)
 
-    def without_two(self, pairs: np.ndarray) -> Release:
-        """The weights of models that were trained on D_- and two targets each.
+    @property
+    def pairs(self) -> np.ndarray:
+        """(pairs, 2): positions of the targets that are missing together."""
+        count = min(_PAIRS, self.count // 2)
+        return np.arange(2 * count).reshape(count, 2)
+
+    def shown(self, sees: str, view: Layers | None, *, stripped: bool = False) -> Any:
+        """What an attack is shown of these models.
 
         Args:
-          pairs: (models, 2), positions of the targets.
+          sees: what it sees; see `informed.attacks.row.Row`.
+          view: what is released of weights and answers; None: all weights.
+          stripped: whether fitted estimators lack what predictions don't need.
+        Returns: a release; or fitted estimators, see `Shipped`.
         """
-        subject, targets = self.subject, self.targets
+        if sees == "artefact":
+            return Shipped(self, stripped)
+        if sees == "pairs":
+            return self._without_two()
+        if view is None or sees == "weights":
+            return self.weights
+        return publish(np.asarray(self.released, np.float32), view)
+
+    def _without_two(self) -> Release:
+        """The weights of models that were trained on D_- and two targets each."""
+        subject, targets, pairs = self.subject, self.targets, self.pairs
         runs = subject.runs(self.knowledge().training_key, len(pairs))
         numbers = np.zeros(len(pairs), int)
         return publish(runs(targets.images[pairs], targets.labels[pairs], numbers))

@@ -54,9 +54,9 @@ from informed.attacks import seeds
 from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Solver
-from informed.known import require_unused
+from informed.known import UNUSED
 from informed.threat import Knowledge, Reconstruction
-from shadow import bars, devices
+from shadow import bars, checks, devices
 from shadow.release import Release
 
 
@@ -179,7 +179,8 @@ class TrainingInversion:
         """
         knowledge = dataclasses.replace(knowledge, labels=None)
         knowledge.require(release, "fixed", "algorithm")
-        require_unused(knowledge.known, "two_missing")
+        if knowledge.known is not None:
+            raise checks.FieldError("known", UNUSED.format("two_missing"))
         if len(labels) != len(release):
             raise ValueError(
                 f"Expected one row of labels per release, {len(release)}, got"

@@ -12,7 +12,7 @@ from informed.report.report import schema
 QUICK = {
     "fixed": 40,
     "targets": 3,
-    "minutes": 0.5,
+    "minutes": 1.0,
     "skip": ("two missing", "membership", "noise", "defences"),
     "version": "1",
 }
