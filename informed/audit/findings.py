@@ -5,7 +5,7 @@ from typing import Any
 
 from informed.attacks.row import Facts
 from informed.audit.instability import Instability
-from informed.audit.subject import Subject
+from informed.audit.subject import NO_WEIGHTS, Subject
 from shadow import released
 
 LEVELS = ("stops", "weakens", "note")
@@ -77,11 +77,7 @@ class Preflight:
     def facts(self) -> Facts:
         """What decides which attacks apply."""
         about = self.subject
-        shapes = (
-            ""
-            if about.comparable
-            else "two models have no weights, or weights of other shapes"
-        )
+        shapes = "" if about.comparable else NO_WEIGHTS
         unasked = "models can't be asked: "
         unasked += about.unasked or "no predict(released, images)"
         is_estimator = released.is_estimator(self.returned)

@@ -66,14 +66,10 @@ def named(
         for i in range(models.count)
     ]
     affordable = int(limit / max(seconds_a_model * models.count, 1e-9))
-    why = ""
-    if not models.subject.comparable:
-        why = "two models have no weights, or weights of other shapes"
-    elif not (models.subject.deterministic or models.secret):
-        why = "equal arguments give other weights, so that training again tells nothing"
-    elif not any(guesses):
+    why = models.why_incomparable
+    if not why and not any(guesses):
         why = "no attack has a guess"
-    elif affordable < 2:
+    elif not why and affordable < 2:
         why = f"not two trainings a record in {limit:.0f} s"
     if why:
         return found | {"why_not": why}

@@ -45,12 +45,8 @@ def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str,
     targets, subject = models.targets, models.subject
     words = of_two_words(secret=models.secret)
     cost = 2 * len(targets) * seconds_a_model
-    why = ""
-    if not subject.comparable:
-        why = "two models have no weights, or weights of other shapes"
-    elif not (subject.deterministic or models.secret):
-        why = "equal arguments give other weights, so that training again tells nothing"
-    elif cost > limit:
+    why = models.why_incomparable
+    if not why and cost > limit:
         why = f"it takes about {cost:.0f} s, and has {limit:.0f} s: more --minutes"
     if why:
         return {**words, "rate": None, "seconds": 0.0, "why_not": why}

@@ -29,6 +29,7 @@ from shadow.views import Layers
 _HELD_OUT = 200
 _LARGEST_FIXED = 1000
 WEIGHTS, ANSWERS, CANARIES = "weights", "answers", "canaries"
+NO_WEIGHTS = "two models have no weights, or weights of other shapes"
 # The score of a label that a model never saw.
 _ABSENT = -30.0
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from informed.attacks import artefact
-from informed.audit.subject import WEIGHTS, Subject
+from informed.audit.subject import NO_WEIGHTS, WEIGHTS, Subject
 from informed.play import stopped_with
 from informed.threat import Knowledge
 from shadow import limits
@@ -69,6 +69,17 @@ class Models:
     def accuracy(self) -> float | None:
         """Of the released models on public records; None: they can't be asked."""
         return self.subject.accuracy(self.released)
+
+    @property
+    def why_incomparable(self) -> str:
+        """Why to train again and compare tells nothing; "" where it tells."""
+        if not self.subject.comparable:
+            return NO_WEIGHTS
+        if self.subject.deterministic or self.secret:
+            return ""
+        return (
+            "equal arguments give other weights, so that training again tells nothing"
+        )
 
     @property
     def pairs(self) -> np.ndarray:
