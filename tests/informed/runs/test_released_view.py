@@ -55,7 +55,6 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
     assert found["dropped"] == 30
     # 200 different images; each of 6 targets has its near copy among 30 of D_-, 40
     # shadow targets, or elsewhere.
-    experiment = Experiment.from_mapping(results["configuration"])
     paths = Paths(workdir=tmp_path, shadow=tmp_path)
     released = ShadowStore(paths.store("released"))
     ids = {
@@ -66,9 +65,7 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
         expected = int(np.isin(ids["test"], ids[part]).sum())
         assert found[part] == {"exact": 0, "near": expected}
     assert found["fixed"]["near"] + found["shadow"]["near"] > 0
-    developer = stored.factory_of(experiment, released, role="released")
-    trials = workdir._trials(experiment, results, paths, developer)
-    sees = {trial.name: trial.sees for trial in trials}
+    sees = {row["name"]: row["sees"] for row in workdir.compared(tmp_path)["attacks"]}
     assert re.fullmatch(
         r"some layers, 10 of \d+ weights in bfloat16 \(output/b\)", sees["reconn"]
     )
