@@ -20,7 +20,7 @@ from shadow import checks
 
 Guesses = Float[np.ndarray, "releases height width channels"]
 Errors = Float[np.ndarray, "images height width channels"]
-# Of an attack, to be named, that is told pixels.
+# What is said of an attack that is told pixels and makes no use of them, by its name.
 UNUSED = "The attack {} makes no use of {{}} pixels; see its row."
 # Tried on left-out errors, in squared pixel values times their number: from none to one
 # that leaves the guess as it is.

@@ -142,7 +142,9 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
     monkeypatch.setattr(networks, "_REGISTERED", {})
     with pytest.raises(ValueError, match=r"architecture to be one of .*'normalised'"):
         shadow.VictimConfig(architecture="normalised")
-    cli.main(["run", f"--config={file}", f"--workdir={tmp_path}", "--quiet", "--json"])
+    # In batches, for which a report plays no noise game: that takes a minute.
+    batches = "--config.training.batch_size=51"
+    cli.main(["run", f"--config={file}", batches, f"--workdir={tmp_path}", "--quiet"])
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["attacks"]["reconn"]["mse"] < results["mean_image_mse"]
     versions = json.loads((tmp_path / "shadow" / "manifest.json").read_text())
@@ -160,6 +162,9 @@ def test_a_new_victim_runs_by_name_and_its_version_is_kept(
         cli.main([*command, f"--registers={file}"])
         assert capsys.readouterr().out
     assert not (tmp_path / "report-extra.json").exists()  # no game was played
+    networks._REGISTERED.clear()
+    cli.main(["report", str(tmp_path), f"--registers={file}", "--json"])
+    assert json.loads(capsys.readouterr().out)["kind"] == "run"
     build, _ = networks._REGISTERED["normalised"]
     shadow.register_victim("normalised", build, version="2")
     found = networks.revisions({"victim": {"architecture": "normalised"}})

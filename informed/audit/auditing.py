@@ -330,7 +330,7 @@ def _run(
         stops = defences.tried(bench, found, progress)
     progress("writing it down")
     judged = [judging.judge(t, models.targets, pool, baselines) for t in found]
-    known = [judging.summary(b, models.targets, pool) for b in baselines]
+    guesses = [judging.summary(b, models.targets, pool) for b in baselines]
     values = {
         "schema": report.VERSION,
         "kind": "audit",
@@ -339,7 +339,7 @@ def _run(
             **forecast.found(checked),
             "plan": forecast.estimate(checked, **asked),
         },
-        "baselines": known,
+        "baselines": guesses,
         "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
         "gallery": named,

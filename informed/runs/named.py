@@ -8,6 +8,7 @@ from ml_collections import config_dict
 
 from informed.attacks import registry
 from informed.attacks.row import Row
+from informed.known import UNUSED
 from informed.runs.defaults import defaults
 from reconn import trainer
 from reconn.config import ReconnConfig
@@ -39,9 +40,7 @@ class NamedAttack:
             checks.at_least("targets", self.targets, 0)
         checks.at_least("known", self.known, 0)
         if self.known and "known" not in self.row.uses:
-            raise checks.FieldError(
-                "known", f"The attack {self.type} makes no use of {{}} pixels."
-            )
+            raise checks.FieldError("known", UNUSED.format(self.type))
         protocol = self.row.protocol
         if protocol != "reconstruction":
             raise checks.FieldError(

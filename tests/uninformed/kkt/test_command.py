@@ -85,5 +85,5 @@ def test_command_line(quiet, tmp_path, capsys, monkeypatch):
     )
     printed = capsys.readouterr()
     assert ("/20 " in printed.err) != quiet
-    printed = json.loads(printed.out.splitlines()[-1])
-    assert printed == json.loads((tmp_path / "results.json").read_text())
+    results = json.loads(printed.out.splitlines()[-1])
+    assert results == json.loads((tmp_path / "results.json").read_text())
