@@ -23,7 +23,7 @@ import numpy as np
 from sklearn import datasets, linear_model
 
 import shadow
-from artefacts.glm.estimators import reconstruct
+from informed.attacks.closed_form.estimators import reconstruct
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
 

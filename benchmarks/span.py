@@ -63,9 +63,6 @@ from sklearn.linear_model import (
 )
 from sklearn.svm import LinearSVC
 
-from artefacts import span
-from artefacts.findings import Leaf, ReconstructionImpossibleError
-from artefacts.readers import span as reader
 from benchmarks.span_data import (
     SEEDS,
     Draw,
@@ -77,6 +74,9 @@ from benchmarks.span_data import (
     table,
     texts,
 )
+from informed.attacks import span
+from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.span.estimators import read as read_estimator
 
 
 def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
@@ -204,9 +204,8 @@ def wrong(args: Any) -> Iterator[dict[str, Any]]:
                     warnings.simplefilter("ignore")
                     model = clone(estimator).fit(rows, labels)
                 told = labels[len(labels) - 1 - known.shape[0] : -1]
-                leaf = Leaf(estimator=model, known=known, labels=told)
-                found, note = reader.read(leaf)
-                certified += found is not None and found.certified is True
+                found, note = read_estimator(model, known, told)
+                certified += found is not None and found.certified
                 said[re.sub(r"[0-9][0-9.e-]*", "#", note)] += 1
             yield {
                 "model": name,

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from artefacts import span
+from informed.attacks import span
 
 MODULES = (
     "numpy",

@@ -33,11 +33,11 @@ from scipy import sparse, special
 from sklearn.linear_model import LogisticRegression
 
 import dp
-from artefacts import span
-from artefacts.findings import ReconstructionImpossibleError
-from artefacts.span.basis import Basis
 from benchmarks import span_data
 from dp import accounting
+from informed.attacks import span
+from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.span.basis import Basis
 
 _KNOWN, _TEST, _GALLERY = 400, 400, 1000
 _STEPS = 30

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from artefacts import sanitise
-    from artefacts.findings import ReconstructionImpossibleError
-    from informed.attacks.artefact_networks import reconstruct_sklearn
+    from informed.attacks.closed_form.pipelines import reconstruct_sklearn
+    from informed.attacks.closed_form.row import RowReconstruction
+    from informed.attacks.impossible import ReconstructionImpossibleError
     from informed.attacks.inversion import InversionConfig, TrainingInversion
     from informed.attacks.membership import (
         ReconstructionMembership,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "artefacts": "sanitise",
-        "artefacts.findings": "ReconstructionImpossibleError",
-        "informed.attacks.artefact_networks": "reconstruct_sklearn",
+        "informed.attacks.closed_form.pipelines": "reconstruct_sklearn",
+        "informed.attacks.closed_form.row": "RowReconstruction",
+        "informed.attacks.impossible": "ReconstructionImpossibleError",
         "informed.attacks.inversion": "InversionConfig TrainingInversion",
         "informed.attacks.membership": "ReconstructionMembership RetrainingMembership",
         "informed.attacks.reconn": "ReconnAttack",

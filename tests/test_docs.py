@@ -12,7 +12,7 @@ import docutils.utils
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("dp", "shadow", "reconn", "artefacts", "informed", "uninformed")
+PACKAGES = ("dp", "shadow", "reconn", "informed", "uninformed")
 FILES = [file for name in PACKAGES for file in sorted((ROOT / name).rglob("*.py"))]
 
 

@@ -48,20 +48,12 @@ def test_audits_are_short_and_named_where_they_are_explained():
         assert f"informed audit examples/{file.name}:train" in source
 
 
-@pytest.mark.parametrize("buckets", [0, 2**14])
-def test_a_text_classifier_gives_a_document_away(buckets, tmp_path):
-    out = tmp_path / "page.html"
-    text, answer = load(TEXT.name)["main"](out=str(out), buckets=buckets)
+def test_a_text_classifier_gives_a_document_away():
+    text, answer = load(TEXT.name)["main"]()
     assert len(TEXT.read_text().splitlines()) <= 60
     assert TEXT.name in (ROOT / "docs" / "span.md").read_text()
     assert answer.certified
-    page = out.read_text()
-    if buckets:  # no vocabulary is stored: which entries there are, and no words
-        assert any("zero together" in note for note in answer.notes)
-        return
-    words = set(re.findall(r"\b\w\w+\b", text.lower()))
-    assert answer.words == words
-    assert all(word in page for word in words)
+    assert answer.words == set(re.findall(r"\b\w\w+\b", text.lower()))
 
 
 def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):

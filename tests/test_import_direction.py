@@ -1,4 +1,4 @@
-"""Imports go dp -> shadow -> {reconn, artefacts} -> informed -> uninformed, never back.
+"""Imports go dp -> shadow -> reconn -> informed -> uninformed, never back.
 
 And files import each other in no circle: what a file needs stands before it.
 """
@@ -14,9 +14,8 @@ MAY_IMPORT = {
     "dp": {"dp"},
     "shadow": {"dp", "shadow"},
     "reconn": {"dp", "shadow", "reconn"},
-    "artefacts": {"shadow", "artefacts"},
-    "informed": {"dp", "shadow", "reconn", "artefacts", "informed"},
-    "uninformed": {"dp", "shadow", "reconn", "artefacts", "informed", "uninformed"},
+    "informed": {"dp", "shadow", "reconn", "informed"},
+    "uninformed": {"dp", "shadow", "reconn", "informed", "uninformed"},
 }
 OURS = {*MAY_IMPORT, "configs", "tests", "benchmarks"}
 
@@ -89,7 +88,7 @@ def test_only_metrics_meets_the_truth() -> None:
         for file in graph()
         if file.parts[:2] == ("informed", "attacks")
         or file in (Path("informed/play.py"), Path("informed/threat.py"))
-        or file.parts[0] in ("shadow", "reconn", "artefacts")
+        or file.parts[0] in ("shadow", "reconn")
     ]
     assert len(blind) > 100
     offenders = [

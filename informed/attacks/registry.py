@@ -12,15 +12,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from artefacts.glm.estimators import SUPPORTED
 from informed.attacks import (
-    artefact,
-    linear_estimator,
     prior_aware,
     span,
     two_missing,
 )
-from informed.attacks.closed_form import GlmAttack
+from informed.attacks.closed_form import estimator_attack
+from informed.attacks.closed_form.affine import GlmAttack
+from informed.attacks.closed_form.estimator_attack import EstimatorAttack
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage
@@ -31,7 +30,7 @@ from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
 from reconn import trainer
 from reconn.config import ReconnConfig
-from shadow import checks, released
+from shadow import checks
 
 _ROWS: dict[str, Row] = {}
 
@@ -120,13 +119,6 @@ def _exact(facts: Facts) -> str:
     return ""
 
 
-def _linear(facts: Facts) -> str:
-    fitted = released.is_estimator(facts.returned)
-    if fitted and type(facts.returned).__name__ in SUPPORTED:
-        return ""
-    return f"it is for estimators of type {', '.join(SUPPORTED)}"
-
-
 def _two(facts: Facts) -> str:
     if facts.secret:
         return "the seed is secret"
@@ -166,27 +158,16 @@ for _row in (
         share=0.0,  # every audit has it among its baselines
     ),
     Row(
-        name="artefact",
-        about="what a fitted estimator stores: moments, rows, seeds, counts",
-        make=artefact.ArtefactAttack.made,
-        sees="artefact",
+        name="closed_form",
+        about="linear models: scaler's means, span, equations of the optimum",
+        make=EstimatorAttack.made,
+        sees="estimator",
         knows=("fixed",),
         gives=("images", "labels", "certified", "trainings"),
-        remedy="informed.sanitise(model) takes off what predictions don't need, and"
-        " names what stays and still tells",
-        share=0.15,
-    ),
-    Row(
-        name="closed_form",
-        about="linear equations at the optimum of a linear model (Theorem 1)",
-        make=linear_estimator.LinearEstimatorAttack.made,
-        sees="weights",
-        knows=("fixed",),
-        gives=("images", "labels", "trainings"),
-        applies=_linear,
+        applies=estimator_attack.applies,
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
-        " coefficients mostly lead to the record as well",
-        share=0.05,
+        " coefficients mostly lead to the record as well, and so does a scaler's mean",
+        share=0.15,
     ),
     Row(
         name="span",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from artefacts.span import precision
+from informed.attacks.span import precision
 from shadow.release import Release
 
 # How `precision` calls numbers that have all the digits of training.

@@ -20,7 +20,7 @@ SEES = (
     "view",
     "weights",
     "answers",
-    "artefact",
+    "estimator",
     "pairs",
     "every noisy gradient",
 )
@@ -66,8 +66,6 @@ class Material:
       seconds_a_model: how long one training takes, measured; None: not measured. With
         it, and a limit, an attack that can try less or more fits its time.
       limit: seconds that the attack may take.
-      template: what the training function returns, for one target: an estimator whose
-        coefficients are replaced by those of a release.
       table: the table whose rows the records are; None: records are pictures, or rows
         as they are.
       labels: (releases, points), of the unknown records, where several are missing.
@@ -83,7 +81,6 @@ class Material:
     note: Callable[[], None] | None = None
     seconds_a_model: float | None = None
     limit: float = float("inf")
-    template: Any = None
     table: Table | None = None
     labels: np.ndarray | None = None
     position: int | None = None
@@ -123,8 +120,8 @@ class Row:
       config: a frozen dataclass of the attack's settings.
       make: (settings, material) -> the attack.
       sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
-        "answers" (scores for public records); "artefact" (what training returned, a
-        fitted estimator with all that it stores); "pairs" (weights of models whose
+        "answers" (scores for public records); "estimator" (the fitted
+        estimator that training returned); "pairs" (weights of models whose
         adversary lacks two records); "every noisy gradient".
       knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
         `uninformed.threat.Architecture` for attacks on weights alone.

@@ -29,7 +29,7 @@ _PRECISIONS = tuple(rounding.FORMATS)
 # Noise on the weights, in units of each array's root mean square.
 _NOISES = (1e-3, 1e-2, 1e-1)
 # Attacks that defences are held against: those that can be played on what is changed.
-_HELD_AGAINST = ("inversion", "kernel", "closed form", "artefact")
+_HELD_AGAINST = ("inversion", "kernel", "closed form")
 # Targets whose inversion is tried again under each precision: it takes longest.
 _INVERTED = 3
 # Models whose accuracy is measured under each defence.
@@ -82,9 +82,9 @@ def tried(
     rows = [
         _row(bench, "as it is", "all that is released", whole, bench.models.accuracy)
     ]
-    steps: dict[str, Rows] = {"stripped": stripped(bench, undefended)}
+    steps: dict[str, Rows] = {}
     if bench.subject.comparable:
-        steps |= {
+        steps = {
             "fewer bits": fewer_bits(bench, undefended),
             "fewer layers": fewer_layers(bench),
             "secret seed": secret_seed(bench, progress),
@@ -109,20 +109,6 @@ def _extend(rows: list[dict[str, Any]], name: str, step: Rows) -> None:
         # As in `playing.attempt`; what was measured before is kept.
         why = f"an attack stopped with {checks.named(error)}"
         rows.append(_not_tried(name, "", why.rstrip(".")))
-
-
-def stripped(bench: Bench, undefended: Sequence[Trial]) -> Rows:
-    """A fitted estimator without what its predictions don't need."""
-    before = next((t for t in undefended if t.name == "artefact"), None)
-    if before is None or before.images is None:
-        return
-    about = "the estimator without what predictions don't need"
-    trial = bench.attempt("artefact", limit=bench.clock.left / 2, stripped=True)
-    if trial.images is None:
-        yield _not_tried("stripped", about, trial.why_not)
-        return
-    # Predictions are what they were, by the contract of `sanitise`.
-    yield _row(bench, "stripped", about, [trial], bench.models.accuracy)
 
 
 def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:

@@ -88,7 +88,7 @@ class Preflight:
                 "weights": shapes,
                 "pairs": shapes,
                 "answers": "" if about.answering else unasked,
-                "artefact": fitted,
+                "estimator": fitted,
                 "every noisy gradient": "only the developer has every noisy gradient",
             },
             deterministic=about.deterministic,

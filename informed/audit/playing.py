@@ -100,7 +100,6 @@ def attempt(
     begun: Trial | None = None,
     view: Layers | None = None,
     release: Any = None,
-    stripped: bool = False,
 ) -> Trial:
     """Play an attack on the models of an audit, within a time.
 
@@ -113,7 +112,6 @@ def attempt(
         begins.
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
-      stripped: whether fitted estimators lack what predictions don't need.
     """
     trial, why = begun or _blank(row, models), row.why_not(checked.facts)
     if why:
@@ -134,7 +132,6 @@ def attempt(
                 workdir=Path(folder),
                 key=models.key,
                 seconds_a_model=checked.seconds_a_model,
-                template=checked.returned,
                 table=models.subject.table,
                 labels=models.targets.labels[models.pairs],
                 position=models.subject.place,
@@ -143,7 +140,7 @@ def attempt(
                 # Models without two records are trained now; others are there.
                 most = clock.left if row.sees == "pairs" else float("inf")
                 with limits.seconds(most):
-                    release = models.shown(row.sees, view, stripped=stripped)
+                    release = models.shown(row.sees, view)
             found = play(
                 row,
                 material,
@@ -198,7 +195,7 @@ def _blank(row: Row, models: Models) -> Trial:
     asked = len(models.subject.held_out)
     views = {
         "answers": f"scores for {asked} public records",
-        "artefact": "the fitted estimator, as a file of it holds it",
+        "estimator": "the fitted model",
         "nothing": "nothing",
     }
     planned = models.pairs.size if row.sees == "pairs" else models.count

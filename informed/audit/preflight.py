@@ -48,7 +48,7 @@ def check(
         look.place()
         look.outside()
         look.private()
-        look.kept()
+        look.stored()
         look.asked()
     if not look.stopped:
         look.timed()

@@ -7,7 +7,8 @@ from typing import Any
 import joblib
 import numpy as np
 
-from informed.audit import causes, engines, instability, shipped, timing
+from informed.attacks.closed_form import pipelines
+from informed.audit import causes, engines, instability, timing
 from informed.audit.contract import NOISE
 from informed.audit.findings import Finding
 from informed.audit.instability import Instability
@@ -87,8 +88,8 @@ class Look:
             self.subject = dataclasses.replace(self.subject, comparable=False)
             self.say(
                 "weakens",
-                f"{type(self.returned).__name__} has no arrays of floats, which attacks"
-                " on weights compare; the fitted estimator is read all the same",
+                f"{type(self.returned).__name__} has no arrays of floats, and attacks"
+                " on weights compare nothing else",
                 "nothing follows from attacks that don't apply",
             )
         bad = int(np.sum(~np.isfinite(self.theta)))
@@ -105,7 +106,7 @@ class Look:
                 "weakens",
                 f"no attack reads {', '.join(dropped[:4])}{more}",
                 "look yourself whether they hold anything of a record, such as words or"
-                " rows; an estimator is read whole where it is returned alone",
+                " rows",
             )
 
     def _missing(self) -> str:
@@ -149,14 +150,12 @@ class Look:
         self.say("weakens", f"the same arguments give other weights: {cause}", remedy)
 
     def _other_shape(self, what: str) -> None:
-        """Weights that can't be compared: an estimator can still be read."""
-        is_estimator = released.is_estimator(self.returned)
+        """Weights that can't be compared: the answers of an estimator still can."""
         self.subject = dataclasses.replace(self.subject, comparable=False)
-        level = "weakens" if is_estimator else "stops"
         self.say(
-            level,
-            f"{what} give weights of another shape, which no attack on weights compares"
-            + ("; the fitted estimator is read all the same" if is_estimator else ""),
+            "weakens" if released.is_estimator(self.returned) else "stops",
+            f"{what} give weights of another shape, which no attack on weights"
+            " compares",
             "release a model whose arrays keep their shapes (trees and early growth"
             " don't)",
         )
@@ -355,24 +354,17 @@ class Look:
                     f"add noise of {NOISE} times clip_norm, or take PRIVACY out",
                 )
 
-    def kept(self) -> None:
-        """What an estimator holds besides its weights."""
-        rows = np.asarray(self.subject.call().inputs(self.subject.fixed.images))
-        kept = shipped.keeps_records(self.returned, rows.reshape(len(rows), -1))
-        if kept:
-            self.say(
-                "weakens",
-                f"the model holds training records word for word: {', '.join(kept)}",
-                "no attack is needed: don't release this object",
-            )
-        more = shipped.ships_more(self.returned)
-        if more:
-            self.say(
-                "note",
-                f"a pickle of it would also hold {', '.join(more)}, which attacks on"
-                " weights don't use",
-                "release coefficients, not the estimator",
-            )
+    def stored(self) -> None:
+        """Warn of estimators that store what no attack here looks at."""
+        fitted = released.is_estimator(self.returned)
+        if not fitted or pipelines.supported(self.returned):
+            return
+        self.say(
+            "weakens",
+            f"{type(self.returned).__name__} may store training records or statistics"
+            " of them, and no attack here looks at more than its arrays of floats",
+            "release coefficients or predictions, not the estimator",
+        )
 
     def asked(self) -> None:
         """Accuracy on public records, and whether models can be asked."""

@@ -7,11 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from informed.attacks import artefact
 from informed.audit.subject import NO_WEIGHTS, WEIGHTS, Subject
 from informed.play import stopped_with
 from informed.threat import Knowledge
-from shadow import limits
+from shadow import limits, released
 from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.parallel import OtherSizeError
@@ -87,17 +86,16 @@ class Models:
         count = min(_PAIRS, self.count // 2)
         return np.arange(2 * count).reshape(count, 2)
 
-    def shown(self, sees: str, view: Layers | None, *, stripped: bool = False) -> Any:
+    def shown(self, sees: str, view: Layers | None) -> Any:
         """What an attack is shown of these models.
 
         Args:
           sees: what it sees; see `informed.attacks.row.Row`.
           view: what is released of weights and answers; None: all weights.
-          stripped: whether fitted estimators lack what predictions don't need.
-        Returns: a release; or fitted estimators, see `Shipped`.
+        Returns: a release; or fitted estimators, see `Estimators`.
         """
-        if sees == "artefact":
-            return Shipped(self, stripped)
+        if sees == "estimator":
+            return Estimators(self)
         if sees == "pairs":
             return self._without_two()
         if view is None or sees == "weights":
@@ -137,16 +135,17 @@ def without_trace(models: Models) -> str:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shipped(Sequence):
-    """Fitted estimators, one a target; each is fitted when it is asked for.
+class Estimators(Sequence):
+    """Fitted estimators, one a target, with the released weights in their arrays.
+
+    Each is fitted when it is asked for: what it stores beside weights, such as the
+    steps that its solver took, is its own.
 
     Attributes:
       models: whose targets they are of.
-      stripped: whether they are shipped without what predictions don't need.
     """
 
     models: Models
-    stripped: bool = False
 
     def __len__(self) -> int:
         return self.models.count
@@ -155,11 +154,8 @@ class Shipped(Sequence):
         if not 0 <= i < len(self):
             raise IndexError(i)
         subject = self.models.subject
-        found = subject.call().train(*subject.training_set(i), subject.seed + i)
-        if not self.stripped:
-            return found
-        known = artefact.features(subject.table, subject.fixed.images)
-        return artefact.stripped(found, known)
+        fitted = subject.call().train(*subject.training_set(i), subject.seed + i)
+        return released.with_theta(fitted, self.models.weights.weights[i])
 
 
 def train(

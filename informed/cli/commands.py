@@ -75,12 +75,6 @@ COMMANDS = {
         "an audit's numbers as a document for whoever decides about a release",
         False,
     ),
-    "artefact": Command(
-        "informed.cli.artefact",
-        "a scikit-learn model in a skops file: what it tells of one training row",
-        False,
-        resumes=False,
-    ),
     "doctor": Command(
         "informed.cli.doctor", "what of this machine would surprise, in one screen"
     ),

@@ -37,7 +37,6 @@ _EXAMPLES = {
     "compare": "informed compare audit.json",
     "report": "informed report runs/digits --out digits.html",
     "attacks": "informed attacks --json",
-    "artefact": "informed artefact model.skops --known known.csv --out page.html",
     "attack": _STAGE.format("attack") + " --only reconn",
     "deletion": (
         "informed deletion --config=configs/deletion.py --workdir=runs/deletion"

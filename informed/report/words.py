@@ -258,7 +258,7 @@ def _found(values: Values) -> str:
             f"{who} came nearer to the {what} than the best guess without the release:"
             f" {share(best['success'])}, with a median error (MSE) of"
             f" {number(best['mse_median'])}; it read none exactly.{together}"
-        ) + _remedy(values, best)
+        ) + _remedy(best)
     text = f"{who} read {what}s out exactly: {share(best['exact'])}"
     if best["certified"]:
         rightly = best["certified"] - best["certified_wrong"]
@@ -273,30 +273,14 @@ def _found(values: Values) -> str:
             " the release for"
             f" {share(other['success'])}"
         )
-    return f"{text}.{together}{_remedy(values, best)}"
+    return f"{text}.{together}{_remedy(best)}"
 
 
-def _remedy(values: Values, best: Values) -> str:
-    """What a developer does about the strongest attack, and what that left of it."""
+def _remedy(best: Values) -> str:
+    """Say what a developer does about the strongest attack."""
     if not best.get("remedy"):
         return ""
-    return f" Remedy ({best['name']}): {best['remedy']}{_after(values, best)}."
-
-
-def _after(values: Values, best: Values) -> str:
-    """What an artefact still gave away when it was stripped."""
-    for row in values.get("defences", []):
-        for attack in row["attacks"]:
-            same = row["name"] == "stripped" and attack["name"] == best["name"]
-            if same and attack["exact"]:
-                tried, planned = attack["finished"], attack["planned"]
-                some = (
-                    f", {tried} of {planned} tried in its time"
-                    if tried < planned
-                    else ""
-                )
-                return f"; what was left then: {share(attack['exact'])} exact{some}"
-    return ""
+    return f" Remedy ({best['name']}): {best['remedy']}."
 
 
 def _unstable(values: Values) -> str:

@@ -72,7 +72,7 @@ def facts(experiment: Experiment) -> Facts:
     return Facts(
         withheld={
             "answers": answers,
-            "artefact": "its models aren't fitted estimators",
+            "estimator": "its models aren't fitted estimators",
             "pairs": "each of its models lacks one record",
             "every noisy gradient": "only the developer has every noisy gradient",
         },

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dp
-from artefacts import glm
 from dp import accounting, bounds, poisson, priors, rates
+from informed.attacks import closed_form
 
 VECTORS = json.loads((Path(__file__).parent / "rero_vectors.json").read_text())
 
@@ -181,7 +181,7 @@ def of(name):
 def test_logistic_regression_with_an_unpenalised_intercept():
     given, expected, tolerance = of("glm_logistic_unpenalised_intercept")
     theta, known = np.array(given["theta"]), np.array(given["X_minus"])
-    found = glm.reconstruct_glm(
+    found = closed_form.reconstruct_glm(
         theta[1:],
         float(theta[0]),
         known[:, 1:],
@@ -196,7 +196,7 @@ def test_logistic_regression_with_an_unpenalised_intercept():
 def test_multinomial_regression():
     given, expected, tolerance = of("glm_multinomial")
     theta, known = np.array(given["W"]), np.array(given["X_minus"])
-    found = glm.reconstruct_softmax(
+    found = closed_form.reconstruct_softmax(
         theta[:, 1:],
         theta[:, 0],
         known[:, 1:],
@@ -209,7 +209,7 @@ def test_multinomial_regression():
 
 def test_theorem_8():
     given, expected, tolerance = of("thm8_no_intercept")
-    found = glm.reconstruct_without_intercept(
+    found = closed_form.reconstruct_without_intercept(
         np.array(given["theta"]),
         np.array(given["X_minus"]),
         np.array(given["y_minus"]),

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from informed.attacks.linear_estimator import LinearEstimatorAttack
 from joblib.externals import loky
 from sklearn.linear_model import LinearRegression
 
@@ -17,7 +18,6 @@ from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.coordinates import principal_components
 from informed.attacks.inversion.retraining import Retraining
-from informed.attacks.linear_estimator import LinearEstimatorAttack
 from informed.attacks.span import SpanAttack
 from informed.audit import auditing, gallery
 from informed.cli.audit import gated

@@ -6,6 +6,8 @@ import time
 import jax
 import numpy as np
 import pytest
+from artefacts import registry as readers
+from informed.attacks.linear_estimator import LinearEstimatorAttack
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_wine
 from sklearn.ensemble import RandomForestClassifier
@@ -17,11 +19,9 @@ from sklearn.preprocessing import MinMaxScaler
 
 import informed
 import shadow
-from artefacts import registry as readers
 from informed.attacks import registry
 from informed.attacks.inversion.attack import _first_explained
 from informed.attacks.inversion.certificate import Candidate
-from informed.attacks.linear_estimator import LinearEstimatorAttack
 from informed.attacks.row import Material
 from informed.audit import gallery
 from informed.cli.audit import gated

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from sklearn.metrics import roc_auc_score
 
-from artefacts import glm
+from informed.attacks import closed_form
 from uninformed import bilevel
 from uninformed.landscape.runs import Ends
 from uninformed.landscape.starts import Sets, holds_truth
@@ -152,7 +152,7 @@ def informed(
         distances = jax.jit(jax.vmap(distance, (0, None)))
         for target in range(count):
             known = np.arange(count) != target
-            answer = glm.reconstruct_glm(
+            answer = closed_form.reconstruct_glm(
                 released[:-1],
                 float(released[-1]),
                 flat[known],

@@ -7,12 +7,12 @@ from scipy import special, stats
 from sklearn import datasets, linear_model
 
 import dp
-from artefacts.glm import estimators
-from artefacts.glm.closed_form import reconstruct_without_intercept
 from benchmarks import glm
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, Row
 from dp import bounds, priors
+from informed.attacks.closed_form import estimators
+from informed.attacks.closed_form.theorems import reconstruct_without_intercept
 
 _TARGETS = 5  # of each model, drawn with seed 0
 _CANDIDATES = 16

@@ -1,38 +1,36 @@
 """The target off the span of D_-, where inputs first meet a dense layer.
 
-THREAT: knows D_- and sees the weights of that layer, converged or not. Of a linear
-model of scikit-learn's that is all: its weights begin at zero. Where a layer begins
-elsewhere, two trainings of D_- with one of its records twice take the beginning off,
-and tell what rounding leaves; for these A, its initialisation and its own key are
-needed.
+THREAT: knows D_- and sees the weights of that layer, converged or not. Two trainings of
+D_- with one of its records twice take the layer's beginning off and measure rounding;
+for these A, its initialisation and its key are needed.
 
 The direction off the span is a fact of any training whose updates are sums of
 gradients; whether A is of that kind, those two trainings tell. Levels or sparsity
 complete the direction to a row; where they don't, and A can be run, n + 1 numbers are
 searched by training on guesses (`search`); else the guess is the mean of D_-.
 
-Source: ours; `artefacts.span`, docs/span.md.
+Fitted linear models of scikit-learn are read by `closed_form.estimator_attack`.
+
+Source: ours; docs/span.md.
 """
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
-from artefacts import span
-from artefacts.findings import (
-    PRECISION,
+from informed.attacks.closed_form.estimator_attack import as_image, features
+from informed.attacks.impossible import (
     LimitError,
     NoTraceError,
     ReconstructionImpossibleError,
 )
-from artefacts.span import columns, probe
-from informed.attacks.artefact import as_image, features
 from informed.attacks.row import Facts, Material, NotApplicableError
-from informed.attacks.span import layers
+from informed.attacks.span import columns, layers, single
+from informed.attacks.span.completion import PRECISION, Completion
+from informed.attacks.span.direction import read as read_direction
 from informed.attacks.span.search import Trained, search
 from informed.threat import Knowledge, Reconstruction, own_runs, require_told
 from shadow import checks, released
@@ -61,12 +59,12 @@ class SpanConfig:
 
 
 def applies(facts: Facts) -> str:
-    """A linear estimator needs nothing; anything else is trained again."""
+    """Say why the attack is not for such a training; "" where it is."""
     if released.is_estimator(facts.returned):
         if hasattr(facts.returned, "coef_"):
-            return ""
+            return "closed form reads linear models off their span as well"
         if not hasattr(facts.returned, "coefs_"):
-            return "it is for linear models and networks"
+            return "it is for networks"
     if facts.secret:
         return "the seed is secret"
     if not facts.deterministic:
@@ -80,27 +78,18 @@ class SpanAttack:
 
     Attributes:
       config: how hard to try.
-      template: an estimator as training returns it, whose copies take each release's
-        coefficients; None: the release is of another training.
       table: the table whose rows the records are; None: they are features as they are.
       stumbles: why nothing was read of a release, one line each; grows meanwhile.
     """
 
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
-    template: Any = None
     table: Table | None = None
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
     @classmethod
     def made(cls, config: SpanConfig, material: Material) -> "SpanAttack":
         """As a row of the registry makes it."""
-        template = material.template
-        linear = released.is_estimator(template) and hasattr(template, "coef_")
-        return cls(
-            config=config,
-            template=template if linear else None,
-            table=material.table,
-        )
+        return cls(config=config, table=material.table)
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
@@ -123,26 +112,18 @@ class SpanAttack:
         require_told(knowledge, "fixed")
         assert knowledge.fixed is not None
         shape = knowledge.fixed.image_shape
-        known = features(self.table, knowledge.fixed.images).astype(np.float64)
-        found: list[layers.Layer] = []
-        # One fit gives the template, which all releases share.
-        trainings = 1
-        if self.template is None:
-            found, why = layers.find(knowledge, known, key)
-            if not found:
-                raise NotApplicableError(why)
-            trainings = 2
-        trained = self._trainer(knowledge, key) if found else None
+        known = features(self.table, knowledge.fixed.images)
+        found, why = layers.find(knowledge, known, key)
+        if not found:
+            raise NotApplicableError(why)
+        # The two trainings that found them.
+        trainings = 2
+        trained = self._trainer(knowledge, key)
         for i, theta in enumerate(release.weights):
             row = None
             try:
-                if self.template is not None:
-                    row = self._of_estimator(theta, known)
-                else:
-                    row, more = self._of_layers(
-                        found, theta, known, knowledge, trained, i
-                    )
-                    trainings += more
+                row, more = self._of_layers(found, theta, known, knowledge, trained, i)
+                trainings += more
             except NoTraceError as error:
                 # It was looked for, and the release doesn't hold it.
                 self.stumbles.append(str(error).rstrip("."))
@@ -172,20 +153,6 @@ class SpanAttack:
         """Why no target was read, where none was."""
         return self.stumbles[0] if self.stumbles else ""
 
-    def _of_estimator(
-        self, theta: np.ndarray, known: np.ndarray
-    ) -> span.Completion | None:
-        """The row that a linear estimator holds; None: nothing completes it.
-
-        Raises: ReconstructionImpossibleError: nothing can be read.
-        """
-        model = released.with_theta(self.template, theta)
-        direction = span.read(model.coef_, known)
-        lost = probe.of_estimator(model)
-        if lost:
-            raise ReconstructionImpossibleError(lost)
-        return span.complete(direction, known)
-
     def _of_layers(
         self,
         found: list[layers.Layer],
@@ -194,23 +161,23 @@ class SpanAttack:
         knowledge: Knowledge,
         trained: Trained | None,
         number: int,
-    ) -> tuple[span.Completion | None, int]:
+    ) -> tuple[Completion | None, int]:
         """The row that a first layer holds, and trainings that it took.
 
         Raises: ReconstructionImpossibleError: nothing can be read.
         """
-        best: span.Completion | None = None
-        read = []
+        best: Completion | None = None
+        seen = []
         for layer in (each.released(theta) for each in found):
-            direction = span.read(
+            direction = read_direction(
                 layer.of(theta), known, start=layer.start, deviation=layer.deviation
             )
-            completed = span.complete(direction, known)
+            completed = single.complete(direction, known)
             if completed is not None and completed.certified:
                 return completed, 0
             best = best or completed
-            read.append((direction, layer))
-        direction, layer = min(read, key=lambda each: each[0].error)
+            seen.append((direction, layer))
+        direction, layer = min(seen, key=lambda each: each[0].error)
         if trained is None or not self.config.trainings or direction.rank != 1:
             return best, 0
         assert knowledge.fixed is not None

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from artefacts.span import precision, probe
-from artefacts.span.basis import Basis
+from informed.attacks.span import precision, probe
+from informed.attacks.span.basis import Basis
 from informed.threat import Knowledge, own_runs
 from shadow.victims import Slice
 

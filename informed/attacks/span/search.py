@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import Float
 
-from artefacts.span.columns import Columns
-from artefacts.span.completion import SURE, Completion, digits
-from artefacts.span.direction import Direction
+from informed.attacks.span.columns import Columns
+from informed.attacks.span.completion import SURE, Completion, digits
+from informed.attacks.span.direction import Direction
 from informed.attacks.span.layers import SPREAD, Layer
 
 # The constants below were chosen on letters of 784 pixels, 300 known, that a network of

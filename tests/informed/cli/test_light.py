@@ -21,7 +21,6 @@ print(*(name for name in {heavy} if name in sys.modules))
         ["--help"],
         ["bound", "--noise-multiplier=2", "--steps=100", "--kappa=0.01"],
         ["calibrate", "--gamma=0.1", "--steps=100", "--kappa=0.01"],
-        ["artefact", "--help"],
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -1,0 +1,75 @@
+"""The closed-form attack on released affine victims of the toolkit's own training.
+
+THREAT: knows D_- and A; the release is at the optimum of the penalised loss, so neither
+initialisation nor optimiser matters. Where training stopped short of it, the gradient
+that is left is taken for the target's: `residuals` tells.
+"""
+
+import numpy as np
+from jaxtyping import Array
+
+from informed.attacks.closed_form.theorems import reconstruct_softmax
+from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.threat import Knowledge, Reconstruction
+from shadow import checks
+from shadow.release import Release
+from shadow.training import GradientDescent
+
+
+class GlmAttack:
+    """The closed form of Theorem 1 on each release."""
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release; needs fixed and algorithm.
+
+        Returns: images and labels; residuals: the implied relative error, squared. A
+          release that doesn't determine its target gets the mean image of D_-.
+        Raises: FieldError: A isn't gradient descent on an affine victim.
+        """
+        del key
+        knowledge.require(release, "fixed", "algorithm")
+        fixed, algorithm = knowledge.fixed, knowledge.algorithm
+        assert fixed is not None
+        parts = {}
+        if isinstance(algorithm, GradientDescent):
+            parts = {part.name: part for part in algorithm.victim.layout}
+        if set(parts) != {"output/b", "output/w"}:
+            raise checks.FieldError(
+                "algorithm",
+                "Expected {} to be gradient descent on an affine victim: others have no"
+                " closed form.",
+            )
+        assert isinstance(algorithm, GradientDescent)
+        known = fixed.images.reshape(len(fixed), -1)
+        penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        # Slices by hand: weights of float64 stay in float64.
+        w, b = parts["output/w"], parts["output/b"]
+        images, labels, residuals = [], [], []
+        for theta in release.weights:
+            try:
+                found = reconstruct_softmax(
+                    theta[w.start : w.stop].reshape(w.shape).T,
+                    theta[b.start : b.stop],
+                    known,
+                    fixed.labels,
+                    penalty=penalty,
+                    penalise_intercepts=True,
+                )
+            except ReconstructionImpossibleError:
+                images.append(known.mean(axis=0))
+                labels.append(int(np.bincount(fixed.labels).argmax()))
+                residuals.append(np.inf)
+                continue
+            images.append(found.x)
+            labels.append(int(found.y))
+            residuals.append(
+                np.inf if found.implied_error is None else found.implied_error**2
+            )
+        shape = (len(release), *fixed.image_shape)
+        return Reconstruction(
+            images=np.reshape(images, shape).astype(np.float32),
+            labels=np.array(labels),
+            residuals=np.array(residuals),
+        )

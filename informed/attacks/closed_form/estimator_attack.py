@@ -1,0 +1,108 @@
+"""Fitted linear models of scikit-learn: what `reconstruct_sklearn` reads off them.
+
+THREAT: knows D_- in the units in which the model was fitted, and sees the fitted model.
+Needs neither the training code nor its seed.
+
+Source: Balle et al. 2022, Theorem 1; the scaler's means and the span are ours.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array
+
+from informed.attacks.closed_form import pipelines
+from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.row import Facts, Material, NoSettings
+from informed.threat import Knowledge, Reconstruction, require_told
+from shadow import released
+from shadow.tables import Table
+
+
+def applies(facts: Facts) -> str:
+    """Say why the attack is not for what training returns; "" where it is."""
+    fitted = released.is_estimator(facts.returned)
+    if fitted and pipelines.supported(facts.returned):
+        return ""
+    return f"it is for {pipelines.SUPPORTED}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorAttack:
+    """Read the target off each fitted model.
+
+    Attributes:
+      table: the table whose rows the records are; None: records are features as they
+        are.
+      failures: why a model gave nothing, one line each; grows while models are read.
+    """
+
+    table: Table | None = None
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def made(cls, config: NoSettings, material: Material) -> "EstimatorAttack":
+        """Build the attack as a row of the registry asks."""
+        return cls(table=material.table)
+
+    def __call__(
+        self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Attack all models; see `each`."""
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
+
+    def each(
+        self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """Attack one model after the other.
+
+        Args:
+          release: the fitted models, one a target.
+          knowledge: D_- (`fixed`) is needed.
+        Returns: the mean known row where a model does not determine its target.
+        """
+        del key
+        require_told(knowledge, "fixed")
+        assert knowledge.fixed is not None
+        fixed = knowledge.fixed
+        known = features(self.table, fixed.images)
+        for model in release:
+            value, label, certified = known.mean(axis=0), -1, False
+            try:
+                answer = pipelines.reconstruct_sklearn(model, known, fixed.labels)
+            except ReconstructionImpossibleError as error:
+                self.failures.append(str(error).rstrip("."))
+            else:
+                value, certified = answer.value, answer.certified
+                if answer.y is not None and np.size(answer.y) == 1:
+                    # An output of a regression is the label but for rounding.
+                    label = round(float(np.ravel(answer.y)[0]))
+            image = as_image(self.table, value, fixed.image_shape)
+            yield Reconstruction(
+                images=image.astype(np.float32)[None],
+                labels=np.array([label]),
+                certified=np.array([certified]),
+                trainings=np.array([1]),
+            )
+
+    @property
+    def note(self) -> str:
+        """How many models gave nothing, and why not the first of them."""
+        if not self.failures:
+            return ""
+        return f"{len(self.failures)} models determine no target: {self.failures[0]}"
+
+
+def features(table: Table | None, images: np.ndarray) -> np.ndarray:
+    """Convert records of [0, 1] to the units in which the model was fitted."""
+    rows = images if table is None else table.features(images, np)
+    return np.asarray(rows, np.float64).reshape(len(images), -1)
+
+
+def as_image(table: Table | None, row: np.ndarray, shape: tuple) -> np.ndarray:
+    """Convert a row in the model's units to a record of [0, 1]."""
+    if table is not None:
+        row = table.scaled(row.reshape(1, -1))
+    return row.reshape(shape)

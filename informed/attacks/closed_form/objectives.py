@@ -1,0 +1,239 @@
+"""What a fitted linear estimator minimised, and the target that its optimum leaves.
+
+    sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0
+
+An `Objective` is this sum as scikit-learn writes it: the loss, the penalties on the
+scale where the loss has weight 1, the weights of classes. `solve` computes the known
+rows' share of the sum. The rest is the target's slope times (1, x), so x is a quotient;
+with several outputs it is the least-squares quotient.
+
+Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from informed.attacks.closed_form import losses
+from informed.attacks.closed_form.losses import Loss
+from informed.attacks.impossible import ReconstructionImpossibleError
+
+# A slope of the target below this many roundings of the known slopes is lost in them.
+_ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Objective:
+    """What an estimator minimised.
+
+    Attributes:
+      loss: the loss of scores and targets, with weight 1.
+      targets: (known, outputs), what the scores of the known rows are compared with.
+      penalty: the factor of |coefficients|^2 / 2, on the scale where the loss has
+        weight 1.
+      intercept_penalty: the factor of intercept^2 / 2, on the same scale.
+      weights: (known,), the weights of the known rows' classes.
+      target_weight: the weight of the target's class.
+      label: the target's class for which these weights hold; None: they hold for any.
+    """
+
+    loss: Loss
+    targets: np.ndarray
+    penalty: float = 0.0
+    intercept_penalty: float = 0.0
+    weights: np.ndarray
+    target_weight: float = 1.0
+    label: Any = None
+
+    def gradients(
+        self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The known rows' slopes, and the share of the gradient that they leave over.
+
+        Returns: (known, outputs) slopes, weighted; (outputs, 1 + features), minus the
+          sum of slope x (1, x) and of the penalty's gradient: the target's share.
+        """
+        scores = known @ coef.T + intercept
+        slopes = self.loss.slope(scores, self.targets) * self.weights[:, None]
+        share_0 = -(slopes.sum(axis=0) + self.intercept_penalty * intercept)
+        share = -(slopes.T @ known + self.penalty * coef)
+        return slopes, np.column_stack([share_0, share])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Quotient:
+    """The answer of the closed form.
+
+    Attributes:
+      row: (features,), the target's features.
+      targets: (outputs,), its targets; NaN where its slope does not decide them.
+      slope: (outputs,), its slope.
+      violation: how far its class is from coming out whole, in units of the label.
+    """
+
+    row: np.ndarray
+    targets: np.ndarray
+    slope: np.ndarray
+    violation: float
+
+
+def solve(
+    objective: Objective, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
+) -> Quotient:
+    """Solve the optimum's equations for the target and its label.
+
+    Args:
+      objective: what the estimator minimised.
+      known: (known, features), the known rows.
+      coef: (outputs, features), the released coefficients.
+      intercept: (outputs,), the released intercepts.
+    Raises: ReconstructionImpossibleError: the target's slope is lost in rounding.
+    """
+    slopes, share = objective.gradients(known, coef, intercept)
+    share_0 = share[:, 0]
+    size = float(np.abs(slopes).sum())
+    squared = float(share_0 @ share_0)
+    if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
+        raise ReconstructionImpossibleError(
+            "The target's residual is lost in rounding: the known rows explain the"
+            " parameters without it. The model fits it without a residual, or it lies"
+            " behind the margin."
+        )
+    row = share[:, 1:].T @ share_0 / squared
+    slope = share_0 / objective.target_weight
+    targets, violation = objective.loss.target(slope, row @ coef.T + intercept)
+    return Quotient(row=row, targets=targets, slope=share_0, violation=violation)
+
+
+def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
+    """List what an estimator may have minimised.
+
+    Args:
+      model: a fitted estimator of a type in `OBJECTIVES`.
+      labels: (known,) or (known, outputs), as its `fit` received them.
+    Returns: one objective; with class weights one for each class of the target.
+    Raises:
+      ReconstructionImpossibleError: the objective is not smooth, or not handled.
+      ValueError: a label that the model has no class for.
+    """
+    rows = len(labels) + 1
+    loss, penalty, of_intercept, signs = OBJECTIVES[type(model).__name__](model, rows)
+    shared: dict[str, Any] = {
+        "loss": loss,
+        "penalty": penalty,
+        "intercept_penalty": of_intercept,
+    }
+    ones = np.ones(len(labels))
+    if not loss.classes:
+        targets = np.asarray(labels, np.float64).reshape(len(labels), -1)
+        return [Objective(**shared, targets=targets, weights=ones)]
+    if np.ndim(labels) > 1:
+        raise ReconstructionImpossibleError(
+            "Several labels a row are not handled; attack one output at a time."
+        )
+    classes = model.classes_
+    if len(classes) < 2:
+        raise ReconstructionImpossibleError(
+            "There is one class, so all rows have the same scores."
+        )
+    strangers = np.setdiff1d(labels, classes)
+    if len(strangers):
+        raise ValueError(
+            f"Expected labels among the model's classes {classes.tolist()},"
+            f" got {strangers.tolist()[:5]}."
+        )
+    shared["targets"] = losses.one_hot(labels, classes, signs=signs)
+    if getattr(model, "class_weight", None) is None:
+        return [Objective(**shared, weights=ones)]
+    places = np.searchsorted(classes, labels)
+    candidates = []
+    for k, label in enumerate(classes):
+        of_class = _class_weights(model, np.append(places, k))
+        candidates.append(
+            Objective(
+                **shared,
+                weights=of_class[places],
+                target_weight=of_class[k],
+                label=label,
+            )
+        )
+    return candidates
+
+
+def _class_weights(model: Any, places: np.ndarray) -> np.ndarray:
+    """(classes,) weights, if all rows have the classes at these positions."""
+    weighting, classes = model.class_weight, model.classes_
+    if isinstance(weighting, str):
+        sizes = np.bincount(places, minlength=len(classes))
+        return len(places) / (len(classes) * sizes)
+    return np.array([weighting.get(label, 1.0) for label in classes])
+
+
+# Loss, penalty, penalty of the intercept, and whether classes are signs.
+_Terms = tuple[Loss, float, float, bool]
+
+
+def _least_squares(model: Any, rows: int) -> _Terms:
+    if getattr(model, "positive", False):
+        raise ReconstructionImpossibleError(
+            "positive=True bounds the coefficients: the gradient is not zero at the"
+            " optimum."
+        )
+    alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
+    if np.ndim(alpha) > 0 and np.size(alpha) > 1:
+        raise ReconstructionImpossibleError("One penalty an output is not handled.")
+    return losses.SQUARED, float(np.ravel(alpha)[0]), 0.0, False
+
+
+def _ridge_classifier(model: Any, rows: int) -> _Terms:
+    _, alpha, _, _ = _least_squares(model, rows)
+    return losses.SIGNS, alpha, 0.0, True
+
+
+def _logistic(model: Any, rows: int) -> _Terms:
+    ratio = getattr(model, "l1_ratio", None)
+    if model.penalty in ("l1", "elasticnet") or ratio:
+        raise ReconstructionImpossibleError(
+            "An l1 penalty has no gradient at zero; only l2 penalties can be inverted."
+        )
+    penalty = 0.0 if model.penalty is None else 1.0 / float(model.C)
+    of_intercept = 0.0
+    if model.solver == "liblinear":
+        of_intercept = penalty / model.intercept_scaling**2
+    loss = losses.LOGISTIC if len(model.coef_) == 1 else losses.SOFTMAX
+    return loss, penalty, of_intercept, False
+
+
+def _poisson(model: Any, rows: int) -> _Terms:
+    # scikit-learn averages the deviance over all rows, the target included.
+    return losses.POISSON, model.alpha * rows, 0.0, False
+
+
+def _support(model: Any, rows: int) -> _Terms:
+    if model.penalty != "l2" or model.loss != "squared_hinge":
+        raise ReconstructionImpossibleError(
+            f"loss={model.loss!r}, penalty={model.penalty!r}: only the squared hinge"
+            " with an l2 penalty has a gradient everywhere."
+        )
+    if model.multi_class != "ovr" or (
+        model.class_weight is not None and len(model.classes_) > 2
+    ):
+        raise ReconstructionImpossibleError(
+            "Crammer-Singer, and class weights with several classes, are not handled."
+        )
+    penalty = 1.0 / model.C
+    return losses.SQUARED_HINGE, penalty, penalty / model.intercept_scaling**2, True
+
+
+OBJECTIVES: dict[str, Callable[[Any, int], _Terms]] = {
+    "LinearRegression": _least_squares,
+    "Ridge": _least_squares,
+    "RidgeCV": _least_squares,
+    "RidgeClassifier": _ridge_classifier,
+    "RidgeClassifierCV": _ridge_classifier,
+    "LogisticRegression": _logistic,
+    "PoissonRegressor": _poisson,
+    "LinearSVC": _support,
+}

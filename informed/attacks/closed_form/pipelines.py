@@ -1,0 +1,207 @@
+"""The one row of a fitted linear model of scikit-learn that is not known.
+
+THREAT: knows all training rows but one with their labels, and holds the fitted model.
+Needs no training code, no seed and no shadow models.
+
+Three things give the row away, and are tried in this order: the means of a
+`StandardScaler` in front of the model (`scaler`); the coefficients' direction off the
+span of the known rows, where there are more features than rows (`span`); the equations
+of the optimum (`linear`).
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from informed.attacks.closed_form import estimators, linear, scaler
+from informed.attacks.closed_form.objectives import OBJECTIVES
+from informed.attacks.closed_form.row import RowReconstruction
+from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.span import estimators as span
+from shadow import checks
+
+# Linear models of which the span alone is read.
+_SPAN_ONLY = (
+    "SGDClassifier",
+    "SGDRegressor",
+    "Perceptron",
+    "PassiveAggressiveClassifier",
+    "PassiveAggressiveRegressor",
+)
+_VECTORISERS = ("TfidfVectorizer", "CountVectorizer")
+SUPPORTED = (
+    f"linear models ({', '.join([*OBJECTIVES, *_SPAN_ONLY])}), alone or in a Pipeline"
+    f" behind StandardScaler, {' or '.join(_VECTORISERS)}"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Steps:
+    """A pipeline taken apart; None: there is no such step."""
+
+    vectoriser: Any
+    scaler: Any
+    model: Any
+
+
+def supported(model: Any) -> bool:
+    """Whether `reconstruct_sklearn` takes a model of this type."""
+    return _steps(model) is not None
+
+
+def reconstruct_sklearn(
+    model: Any,
+    known_rows: Any,
+    known_labels: Any,
+    *,
+    target_label: float | None = None,
+) -> RowReconstruction:
+    """Reconstruct the one training row that is not among the known ones.
+
+    Args:
+      model: a fitted linear model, or a `Pipeline` that ends in one; see `SUPPORTED`.
+      known_rows: (known, features) numbers, array or sparse matrix, or a list of texts
+        where the pipeline begins with a vectoriser: all training rows but one, as they
+        were given to `fit`.
+      known_labels: (known,) or (known, outputs), their labels.
+      target_label: the missing row's label; needed, and used, for least squares and
+        ridge without intercept alone (Theorem 8).
+    Raises:
+      FieldError: another kind of model, or one that is not fitted; rows, labels that do
+        not fit the model, or rows with missing values.
+      ReconstructionImpossibleError: this model does not determine the row; says why.
+    """
+    steps = _steps(model)
+    if steps is None:
+        raise checks.FieldError(
+            "model", f"Expected {{}} to be one of {SUPPORTED}; got {_name(model)}."
+        )
+    if not hasattr(steps.model, "coef_"):
+        raise checks.FieldError(
+            "model", f"Expected {{}} to be fitted; call the fit of {_name(model)}."
+        )
+    for array in (steps.model.coef_, getattr(steps.scaler, "mean_", None)):
+        if array is not None and not np.isfinite(array).all():
+            raise checks.FieldError(
+                "model", f"Expected {{}} without NaN or infinity, got {_name(model)}."
+            )
+    rows, labels = _checked(steps, known_rows, known_labels)
+    if steps.scaler is not None:
+        answer = scaler.read(steps.scaler, rows) if not sparse.issparse(rows) else None
+        if answer is not None:
+            scaled, x = (steps.scaler.transform(r) for r in (rows, answer.value[None]))
+            label = linear.label_of(steps.model, scaled, labels, x[0])
+            return dataclasses.replace(answer, y=label)
+        rows = steps.scaler.transform(rows)
+    answer = _of_model(steps.model, rows, labels, target_label)
+    if steps.scaler is not None and steps.scaler.scale_ is not None:
+        scale = steps.scaler.scale_
+        answer = dataclasses.replace(
+            answer, value=answer.value * scale, error=answer.error * scale
+        )
+    if steps.vectoriser is None:
+        return answer
+    names = np.asarray(steps.vectoriser.get_feature_names_out())
+    there = answer.value > (answer.error if np.isfinite(answer.error).all() else 0.0)
+    return dataclasses.replace(answer, words=frozenset(names[there].tolist()))
+
+
+def _steps(model: Any) -> _Steps | None:
+    """The steps of a supported model; None: it is of another kind."""
+    steps = (
+        [step for _, step in model.steps if step not in (None, "passthrough")]
+        if type(model).__name__ == "Pipeline"
+        else [model]
+    )
+    if not steps or type(steps[-1]).__name__ not in {*OBJECTIVES, *_SPAN_ONLY}:
+        return None
+    before = {type(step).__name__: step for step in steps[:-1]}
+    vectorisers = [before[name] for name in _VECTORISERS if name in before]
+    order = [type(step).__name__ for step in steps[:-1]]
+    allowed = [*(type(v).__name__ for v in vectorisers)]
+    allowed += ["StandardScaler"] if "StandardScaler" in before else []
+    if order != allowed or len(vectorisers) > 1:
+        return None
+    vectoriser = vectorisers[0] if vectorisers else None
+    return _Steps(vectoriser, before.get("StandardScaler"), steps[-1])
+
+
+def _name(model: Any) -> str:
+    steps = [type(step).__name__ for _, step in getattr(model, "steps", [])]
+    inside = f" of {', '.join(steps)}" if steps else ""
+    return f"{type(model).__name__}{inside}"
+
+
+def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
+    """The known rows as numbers, as the step behind the vectoriser gets them."""
+    if steps.vectoriser is not None:
+        rows = steps.vectoriser.transform(rows)
+    try:
+        rows = (
+            sparse.csr_array(rows, dtype=np.float64)
+            if sparse.issparse(rows)
+            else np.asarray(rows, np.float64)
+        )
+    except (ValueError, TypeError) as error:
+        raise checks.FieldError(
+            "known_rows", f"Expected {{}} to be numbers: {checks.first_line(error)}"
+        ) from error
+    width = steps.model.coef_.shape[-1]
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise checks.FieldError(
+            "known_rows",
+            f"Expected {{}} of {width} features, as many as the model has, got shape"
+            f" {rows.shape}.",
+        )
+    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+        raise checks.FieldError("known_rows", "Expected {} without missing values.")
+    labels = np.asarray(labels)
+    if len(labels) != rows.shape[0]:
+        raise checks.FieldError(
+            "known_labels",
+            f"Expected {{}} of {rows.shape[0]} rows, one a known row, got"
+            f" {len(labels)}.",
+        )
+    return rows, labels
+
+
+def _of_model(
+    model: Any, rows: Any, labels: np.ndarray, target_label: float | None
+) -> RowReconstruction:
+    """The row as the model gets it, by the span or by the optimum's equations."""
+    by_span, said = None, ""
+    if span.applies(model, rows):
+        by_span, said = span.read(model, rows, labels)
+        if by_span is not None:
+            return by_span
+    if type(model).__name__ not in OBJECTIVES:
+        raise ReconstructionImpossibleError(
+            said
+            or f"{type(model).__name__} is read off the span alone, which needs more"
+            " features than known rows."
+        )
+    dense = rows.toarray() if sparse.issparse(rows) else rows
+    if not model.fit_intercept and target_label is not None:
+        return _without_intercept(model, dense, labels, target_label)
+    try:
+        return linear.read(model, dense, labels)
+    except ReconstructionImpossibleError as error:
+        raise ReconstructionImpossibleError(f"{error} {said}".strip()) from error
+
+
+def _without_intercept(
+    model: Any, known: np.ndarray, labels: np.ndarray, target_label: float
+) -> RowReconstruction:
+    """Theorem 8: two rows are possible, and only a prior can tell them apart."""
+    pair = estimators.reconstruct(model, known, labels, target_label=target_label)
+    assert isinstance(pair, tuple)
+    return RowReconstruction(
+        value=pair[0].x,
+        y=target_label,
+        error=np.full(known.shape[1], np.inf),
+        by="closed form",
+        why="without intercept two rows are possible (Theorem 8)",
+        candidates=pair,
+    )

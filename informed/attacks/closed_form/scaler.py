@@ -1,0 +1,107 @@
+"""The row that the means of a `StandardScaler` give away, and when that is certain.
+
+With n known rows, mean m and variance v of all n + 1, column by column:
+
+    x = (n + 1) m - sum_i k_i,        g = sum_i (k_i - m)^2 + (x - m)^2 - (n + 1) v = 0.
+
+The second equation is not needed to find x, so it can confirm it. If one known value w
+is wrong by d, x is wrong by -d and g = 2 d (w - x - d). So |g| <= t leaves
+
+    |d| <= t / |w - x|, or 4 sqrt(t) where (w - x)^2 < 4 t:
+
+the certificate holds to the larger of these over all known values, in every column by
+itself. It has one blind spot: d = w - x, where the wrong known value equals the true
+value of the missing row. Columns of few values make that likely and are not certified.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from informed.attacks.closed_form.row import EPS, RowReconstruction, spread
+from informed.attacks.impossible import ReconstructionImpossibleError
+
+# Of a column's spread: a column is certified if a wrong known value that fits the
+# variance would move the row by less.
+_PRECISION = 1e-3
+# Chance that two rows of a column share a value: above it, a wrong known value may well
+# equal the missing one.
+_MOST_ALIKE = 0.1
+
+
+def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
+    """Read the missing row off a scaler's means.
+
+    Args:
+      scaler: a fitted `StandardScaler`.
+      known: (known, features) float64, all rows that it was fitted to but one.
+    Returns: the row without a label; None: the scaler stores no means.
+    Raises: ReconstructionImpossibleError: it saw another number of rows.
+    """
+    if getattr(scaler, "mean_", None) is None:
+        return None
+    count = len(known) + 1
+    seen = np.unique(scaler.n_samples_seen_)
+    if seen.tolist() != [count]:
+        raise ReconstructionImpossibleError(
+            f"The scaler was fitted to {seen.max():g} rows; {len(known)} known rows and"
+            f" one more are {count}. Are the known rows all others?"
+        )
+    mean = np.asarray(scaler.mean_, np.float64)
+    total = known.astype(np.longdouble).sum(axis=0)
+    row = (count * mean.astype(np.longdouble) - total).astype(np.float64)
+    # No order of summation is off by more.
+    rounding = 2 * (count + 2) * EPS * (np.abs(known).sum(axis=0) + np.abs(row))
+    variance = getattr(scaler, "var_", None)
+    error = np.full(len(row), np.inf)
+    if variance is not None:
+        error = _error(known, row, mean, np.asarray(variance, np.float64), rounding)
+    open_columns = np.flatnonzero(~np.isfinite(error))
+    certified = not len(open_columns)
+    if certified:
+        why = "its variances hold with the row in every column"
+    elif variance is None:
+        why = "it stores no variances to confirm the means by"
+    else:
+        some = ", ".join(map(str, open_columns[:8])) + ", ..." * (len(open_columns) > 8)
+        why = f"its variances do not confirm columns {some}"
+    return RowReconstruction(
+        value=row,
+        certified=certified,
+        error=np.where(np.isfinite(error), np.maximum(error, rounding), rounding),
+        by="scaler means",
+        why=f"the scaler's means less the known rows; {why}",
+    )
+
+
+def _error(
+    known: np.ndarray,
+    row: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    rounding: np.ndarray,
+) -> np.ndarray:
+    """(features,), what one wrong known value may hide; infinity: not confirmed."""
+    away = np.abs(row - mean)
+    squares = ((known - mean) ** 2).sum(axis=0) + away**2
+    count = len(known) + 1
+    g = np.abs(squares - count * variance)
+    tolerance = 4 * (count + 2) * EPS * squares + (2 * away + rounding) * rounding
+    gap = np.abs(known - row).min(axis=0)
+    near = gap**2 < 4 * tolerance
+    error = np.where(near, 4 * np.sqrt(tolerance), tolerance / np.where(near, 1.0, gap))
+    sure = (g <= tolerance) & (error <= _PRECISION * spread(known))
+    return np.where(sure & ~_few_values(known), error, np.inf)
+
+
+def _few_values(known: np.ndarray) -> np.ndarray:
+    """(features,) bool, whether two rows of a column are likely to share a value.
+
+    A column of one value is not among them: any wrong value changes its variance.
+    """
+    few = []
+    for column in known.T:
+        _, counts = np.unique(column, return_counts=True)
+        alike = float((counts**2).sum()) / len(column) ** 2
+        few.append(len(counts) > 1 and alike > _MOST_ALIKE)
+    return np.array(few, bool)

@@ -1,0 +1,251 @@
+"""What a layer holds off the span of the known rows: the direction of the missing one.
+
+Where inputs first meet a dense layer whose updates are sums of gradients,
+
+    W = shrunk W_0 + sum_i alpha_i x_i^T,
+
+so that off the span of the known rows P W = P W_0 + alpha_z (P z)^T. With W_0 = 0, or
+taken off, that has rank one, and its right singular vector is the direction of P z. k
+missing rows leave rank k, as far as there are outputs enough.
+
+Source: ours; docs/span.md has the statement and its proof.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import linalg, sparse
+
+from informed.attacks.impossible import (
+    LimitError,
+    NoTraceError,
+    ReconstructionImpossibleError,
+)
+from informed.attacks.span import precision
+from informed.attacks.span.basis import EPS, Basis
+
+# A singular value counts as a row if it is this many times what rounding may leave:
+# that is the largest singular value of noise alone, so that twice it is no noise.
+_ABOVE_NOISE = 2.0
+# Rounding of training itself, in rounding errors of what it adds up, which are taken
+# for independent. Below it stayed every model of tests/informed/attacks/span.
+_TRAINING = 32
+# Of the largest share: what is less is none, and what is closer is equal. Rows whose
+# shares differ by more leave a direction each. How many of the known rows' shares may
+# be equal without that, beside those that are by chance, if these aren't too many to
+# tell.
+_NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
+# Known rows whose inner products take 3 GiB.
+_MOST = 20_000
+_EPS32 = float(np.finfo(np.float32).eps)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Direction:
+    """The missing rows off the span of the known ones.
+
+    Attributes:
+      basis: the span of the known rows; all vectors here are in its units.
+      vectors: (rank, features), orthonormal, off the span: they span what the missing
+        rows have there. Of one missing row it is its direction, the sign unknown.
+      singular: (outputs,), all singular values, the largest first.
+      error: sine of the angle between what is read and the truth, by estimate (Wedin).
+      outputs: (outputs, unknown), left singular vectors of all rows that training had
+        beside the known ones: their gradients' own directions.
+      shares: (outputs, known), coefficients of the known rows; zeros for those that are
+        combinations of others.
+    """
+
+    basis: Basis
+    vectors: Float[np.ndarray, "rank features"]
+    singular: Float[np.ndarray, " outputs"]
+    error: float
+    outputs: Float[np.ndarray, "outputs unknown"]
+    shares: Float[np.ndarray, "outputs known"]
+
+    @property
+    def rank(self) -> int:
+        """Number of unknown rows that the layer shows: at most one an output."""
+        return len(self.vectors)
+
+    @property
+    def equations(self) -> int:
+        """How many more equations there are than unknowns, for one missing row."""
+        return self.basis.features - len(self.basis) - self.rank
+
+    @functools.cached_property
+    def alone(self) -> bool:
+        """Whether another unknown row would have shown.
+
+        It would where outputs are free: then each row has gradients of its own there,
+        and a sum of two rows has rank two. With one output the direction of two rows is
+        one direction, between them. Rows that were found since count as unknown ones.
+        Not of rows of equal weight: see `equal`.
+        """
+        values = np.linalg.svd(self.shares, compute_uv=False)
+        # Outputs that always move together, as those of two classes do, are one.
+        free = int((values > max(1e-6, self.error) * values.max(initial=0.0)).sum())
+        return free > self.outputs.shape[1]
+
+    def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
+        """Whether training may give rows equal weight, these being the missing ones.
+
+        A hinge loss and perceptrons do. Two missing rows of equal weight have one
+        direction in all outputs, and look like one row, their sum.
+
+        Args:
+          rows: up to a factor each.
+        """
+        scaled = rows / self.basis.scale
+        inside, _ = self.basis.split(scaled)
+        along = scaled @ self.vectors.T
+        weights = self.outputs * self.singular[: self.rank] @ np.linalg.pinv(along)
+        known = self.shares[:, self.basis.kept] - weights @ inside
+        sizes = np.abs(known).max(axis=0, initial=0.0)
+        there = known[:, sizes > _NONE * sizes.max(initial=0.0)]
+        if there.shape[1] < 2:
+            return True
+        there = there / sizes.max()
+        # Opposite weights are equal ones of another label.
+        there = there * np.sign(
+            there[np.abs(there).argmax(axis=0), range(len(there.T))]
+        )
+        level = max(_EQUAL, 10 * self.error)
+        free = (np.linalg.svd(there, compute_uv=False) > 1e-6).sum()
+        by_chance = there.shape[1] * level ** float(free)
+        if by_chance > _COARSE:
+            return True
+        near = there[:, np.lexsort(np.round(there / level))]
+        often = (np.abs(np.diff(near, axis=1)).max(axis=0) <= level).mean()
+        return bool(often > _OFTEN + 5 * by_chance)
+
+    @functools.cached_property
+    def untrained(self) -> Int[np.ndarray, " named"]:
+        """Known rows of which the layer bears no trace of their own.
+
+        Their coefficients are combinations of the unknown rows'. A row that was altered
+        is among them, and so is one that training never touched. Empty where there are
+        no more outputs than unknown rows: then every row looks like that.
+        """
+        if self.rank >= len(self.shares):
+            return np.zeros(0, int)
+        kept = self.basis.kept
+        if not len(kept):
+            return kept
+        there = self.shares[:, kept]
+        off = there - self.outputs @ (self.outputs.T @ there)
+        size = np.linalg.norm(there, axis=0)
+        level = max(self.error, 1e-9) * np.median(size)
+        return kept[np.linalg.norm(off, axis=0) <= 100 * level]
+
+    def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
+        """Of several missing rows: those points that lie along one direction.
+
+        Every combination of the missing rows that isn't orthogonal to it has a multiple
+        there, each of the rows as well. What completes one row completes it there.
+
+        Args:
+          along: of length one.
+        """
+        rest = linalg.null_space(along[None]).T @ self.vectors
+        return dataclasses.replace(
+            self, basis=self.basis.and_off(rest), vectors=(along @ self.vectors)[None]
+        )
+
+    def without(
+        self, known: Any, row: Float[np.ndarray, " features"]
+    ) -> tuple["Direction", Any]:
+        """What is missing once a row was found; and the known rows, that row the last.
+
+        Args:
+          known: (known, features), the rows that `basis` was made of.
+        """
+        stack = sparse.vstack if sparse.issparse(known) else np.vstack
+        more = stack([known, row[None]])
+        more = sparse.csr_array(more) if sparse.issparse(more) else more
+        basis = Basis(more)
+        off = basis.off(self.vectors * (self.basis.scale / basis.scale))
+        _, _, right = np.linalg.svd(off, full_matrices=False)
+        left = dataclasses.replace(self, basis=basis, vectors=right[: self.rank - 1])
+        return left, more
+
+
+def read(
+    weights: Float[np.ndarray, "*outputs features"],
+    known: Any,
+    *,
+    start: Float[np.ndarray, "*outputs features"] | None = None,
+    deviation: float | Float[np.ndarray, " features"] | None = None,
+) -> Direction:
+    """Read the direction of what is missing.
+
+    Args:
+      weights: of the layer that the inputs meet first, as released.
+      known: (known, features), D_- as that layer gets it: an array or a sparse matrix.
+      start: what the layer began at, or what a training on rows of their span gave, as
+        on the known rows with one of them twice; None: zeros.
+      deviation: of noise on the weights, of all or of each column; None: their
+        rounding, which is measured.
+    Raises:
+      ReconstructionImpossibleError: no dimension is left off the span. LimitError: more
+        than 20,000 known rows. NoTraceError: nothing above rounding is off the span.
+      ValueError: shapes that don't belong together.
+    """
+    weights = np.atleast_2d(np.asarray(weights))
+    count = known.shape[0]
+    if count > _MOST:
+        raise LimitError(
+            f"Expected at most {_MOST} known rows, got {count}: their inner"
+            " products would not fit into memory. That is a limit of this tool."
+        )
+    written = precision.of(weights.astype(np.float64))
+    basis = Basis(known)
+    if weights.shape[1] != basis.features:
+        raise ValueError(
+            f"Expected known rows of {weights.shape[1]} features, as many as the layer"
+            f" has, got {basis.features}."
+        )
+    if len(basis) >= basis.features - 1:
+        raise ReconstructionImpossibleError(
+            f"The known rows span {len(basis)} of {basis.features} dimensions: what is"
+            " missing leaves no direction off their span."
+        )
+    change = weights.astype(np.float64)
+    change = change if start is None else change - np.asarray(start, np.float64)
+    # A column's unit divides rows and multiplies nothing: weights are rows as well.
+    scaled = change / basis.scale
+    shares, off = basis.split(scaled)
+    left, singular, right = np.linalg.svd(off, full_matrices=False)
+    rounding = (
+        written.deviation if deviation is None else np.full_like(change, deviation)
+    )
+    sizes = np.sqrt(shares**2 @ (basis.rows**2) + scaled**2)
+    # What is of single precision may have been trained so.
+    eps = _EPS32 if written.name == "float32" else EPS
+    training = _TRAINING * eps if deviation is None else 0.0
+    each = np.hypot(rounding / basis.scale, training * sizes)
+    # The largest singular value of independent noise of this size.
+    noise = float(np.sqrt((each**2).mean())) * (
+        np.sqrt(len(off)) + np.sqrt(off.shape[1])
+    )
+    rank = int((singular > _ABOVE_NOISE * noise).sum())
+    if not rank:
+        raise NoTraceError(
+            "Off the span of the known rows the weights hold nothing above rounding"
+            f" ({written.name}): no direction can be read there. Either training was"
+            " never moved by the missing row, or that lies in the known rows' span, as"
+            " behind a scaler, or its trace is lost in rounding."
+        )
+    whole = np.zeros((len(change), count))
+    whole[:, basis.kept] = shares
+    return Direction(
+        basis=basis,
+        vectors=right[:rank],
+        singular=singular,
+        error=min(1.0, noise / float(singular[rank - 1])),
+        outputs=left[:, :rank],
+        shares=whole,
+    )

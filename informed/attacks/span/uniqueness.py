@@ -1,0 +1,149 @@
+"""Whether a row is one of several that equations can't tell apart.
+
+The rows that are as far from the span as z are s z + sum m_i k_i: z and known rows
+k_i, with a factor s, since neither sign nor length of a direction is known. Those of
+few terms are tried. Of more terms, or where several missing rows add up, it is asked
+how many such rows would be on the grid by chance.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from informed.attacks.span.columns import Columns
+from informed.attacks.span.completion import SURE
+
+# Factors of the row itself: of a sign, and of a row that is half or twice of one.
+_FACTORS = (1.0, -1.0, 2.0, 0.5)
+# Terms of which it is asked how often they are on the grid by chance: the factor of the
+# row, and the known rows' signs.
+_BY_CHANCE = ((1, (1, -1)), (1, (1, 1, -1, -1)), (-1, (1, 1)), (2, (-1,)))
+# Random terms for that, and terms that say which columns are looked at first; how many
+# of these there are; and terms that are looked at together, for memory.
+_DRAWN, _SAMPLED, _FIRST, _PAIRS = 128, 32, 48, 1 << 22
+
+
+def possible(
+    row: Float[np.ndarray, " features"],
+    rows: Float[np.ndarray, "rows features"],
+    columns: Columns,
+    *,
+    sums: bool = False,
+) -> bool:
+    """Whether another row of the grid may be as far from the rows' span.
+
+    Args:
+      row: of the grid.
+      columns: what values they take; all are discrete.
+      sums: whether the row may be the sum of two missing ones, as where these were
+        trained on with equal weight.
+    """
+    terms = [*_BY_CHANCE, (0, (1, 1))] if sums else _BY_CHANCE
+    if not len(rows):
+        return False
+    likely = any(_by_chance(row, rows, columns, s, signs) for s, signs in terms)
+    return likely or any(_tried(row, rows, columns))
+
+
+def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
+    """Whether rows of few terms are on the grid."""
+    there = np.flatnonzero(rows.any(axis=1))
+    for factor in _FACTORS:
+        base = factor * row
+        if factor != 1:
+            yield bool(_on_grid(base[None], columns).any())
+        half = 0.5 if factor == 0.5 else 1.0
+        for sign in (1.0, -1.0):
+            yield _one(base, sign * half, rows, there, columns)
+            if half == 1:
+                yield _two(base, sign, rows, columns)
+
+
+def _one(
+    base: np.ndarray,
+    share: float,
+    rows: np.ndarray,
+    there: np.ndarray,
+    columns: Columns,
+) -> bool:
+    """Whether the base plus a share of one of the rows is on the grid.
+
+    Args:
+      there: positions of rows that aren't zero.
+    """
+    if abs(share) == 1:
+        some = _telling(base + share * rows[:_SAMPLED], columns)
+    else:
+        # Half a row is always in range, and seldom whole: any columns tell.
+        some = np.arange(min(len(base), _FIRST))
+    moved = base[some] + share * rows[:, some][there]
+    left = there[_fits(moved, columns, some).all(axis=1)]
+    return bool(_on_grid(base + share * rows[left], columns).any())
+
+
+def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> bool:
+    """Whether the base plus one of the rows, and another or less it, is on the grid."""
+    picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
+    first = _telling(base + rows[picked[0]] + sign * rows[picked[1]], columns)
+    block = max(1, _PAIRS // len(rows))
+    for at in range(0, len(rows), block):
+        i, j = np.indices((min(block, len(rows) - at), len(rows))).reshape(2, -1)
+        i, j = i[i + at != j] + at, j[i + at != j]
+        for column in first:
+            moved = base[column] + rows[i, column] + sign * rows[j, column]
+            left = columns.inside(moved, column)
+            i, j = i[left], j[left]
+        for here, other in zip(i, j, strict=True):
+            change = rows[here] + sign * rows[other]
+            if change.any() and _on_grid((base + change)[None], columns).any():
+                return True
+    return False
+
+
+def _telling(moved: np.ndarray, columns: Columns) -> np.ndarray:
+    """Columns in which these rows leave the grid most often."""
+    return np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
+
+
+def _fits(values: np.ndarray, columns: Columns, where: Any) -> np.ndarray:
+    """Which values are whole and in range, of some of the columns."""
+    steps = values / columns.step[where]
+    whole = np.abs(steps - np.round(steps)) < 1e-6
+    return np.asarray(columns.inside(values, where) & whole)
+
+
+def _on_grid(rows: np.ndarray, columns: Columns) -> np.ndarray:
+    """Which rows are on the grid: in range, whole, and one of every one-hot."""
+    good = _fits(rows, columns, slice(None))
+    for group in columns.groups:
+        good[:, group] &= (np.abs(rows[:, group].sum(axis=1) - 1) < 1e-6)[:, None]
+    return np.asarray(good.all(axis=1))
+
+
+def _by_chance(
+    row: np.ndarray,
+    rows: np.ndarray,
+    columns: Columns,
+    factor: int,
+    signs: tuple[int, ...],
+) -> bool:
+    """Whether so many terms may leave another row on the grid.
+
+    As many as there are, times how often each column, or each one-hot, stays on the
+    grid: as if columns were independent of one another.
+    """
+    rng = np.random.default_rng(0)
+    picked = rows[rng.integers(len(rows), size=(_DRAWN, len(signs)))]
+    moved = factor * row + np.einsum("t,ktj->kj", np.asarray(signs, float), picked)
+    good = columns.inside(moved, slice(None))
+    free = np.ones(len(row), bool)
+    digits = 0.0
+    for group in columns.groups:
+        free[group] = False
+        one = good[:, group].all(axis=1) & (np.abs(moved[:, group].sum(1) - 1) < 1e-6)
+        digits -= np.log10((one.sum() + 0.5) / (_DRAWN + 0.5))
+    stays = (good[:, free].sum(axis=0) + 0.5) / (_DRAWN + 0.5)
+    digits -= float(np.log10(stays).sum())
+    return bool(digits < len(signs) * np.log10(len(rows)) + SURE)
