@@ -217,3 +217,14 @@ def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
         records.require_same(records.Record.of(configuration), wanted, "The store")
     for other in ({"victim": {"architecture": "mlp"}}, {"victim": "own"}, {}):
         assert networks.revisions(other) == {}
+
+
+def test_parameters_in_half_precision_are_refused():
+    def init(key):
+        return {"w": jnp.zeros((4, 2), jnp.bfloat16)}
+
+    def apply(params, images):
+        return images.reshape(len(images), -1) @ params["w"].astype(jnp.float32)
+
+    with pytest.raises(ValueError, match="got bfloat16 in w"):
+        networks.from_functions(init, apply, image_shape=(2, 2, 1), num_classes=2)
