@@ -210,7 +210,7 @@ def test_victims_from_other_libraries(digits, key):
 
 
 def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
-    """Revision 1 had 55,098 parameters, one dense layer (second audit, Table VI)."""
+    """Revision 1 had 55,098 parameters, one dense layer (Table VI)."""
     configuration = {"victim": {"architecture": "cnn"}}
     wanted = records.Record.of(configuration, **networks.revisions(configuration))
     with pytest.raises(records.VersionMismatchError, match="revision of cnn"):
