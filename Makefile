@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
-# What is installed: uv; what the product needs, and it; what development adds.
+# Stamps of the three steps of an installation: uv, the product's packages, development's.
 UV_STAMP := $(VENV)/.uv
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
@@ -13,8 +13,8 @@ WORKERS ?= auto
 # Bytecode is written, whatever the environment says: Python starts often.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
-# Options of an installation, for uv, or for pip where uv can't be had or finds no index.
-# uv is given the index of pip's configuration, which it doesn't read.
+# Install by uv, or by pip where uv can't be had or finds no index. uv doesn't read pip's
+# configuration, so its index is passed on.
 INDEX = $$($(BIN)/pip config get global.index-url 2>/dev/null)
 install_with = UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$(INDEX)}}" \
 	  $(UV) pip install --python $(BIN)/python --quiet $(1) || $(BIN)/pip install --quiet $(1)
