@@ -153,7 +153,8 @@ def place(function: Any) -> tuple[str, str, str]:
     found = function if hasattr(function, "__qualname__") else type(function)
     file = getattr(getattr(found, "__code__", None), "co_filename", "")
     written = os.path.isfile(file) and "ipykernel" not in file
-    return found.__module__, found.__qualname__, file if written else ""
+    module = getattr(found, "__module__", None) or ""  # none of what `exec` made
+    return module, found.__qualname__, file if written else ""
 
 
 def digest(values: np.ndarray) -> str:

@@ -6,10 +6,9 @@
 toolkit's own. `PythonFunction` takes any other, such as one around scikit-learn or
 PyTorch; it is run model by model in processes, and gets an integer as its key.
 
-Its version is part of every record: by default a hash of the source of its module, and
-of the values that it captures and of the globals that it reads (`versions`), so that
-nothing made by one version is passed off as made by another; or a string of the user's
-choice.
+Its version is part of every record, so that nothing made by one version is passed off
+as made by another: by default a hash of the file that defines it and of the values that
+it holds (`versions`), or a string of the user's choice.
 """
 
 import dataclasses
@@ -87,12 +86,12 @@ class JaxFunction(_Function):
         any PyTree of arrays. Pure: all its randomness comes from the key.
       key_is_public: whether all models share a key that everyone is told, the
         initialisation by way of it; otherwise each model has its own, told to nobody.
-      version: names this version of `train`; None: a hash of its source.
+      version: names this version of `train`; None: a hash of its file, see `versions`.
       precision: the precision of its matrix products, as `jax.default_matmul_precision`
         takes it; None: what is in force when this is made, which is how the user
         trains. It is part of A: on a GPU, JAX's default rounds products to ten bits
         (TF32).
-    Raises: ValueError: there is no version, and the source can't be hashed.
+    Raises: ValueError: there is no version, and no file to hash.
     """
 
     precision: str | None = None
@@ -162,7 +161,7 @@ class PythonFunction(_Function):
         averaged over runs, and no attack is exact.
       on_cards: whether it trains on a GPU. Then there is one process a card, which sees
         no other card, and not one a core.
-    Raises: ValueError: there is no version, and the source can't be hashed.
+    Raises: ValueError: there is no version, and no file to hash.
     """
 
     deterministic: bool = True

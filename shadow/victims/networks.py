@@ -79,7 +79,7 @@ def register(
       name: the name that `config.victim.architecture` is set to.
       build: (`VictimConfig`, image_shape=, num_classes=) -> `Victim`.
       version: the version that records hold, so that what another version made is
-        refused; None: a hash of the source of `build` (`shadow.training.versions`).
+        refused; None: a hash of the file of `build` (`shadow.training.versions`).
     Raises: ValueError: another one has that name.
     """
     there, _ = _REGISTERED.get(name, (build, version))

@@ -22,7 +22,7 @@ def gamma(mechanism, kappa):
     return float(dp.rero_bound(mechanism, kappa=kappa).gamma)
 
 
-def test_finding_31_shuffled_batches_protect_as_a_records_own_steps():
+def test_shuffled_batches_protect_as_a_records_own_steps():
     """0.88 in place of 0.021: forty times."""
     secret = gamma(mnist("poisson").mechanism(**RUN), 0.01)
     assert secret == pytest.approx(0.0211, abs=5e-5)
@@ -33,7 +33,7 @@ def test_finding_31_shuffled_batches_protect_as_a_records_own_steps():
     assert secret < gamma(mnist("fixed").mechanism(**RUN), 0.01) < shuffled
 
 
-def test_finding_31_every_mechanism_says_what_it_assumes():
+def test_every_mechanism_says_what_it_assumes():
     """And what holds otherwise, which is never less than the bound."""
     for sampling, secret in (("poisson", True), ("fixed", True), ("shuffled", False)):
         batches = mnist(sampling)

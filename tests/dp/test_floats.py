@@ -9,6 +9,8 @@ import importlib
 import inspect
 import math
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -369,7 +371,7 @@ def test_every_public_function_and_dataclass_is_called_here():
 
 
 @pytest.mark.parametrize("name", [n for n, (call, _) in CALLS.items() if call])
-def test_findings_5_and_21_a_number_is_refused_or_has_a_limit(name):
+def test_a_number_is_refused_or_has_a_limit(name):
     """In one line that names it; never NaN, ZeroDivisionError or OverflowError."""
     call, given = CALLS[name]
     assert not any(map(math.isnan, numbers_in(call(**given))))
@@ -388,3 +390,16 @@ def test_findings_5_and_21_a_number_is_refused_or_has_a_limit(name):
         assert not any(map(math.isnan, found)), (argument, bad)
         assert not (isinstance(bad, float) and math.isnan(bad)), argument
     assert refused
+
+
+def test_a_scalar_of_numpy_is_a_number():
+    # Apart, as types are not checked where users call it.
+    code = (
+        "import numpy as np, dp\n"
+        "one, q = np.array(1.0), np.array(0.25)\n"
+        "run = lambda s, q: dp.PoissonGaussian(noise_multiplier=s, steps=5,"
+        " sampling_probability=q, relation='zero_out')\n"
+        "bound = lambda run: dp.rero_bound(run, kappa=0.1).gamma\n"
+        "assert bound(run(one, q)) == bound(run(1.0, 0.25))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

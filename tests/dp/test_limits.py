@@ -29,12 +29,12 @@ PROMISES_NOTHING = {
 
 
 @pytest.mark.parametrize("name", PROMISES_NOTHING)
-def test_finding_21_what_promises_nothing_bounds_nothing(name):
+def test_what_promises_nothing_bounds_nothing(name):
     """gamma is 1 for every kappa; for kappa = 0 it was NaN, or 0."""
     np.testing.assert_array_equal(PROMISES_NOTHING[name](LOGS), 0.0)
 
 
-def test_finding_21_mechanisms_of_infinite_epsilon():
+def test_mechanisms_of_infinite_epsilon():
     for mechanism in (
         dp.PureDP(epsilon=math.inf, relation="zero_out"),
         dp.Laplace(epsilon=math.inf, relation="zero_out"),
@@ -47,7 +47,7 @@ def test_finding_21_mechanisms_of_infinite_epsilon():
 
 @pytest.mark.parametrize("relation", bounds.RELATIONS)
 @pytest.mark.parametrize("q", [0.01, 1.0])
-def test_finding_21_infinite_noise_hides_everything(relation, q):
+def test_infinite_noise_hides_everything(relation, q):
     """It was "float division by zero"."""
     run = dp.PoissonGaussian(
         noise_multiplier=math.inf, sampling_probability=q, steps=9, relation=relation
@@ -60,7 +60,7 @@ def test_finding_21_infinite_noise_hides_everything(relation, q):
 
 
 @pytest.mark.parametrize("sigma", [1e-4, 1e-3, 1e-200, 5e-324])
-def test_finding_21_hardly_any_noise_under_sampling(sigma):
+def test_hardly_any_noise_under_sampling(sigma):
     """It was "math range error". Not below what is seen where no step samples it."""
     run = dp.PoissonGaussian(
         noise_multiplier=sigma, sampling_probability=0.01, steps=9, relation="zero_out"
@@ -77,14 +77,14 @@ def test_finding_21_hardly_any_noise_under_sampling(sigma):
     assert float(least) <= epsilon <= max(float(high) * 1.0001, float(high))
 
 
-def test_finding_21_more_successes_than_trials_are_refused():
+def test_more_successes_than_trials_are_refused():
     """They had probability 0, a violation that nothing was wrong with."""
     for call in (rates.violation, rates.clopper_pearson):
         with pytest.raises(ValueError, match="successes <= 5, the number of trials"):
             call(6, 5, 0.1)
 
 
-def test_finding_21_training_without_steps_is_refused_before_it_starts():
+def test_training_without_steps_is_refused_before_it_starts():
     with pytest.raises(ValueError, match="epochs >= 1, got 0"):
         shadow.TrainingConfig(epochs=0, privacy=PrivacyConfig(clip_norm=1.0))
     assert shadow.TrainingConfig(epochs=0).epochs == 0
@@ -102,9 +102,7 @@ def test_finding_21_training_without_steps_is_refused_before_it_starts():
         ({"clip_norm": 1e30, "noise_multiplier": 1e30}, "product with clip_norm"),
     ],
 )
-def test_finding_21_private_training_takes_numbers_that_clip_and_add_noise(
-    fields, message
-):
+def test_private_training_takes_numbers_that_clip_and_add_noise(fields, message):
     """Without a finite clipping norm one record can move the sum by anything.
 
     Noise that float32 rounds to zero would be accounted for and not added.
@@ -114,7 +112,7 @@ def test_finding_21_private_training_takes_numbers_that_clip_and_add_noise(
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_finding_5_a_sample_with_a_number_that_is_none_is_refused(bad, rng):
+def test_a_sample_with_a_number_that_is_none_is_refused(bad, rng):
     """A NaN is near to nothing: kappa fell from 1 to 0.018."""
     same = np.zeros((40, 3))
     assert priors.empirical(same, 0.1).high == 0  # all draws are one
@@ -126,7 +124,7 @@ def test_finding_5_a_sample_with_a_number_that_is_none_is_refused(bad, rng):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_finding_5_finite_priors_refuse_it(bad):
+def test_finite_priors_refuse_it(bad):
     half = np.full(2, 0.5)
     with pytest.raises(ValueError, match="distances >= 0 and finite"):
         priors.discrete(np.array([[0.0, bad], [bad, 0.0]]), half, 1.0)
@@ -221,7 +219,7 @@ def test_lower_bounds_of_errors_at_their_ends():
     assert expected_error.linear_layer_success(0.0, norm=1e-300, mu=1e300, d=3) == 0
 
 
-def test_finding_21_calibration_of_a_million_steps(monkeypatch):
+def test_calibration_of_a_million_steps(monkeypatch):
     """It took minutes: an evaluation of the fine grid takes about a second."""
     evaluations = []
     losses = poisson.losses

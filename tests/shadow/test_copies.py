@@ -27,7 +27,7 @@ def twice(rng):
     return np.concatenate([images, np.where(images == 0, np.float32(-0.0), images)])
 
 
-def test_finding_8_zero_and_minus_zero_are_one_number(twice):
+def test_zero_and_minus_zero_are_one_number(twice):
     parts = data.split(
         pictures(twice), num_fixed=25, num_shadow=10, num_test=15, seed=0
     )
@@ -41,7 +41,7 @@ def test_finding_8_zero_and_minus_zero_are_one_number(twice):
         metrics.refuse_leaks(twice[:50], twice[50:])
 
 
-def test_finding_8_shadows_of_another_pool_are_no_copies(twice):
+def test_shadows_of_another_pool_are_no_copies(twice):
     own, other = pictures(twice[:50]), pictures(twice[50:])
     with pytest.raises(ValueError, match="it has 10"):
         data.split(
@@ -59,7 +59,7 @@ def test_finding_8_shadows_of_another_pool_are_no_copies(twice):
     noise=st.sampled_from([0, 1e-4, 9e-4, 1.1e-3, 1e-2, 0.1]),
     seed=st.integers(0, 99),
 )
-def test_finding_8_near_copies_are_those_of_a_loop(side, noise, seed):
+def test_near_copies_are_those_of_a_loop(side, noise, seed):
     rng = np.random.default_rng(seed)
     others = rng.random((40, side, side, 1), np.float32)
     signs = rng.choice([-1, 1], others[:9].shape)
@@ -74,7 +74,7 @@ def test_finding_8_near_copies_are_those_of_a_loop(side, noise, seed):
     )
 
 
-def test_finding_8_copies_are_found_in_bright_pictures_and_in_time(rng):
+def test_copies_are_found_in_bright_pictures_and_in_time(rng):
     """Large norms cancel in float32; 20,000 pictures of 784 pixels."""
     others = 1 - 0.05 * rng.random((20_000, 28, 28, 1), np.float32)
     targets = others[::400].copy()

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import subprocess
 import sys
@@ -268,3 +269,14 @@ def test_data_sets_of_tfds_name_their_extra_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"'mnist' is neither.*adversary\[data\]'"):
         sources.load("mnist")
+
+
+def test_how_many_classes_there_are_is_part_of_the_data(rng):
+    images = rng.random((4, 2, 2, 1)).astype(np.float32)
+    three = shadow.Examples(images=images, labels=np.arange(4) % 3, num_classes=3)
+    five = dataclasses.replace(three, num_classes=5)
+    digests = []
+    for name, examples in (("three of them", three), ("five of them", five)):
+        sources.register_source(name, lambda examples=examples: examples)
+        digests.append(sources._digest(sources._SOURCES[name]))
+    assert digests[0] != digests[1]

@@ -315,3 +315,11 @@ def test_both_roles_are_compiled_once(make, split, fields):
     if not fields:
         dataclasses.replace(first, key=jax.random.key(7)).train(split.test)
         assert programs() == 2
+
+
+def test_other_generators_are_refused(split, victim):
+    descent = shadow.GradientDescent(victim=victim, training=shadow.TrainingConfig())
+    with pytest.raises(ValueError, match="threefry2x32, got rbg"):
+        shadow.Factory(
+            algorithm=descent, fixed=split.fixed, key=jax.random.key(0, impl="rbg")
+        )

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -80,3 +81,11 @@ def test_a_claim_without_anything_made_is_given_up(tmp_path):
         records.claim(file, Record.of({"seed": 1}), "It")
     records.claim(file, Record.of({"seed": 1}), "It", begun=False)
     assert json.loads(file.read_text())["configuration"] == {"seed": 1}
+
+
+def test_settings_that_decide_draws_are_on_record():
+    plain = records.versions()
+    assert not [name for name in plain if name.startswith("jax_")]
+    with jax.threefry_partitionable(False):
+        found = records.versions()
+    assert found == {**plain, "jax_threefry_partitionable": False}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import shadow
+from shadow import rounding
 from shadow.views import ViewConfig
 
 
@@ -76,3 +77,7 @@ def test_fewer_bits_are_published_with_their_deviations(precision, victim, weigh
     np.testing.assert_array_equal(some.deviations, release.deviations[:, columns])
     exact = shadow.Layers.of(victim.layout, ("output",))
     assert some.view.fingerprint() != exact.fingerprint()
+
+
+def test_an_array_without_entries_is_rounded_too():
+    assert rounding.FORMATS["int8"](np.zeros((3, 0), np.float32))[0].shape == (3, 0)

@@ -90,3 +90,9 @@ def test_a_checkpoint_of_orbax(tmp_path):
     found = weights.read(tmp_path / "c")
     assert sorted(found) == ["dense/b", "dense/w"]
     np.testing.assert_array_equal(found["dense/w"], tree["dense"]["w"])
+
+
+def test_numbers_that_numpy_does_not_have_are_named(tmp_path):
+    np.savez(tmp_path / "half.npz", w=np.ones(3, ml_dtypes.bfloat16))
+    with pytest.raises(ValueError, match="no bfloat16: save the"):
+        weights.read(tmp_path / "half.npz")

@@ -1,7 +1,5 @@
 """The user's own training as an algorithm A."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import shadow
-from shadow.training.foreign import source_hash
 
 KEY = jax.random.key(0)
 
@@ -115,37 +112,6 @@ def test_a_store_is_of_one_version(split, tmp_path):
         store(shadow.PythonFunction(train=noisy, version="2"))
 
 
-def test_the_hash_of_a_source_covers_what_is_captured():
-    def made(rate, table=(1, 2)):
-        return lambda images, labels, key: rate * images[0] + table[0]
-
-    assert source_hash(made(1.0)) == source_hash(made(1.0))
-    assert source_hash(made(1.0)) != source_hash(made(2.0))
-    assert source_hash(made(1.0)) != source_hash(made(1.0, (3, 2)))
-    partial = functools.partial(softmax_regression, rate=0.2)
-    assert source_hash(partial) != source_hash(softmax_regression)
-    assert source_hash(partial) == source_hash(
-        functools.partial(softmax_regression, rate=0.2)
-    )
-    arrays = [made(np.arange(3)), made(np.arange(3)), made(np.arange(4))]
-    first, again, other = map(source_hash, arrays)
-    assert first == again != other
-
-
-@pytest.mark.parametrize(
-    "train", [lambda x, y, key: None, eval, functools.partial(noisy, seed=object())]
-)
-def test_what_cannot_be_hashed_needs_a_version(train):
-    if getattr(train, "__name__", "") == "<lambda>":
-        captured = object()
-        function = lambda x, y, key: captured  # noqa: E731
-    else:
-        function = train
-    with pytest.raises(ValueError, match=r"version.*Name one"):
-        shadow.PythonFunction(train=function)
-    shadow.PythonFunction(train=function, version="1")
-
-
 def test_a_finished_store_trains_nothing(split, tmp_path):
     """Not even one model, whose layout would be known without."""
     file = tmp_path / "calls"
@@ -199,3 +165,24 @@ def test_what_the_function_raises_is_said(split):
     words = shadow.PythonFunction(train=lambda x, y, key: ["words"], version="1")
     with pytest.raises(ValueError, match="tree of arrays of numbers, found str"):
         words.layout(split.fixed)
+
+
+def test_a_function_on_two_data_sets_has_two_layouts(rng):
+    def train(images, labels, seed):
+        return images.reshape(len(images), -1).sum(axis=0)
+
+    algorithm = shadow.PythonFunction(train=train, version="1")
+    for side in (2, 3):
+        images = rng.random((5, side, side, 1)).astype(np.float32)
+        labels = np.zeros(5, np.int32)
+        data = shadow.Examples(images=images, labels=labels, num_classes=2)
+        assert algorithm.layout(data)[-1].stop == side * side
+
+
+def test_an_object_that_trains_has_a_name():
+    class Trainer:
+        def __call__(self, images, labels, seed):
+            return images.sum(axis=0)
+
+    about = shadow.PythonFunction(train=Trainer(), version="1").configuration
+    assert "Trainer" in about["algorithm"]["function"]

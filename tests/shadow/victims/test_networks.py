@@ -210,10 +210,21 @@ def test_victims_from_other_libraries(digits, key):
 
 
 def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
-    """Revision 1 had 55,098 parameters, one dense layer (second audit, Table VI)."""
+    """Revision 1 had 55,098 parameters, one dense layer (Table VI)."""
     configuration = {"victim": {"architecture": "cnn"}}
     wanted = records.Record.of(configuration, **networks.revisions(configuration))
     with pytest.raises(records.VersionMismatchError, match="revision of cnn"):
         records.require_same(records.Record.of(configuration), wanted, "The store")
     for other in ({"victim": {"architecture": "mlp"}}, {"victim": "own"}, {}):
         assert networks.revisions(other) == {}
+
+
+def test_parameters_in_half_precision_are_refused():
+    def init(key):
+        return {"w": jnp.zeros((4, 2), jnp.bfloat16)}
+
+    def apply(params, images):
+        return images.reshape(len(images), -1) @ params["w"].astype(jnp.float32)
+
+    with pytest.raises(ValueError, match="got bfloat16 in w"):
+        networks.from_functions(init, apply, image_shape=(2, 2, 1), num_classes=2)
