@@ -36,11 +36,15 @@ class Completion:
 
     Attributes:
       row: (features,), the missing row.
-      certified: whether equations that weren't needed to find the row agree with it. Of
-        bags of words it is what the row adds to known ones that it may hold whole.
+      certified: whether equations that weren't needed to find the row agree with it,
+        given the premise. Of bags of words it is what the row adds to known ones that
+        it may hold whole.
       determined: (features,) bool, the columns that the equations settle.
       by: how it was completed: "levels", "sparsity", "gallery".
       why: what the certificate rests on, or why there is none, in a sentence.
+      premise: what the certificate takes for granted of the row and no equation shows.
+        Neither sign nor length of a direction is known, so a multiple or a mirror image
+        of the row satisfies the same equations.
       error: of the row's largest entry: how far the row may be off where it is
         certified.
     """
@@ -51,3 +55,4 @@ class Completion:
     by: str
     why: str
     error: float = 0.0
+    premise: str = ""

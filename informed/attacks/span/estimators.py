@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from informed.attacks.closed_form import linear
 from informed.attacks.closed_form.refining import refit
 from informed.attacks.closed_form.row import EPS, RowReconstruction
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
@@ -22,7 +23,6 @@ _ROUNDED = 1e-3
 # Of the coefficients, and in errors of the direction: how far two fits may be apart
 # that differ in rounding alone.
 _AGREES, _ERRORS = 1e-5, 3.0
-_UNSETTLED = "a known row that it may hold whole would not show, and no refit decides"
 _OTHERS = (
     "but a refit with it gives other coefficients: it holds known rows whole, or the"
     " known rows are others"
@@ -42,9 +42,8 @@ def read(
 ) -> tuple[RowReconstruction | None, str]:
     """Read the missing row, where it can be completed.
 
-    Without labels, rows of whole numbers are certain by their equations. Bags of words
-    are certain but for known documents that they may hold whole; a refit rules these
-    out.
+    A refit decides whether the row is certified. The equations alone take a premise for
+    granted (`Completion.premise`), and hold as well for a row that holds known ones.
 
     Args:
       model: a fitted linear model for which `applies` holds.
@@ -69,18 +68,22 @@ def read(
         repeats, label = _again(model, known, labels, row.row, direction)
     if row is None or (not repeats and not row.certified):
         return None, _open(direction, row)
-    certified = bool(repeats) or (repeats is None and row.by == "levels")
     said = f"off the span of the known rows: {row.why}"
     if repeats:
         said += "; a refit with it gives the coefficients again"
-    elif not certified:
-        said += f"; {_OTHERS if repeats is False else _UNSETTLED}"
+    elif repeats is None:
+        said += (
+            f"; no refit decides, so that holds if {row.premise}, and if no known row"
+        )
+        said += " is part of it"
+    else:
+        said += f"; {_OTHERS}"
     bound = row.error * np.abs(row.row).max() + 4 * EPS * np.abs(row.row)
     return (
         RowReconstruction(
             value=row.row,
             y=label,
-            certified=certified,
+            certified=bool(repeats),
             error=np.where(row.determined | bool(repeats), bound, np.inf),
             by="span",
             why=said,
@@ -99,13 +102,18 @@ def _again(
       make it another one.
     """
     classes = getattr(model, "classes_", None)
-    if classes is None or direction.error > _ROUNDED:
+    if direction.error > _ROUNDED:
         return None, None
-    raised = direction.outputs[:, 0]
-    raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
-    # The output that the row's gradients raised most is that of its own class.
-    of_row = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
-    label = classes[of_row]
+    if classes is None:
+        label = linear.label_of(model, known, labels, row)
+        if label is None:
+            return None, None
+    else:
+        raised = direction.outputs[:, 0]
+        raised = raised * np.sign(direction.vectors[0] @ (row / direction.basis.scale))
+        # The output that the row's gradients raised most is that of its own class.
+        of_row = int(raised[0] > 0) if len(raised) == 1 else int(np.argmax(raised))
+        label = classes[of_row]
     try:
         last = refit(model, known, labels, row, label)
         if not _near(model, last, direction):

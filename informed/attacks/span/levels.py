@@ -83,6 +83,7 @@ def complete(direction: Direction, known: Any) -> Completion | None:
         by="levels",
         why=why,
         error=0.0 if grid.all() else PRECISION,
+        premise="each of its values is one that the known rows' columns take",
     )
 
 

@@ -87,7 +87,8 @@ def _scaled(found: Completion, known: Any) -> tuple[Completion, bool]:
     if not (entries == np.round(entries)).all():
         if np.ptp(lengths) <= 1e-6 * lengths.max():
             row = found.row * float(lengths.mean())
-            return dataclasses.replace(found, row=row), False
+            premise = f"{found.premise}, and it is as long as each known row"
+            return dataclasses.replace(found, row=row, premise=premise), False
         why = f"{found.why}; but only up to its length, since known rows have several"
         return dataclasses.replace(found, certified=False, why=why), False
     there = found.row[found.row > 0]
@@ -95,7 +96,9 @@ def _scaled(found: Completion, known: Any) -> tuple[Completion, bool]:
         counts = found.row * (least / there.min())
         if np.abs(counts - np.round(counts)).max() <= 1e-6 * counts.max():
             enough = len(there) >= _ENOUGH
-            row = np.round(counts)
-            return dataclasses.replace(found, row=row, error=0.0), enough
+            premise = f"{found.premise}, and all are whole numbers, as small as can be"
+            counts = np.round(counts)
+            found = dataclasses.replace(found, row=counts, error=0.0, premise=premise)
+            return found, enough
     why = f"{found.why}; but no factor makes its entries whole numbers"
     return dataclasses.replace(found, certified=False, why=why), False

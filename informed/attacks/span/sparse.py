@@ -158,6 +158,7 @@ def _judged(
         by="sparsity",
         why=why,
         error=zero,
+        premise="none of its values is negative",
     )
 
 

@@ -23,12 +23,13 @@ def texts(seed, count=81):
 
 @pytest.mark.parametrize("estimator", [linear_model.Ridge(), svm.LinearSVC()])
 def test_a_row_that_no_optimum_is_needed_for(estimator):
+    """LinearSVC draws numbers, so that no refit can confirm its row."""
     rows = genotypes(0)
     estimator.fit(rows, traits(rows, 0))
     answer = informed.reconstruct_sklearn(estimator, rows[:-1], traits(rows, 0)[:-1])
     assert np.array_equal(answer.value, rows[-1])
     assert answer.by == "span"
-    assert answer.certified
+    assert answer.certified == isinstance(estimator, linear_model.Ridge)
     assert np.all(answer.error < 1e-9)
 
 
@@ -52,7 +53,7 @@ def test_without_labels_no_document_is_called_whole():
     model = linear_model.LogisticRegression().fit(rows, np.arange(81) % 4)
     row, said = estimators.read(model, rows[:-1])
     assert not row.certified
-    assert "no refit decides" in said
+    assert "no refit decides, so that holds if none of its values is" in said
 
 
 def test_a_known_row_that_is_another_is_named():

@@ -302,6 +302,26 @@ def test_measurements_beside_whole_numbers_are_certain_only_from_exact_weights()
         assert found.certified == sure
 
 
+@pytest.mark.parametrize("kind", ["halves", "a known row added", "mirrored"])
+def test_rows_that_break_the_premise_are_not_certified_without_it(kind):
+    """A multiple or mirror image satisfies the same equations: a refit decides."""
+    rng = np.random.default_rng(3)
+    if kind == "halves":
+        share = 1 / np.arange(1, 901)
+        rows = rng.multinomial(60, share / share.sum(), 101).astype(np.float64)
+        rows[-1, np.flatnonzero(rows[-1])[0]] += 0.5
+    else:
+        rows = (rng.random((61, 600)) < 0.3).astype(np.float64)
+        rows[-1] = rows[-1] + rows[0] if kind == "a known row added" else -rows[-1]
+    labels = traits(rows, 3)
+    model = fitted("logistic", rows, labels)
+    found = span.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+    if found.certified:
+        assert "whole numbers" in found.premise or "columns take" in found.premise
+    answer = informed.reconstruct_sklearn(model, rows[:-1], labels[:-1])
+    assert not answer.certified or np.abs(answer.value - rows[-1]).max() < 1e-6
+
+
 def test_a_grid_of_few_columns_settles_nothing():
     """Such a grid holds a row of zeros, which two equations would certify."""
     rows = documents(13)
