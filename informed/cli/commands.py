@@ -48,7 +48,6 @@ COMMANDS = {
     "landscape": Command(
         _WEIGHTS, "weights alone: where attacks end, by where they begin"
     ),
-    "deletion": Command(_WEIGHTS, "two models: the row that was deleted between them"),
     "attacks": Command(
         _RUN, "list all attacks: what each sees, needs to be told, and gives", False
     ),

@@ -1,4 +1,4 @@
-"""`informed kkt`, `informed landscape`, `informed deletion`: weights alone.
+"""`informed kkt` and `informed landscape`: weights alone.
 
 Nothing imports the package `uninformed` but this, when one of them is asked for.
 """

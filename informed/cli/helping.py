@@ -39,9 +39,6 @@ _EXAMPLES = {
     "attacks": "informed attacks --json",
     "artefact": "informed artefact model.skops --known known.csv --out page.html",
     "attack": _STAGE.format("attack") + " --only reconn",
-    "deletion": (
-        "informed deletion --config=configs/deletion.py --workdir=runs/deletion"
-    ),
     "bound": "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
     "calibrate": "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
     "kkt": "informed kkt --config=configs/kkt.py --workdir=runs/kkt",

@@ -129,3 +129,18 @@ def test_32_a_group_that_is_set_to_a_value_is_named(arguments, words, tmp_path, 
     assert len(error.splitlines()) == 1
     for word in words:
         assert word in error
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        (["--config=x.py", "--workdir=w", "--card=h100"], "--card"),
+        (["--config=x.py", "--workdir=w", "--sample=0"], "--sample"),
+        (["info", "store", "--worker=3/16"], "--worker"),
+        (["plan", "--config=x.py", "--launcher=ray"], "--launcher"),
+    ],
+)
+def test_options_of_other_actions_are_refused(options, option, capsys):
+    with pytest.raises(SystemExit):
+        main(["shadow", *options])
+    assert f"{option} is of `informed shadow" in capsys.readouterr().err
