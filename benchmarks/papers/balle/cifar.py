@@ -6,6 +6,7 @@ import matplotlib.figure
 import numpy as np
 from scipy import stats
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.common import (
     CALLED,
     below_from,
@@ -21,8 +22,7 @@ from benchmarks.papers.balle.common import (
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import report
-from informed.metrics import difficulty
-from informed.runs import evaluation, stored
+from informed.runs import stored
 from informed.runs.named import NamedAttack
 from shadow.factory import Factory
 
@@ -240,15 +240,14 @@ def figure_14(lab: Lab) -> Found:
 def figure_19(lab: Lab) -> Found:
     """MSE, LPIPS and KL over targets."""
     run = default(lab)
-    truth, judge, lines, of_lpips = run.truth.images, run.classifier(), [], []
+    lines, of_lpips = [], []
     for attack in ("kernel", "reconn"):
-        errors = run.errors(attack)
-        others = evaluation.other_metrics(
-            run.experiment, judge, truth, run.guesses(attack)
-        )
+        judged = run.judged(attack)
         rho = {
-            f"MSE, {name.upper()}": float(stats.spearmanr(errors, each).statistic)
-            for name, each in others.items()
+            f"MSE, {name.upper()}": float(
+                stats.spearmanr(judged["mse"], judged[name]).statistic
+            )
+            for name in ("lpips", "kl")
         }
         of_lpips.append(rho["MSE, LPIPS"])
         lines.append(Line(name=CALLED[attack], ours=rho))

@@ -5,6 +5,7 @@ import numpy as np
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.common import (
     CALLED,
     ORACLES,
@@ -21,8 +22,7 @@ from benchmarks.papers.balle.factors import DEFAULT, SIZE, default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
-from informed.metrics import difficulty
-from informed.runs import evaluation, stored
+from informed.runs import stored
 from shadow import data, sources
 from shadow.models import ShadowModels
 
@@ -212,13 +212,7 @@ def figure_3(lab: Lab) -> Found:
 
 def _three(run: Run) -> dict[str, dict[str, np.ndarray]]:
     """MSE, LPIPS and KL of each target, by attack."""
-    truth, judge = run.truth.images, run.classifier()
-    found = {}
-    for attack in ("kernel", "reconn"):
-        guesses = run.guesses(attack)
-        others = evaluation.other_metrics(run.experiment, judge, truth, guesses)
-        found[CALLED[attack]] = {"mse": run.errors(attack)} | others
-    return found
+    return {CALLED[attack]: run.judged(attack) for attack in ("kernel", "reconn")}
 
 
 def _scatter(found: dict[str, dict[str, np.ndarray]], other: str, label: str) -> bytes:

@@ -6,12 +6,12 @@ import jax
 import matplotlib.figure
 import numpy as np
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, Row
 from informed import metrics, report
 from informed.attacks.membership import RetrainingMembership
-from informed.metrics import difficulty
 from informed.runs import stored
 from informed.threat import Knowledge, membership_game
 from shadow.data import Examples

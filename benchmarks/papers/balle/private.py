@@ -101,8 +101,8 @@ def figure_10(lab: Lab) -> Found:
 
 def _seen(run: Run, images: np.ndarray) -> tuple[float, float]:
     """Share that the classifier is sure of; of these, share with the target's label."""
-    judge = run.classifier()
-    of_images = np.exp(judge.log_probabilities(images))
+    assert run.judge is not None
+    of_images = np.exp(run.judge.log_probabilities(images))
     sure = of_images.max(axis=1) > 0.9
     right = of_images.argmax(axis=1) == run.truth.labels
     return float(sure.mean()), float(right[sure].mean()) if sure.any() else 0.0

@@ -107,12 +107,8 @@ def test_no_configuration_is_one_clear_line(tmp_path, capsys):
             ("config.data is a group", "config.data.name"),
         ),
         (
-            ["sweep", "--config=sweeps/table_2_mnist", "--config.base.seed=1"],
-            ("config.base is '../mnist.py:cpu'", "--config.overrides", "series"),
-        ),
-        (
-            ["sweep", "--config=sweeps/table_2_mnist", "--config.data.name=x"],
-            ("config has no 'data'", "--config.overrides"),
+            ["run", "--config=digits", "--config.seed.first=1"],
+            ("config.seed is 0", "has no fields"),
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Why some reconstructions are good and others not: the paper's diagnostics as numbers.
+"""Why some reconstructions are good and others not: the paper's diagnostics.
 
 All of them look at finished attacks and know the targets; no attack uses them.
 
@@ -22,11 +22,11 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.metrics import roc_auc_score
 
+from informed.metrics.losses import target_losses
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
-from shadow.training import cross_entropy
 from shadow.training.gradient_descent import Descent
 from shadow.victims import Victim
 
@@ -62,8 +62,6 @@ def membership_auc(
     weights: Thetas,
     members: Examples,
     others: Examples,
-    *,
-    own: bool = False,
 ) -> Float[np.ndarray, " models"]:
     """Area under the ROC curve of the attack "low loss, hence a member".
 
@@ -73,36 +71,13 @@ def membership_auc(
       victim: the architecture whose parameters the weights are.
       weights: theta of each model.
       members: training points of all models, such as D_-.
-      others: points of none of them; or all targets, see `own`.
-      own: whether model i was trained on the i-th of the others, which is then left out
-        for that model.
+      others: points of none of them.
     """
     of_members = target_losses(victim, weights, members)
     of_others = target_losses(victim, weights, others)
-    truth = np.repeat([1, 0], [len(members), len(others) - own])
-    left_out = [[i] if own else [] for i in range(len(weights))]
-    scores = [
-        -np.append(inside, np.delete(outside, own))
-        for inside, outside, own in zip(of_members, of_others, left_out, strict=True)
-    ]
+    truth = np.repeat([1, 0], [len(members), len(others)])
+    scores = -np.concatenate([of_members, of_others], axis=1)
     return np.array([roc_auc_score(truth, row) for row in scores])
-
-
-def target_losses(
-    victim: Victim, weights: Thetas, examples: Examples
-) -> Float[np.ndarray, "models examples"]:
-    """Cross-entropy of each example under each model, in nats."""
-    found = _losses(victim, jnp.asarray(weights), examples.images, examples.labels)
-    return np.asarray(found, np.float64)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-@highest
-def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Array:
-    def one(theta: Array) -> Array:
-        return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
-
-    return jax.lax.map(one, thetas, batch_size=_MODELS_AT_ONCE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
