@@ -17,7 +17,7 @@ from benchmarks.papers import __main__ as command
 from benchmarks.papers import classifier, many, numbers, page, register, results
 from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import MEASURES, Found, Line, Row
 from benchmarks.sweeps.grid import Sweep, points
 
 
@@ -27,6 +27,7 @@ def test_every_row_has_a_result_or_says_what_it_needs():
         assert found is not None or row.needs, row.name
         # A row that can be measured says beforehand what decides.
         assert (row.measure is None) == (not row.decides), row.name
+    assert set(MEASURES) <= set(register.names())
 
 
 def test_names_are_told_apart_and_a_wrong_one_is_named():
@@ -192,7 +193,7 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
 
 def test_runs_are_foreseen_without_making_any(tmp_path):
     """Also where a row draws numbers that aren't known yet."""
-    rows = {"figure-5c": 6, "balle/table-3": 12, "table-9": 20, "haim/figure-2": 0}
+    rows = {"figure-5c": 6, "balle/table-3": 12, "figure-17a": 10, "haim/figure-2": 0}
     for name, count in rows.items():
         found = many.wanted(register.find(name), Lab(tmp_path, progress=False))
         assert len(found) == count

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from benchmarks.papers.lab import Lab
 
 Numbers = Mapping[str, float | str | None]
+Measure = Callable[["Lab"], "Found"]
+# The functions that measure rows, by paper/name.
+MEASURES: dict[str, Measure] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,15 +84,16 @@ class Row:
     claim: str
     size: str = ""
     decides: str = ""
-    measure: "Callable[[Lab], Found] | None" = None
+    measure: Measure | None = None
     needs: str = ""
     but: str = ""
 
 
-def needing(paper: str) -> Callable[[str, str, str, str], Row]:
-    """For rows of a paper that can't be measured yet: (name, title, claim, needs)."""
+def measures(name: str) -> Callable[[Measure], Measure]:
+    """Register a function as what measures a row, such as "balle/table-3"."""
 
-    def row(name: str, title: str, claim: str, needs: str) -> Row:
-        return Row(paper=paper, name=name, title=title, claim=claim, needs=needs)
+    def of(measure: Measure) -> Measure:
+        MEASURES[name] = measure
+        return measure
 
-    return row
+    return of

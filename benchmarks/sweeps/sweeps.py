@@ -54,17 +54,6 @@ def attack_size(size: str) -> Sweep:
     return Sweep(base=f"mnist.py:{size}", overrides=_BOTH, points=points)
 
 
-def epochs(size: str) -> Sweep:
-    """Figure 20: epochs of the victim, on CIFAR-10."""
-    counts = {
-        "smoke": (5, 10),
-        "cpu": (10, 20, 40, 80),
-        "paper": (100, 150, 200, 225, 240, 250, 275, 300),
-    }
-    points = tuple((f"{n} epochs", f"training.epochs={n}") for n in counts[size])
-    return Sweep(base=f"cifar10.py:{size}", overrides=_BOTH, points=points)
-
-
 def fixed_set(size: str) -> Sweep:
     """Figure 18: size of the fixed set, on MNIST."""
     counts = {
@@ -102,27 +91,6 @@ def notebook(size: str) -> Sweep:
         overrides=("training.learning_rate=0.1", *_BOTH, *count),
         points=(theirs, ("ours",)),
     )
-
-
-def out_of_distribution(size: str) -> Sweep:
-    """Figure 6: shadow targets from another data set (CIFAR-100), on CIFAR-10."""
-    counts = {
-        "smoke": (64, 128),
-        "cpu": (500, 1000, 2000),
-        "paper": (5000, 10_000, 20_000, 40_000, 50_000),
-    }
-    points = tuple(
-        (
-            f"{name}, k={k}",
-            f"data.shadow_name={name}",
-            f"attacks.reconn.models={k}",
-            f"attacks.kernel.models={k}",
-        )
-        for name in ("cifar10", "cifar100")
-        for k in counts[size]
-    )
-    overrides = (*_BOTH, "shadow.count=50000") if size == "paper" else _BOTH
-    return Sweep(base=f"cifar10.py:{size}", overrides=overrides, points=points)
 
 
 def privacy(size: str) -> Sweep:
@@ -296,50 +264,6 @@ def table_4(size: str) -> Sweep:
     return _mnist(size, points)
 
 
-def table_9(size: str) -> Sweep:
-    """Table IX: fixed set, optimiser and epochs, on CIFAR-10.
-
-    "cpu" has a twenty-fifth of each fixed set and a fifth of the epochs, 300 shadow
-    models and the kernel regression alone; the four rows of 50,000 points with 500 and
-    2,000 epochs would take a day there and are left out. "smoke" has the first two.
-    """
-    fewer_points = {"smoke": 25, "cpu": 25, "paper": 1}[size]
-    fewer_epochs = {"smoke": 20, "cpu": 5, "paper": 1}[size]
-    rate = {"sgd": 0.01, "adam": 0.002}
-    # Fixed set, optimiser -> the paper's MSE by epochs.
-    rows = {
-        (1000, "sgd"): {100: 0.0041, 250: 0.0126, 500: 0.0170},
-        (1000, "adam"): {100: 0.0052, 250: 0.0065, 500: 0.0068},
-        (5000, "sgd"): {100: 0.0049, 250: 0.0201, 500: 0.0761},
-        (5000, "adam"): {100: 0.0052, 250: 0.0062, 500: 0.0143},
-        (10_000, "sgd"): {100: 0.0209, 250: 0.0385, 500: 0.0761},
-        (10_000, "adam"): {100: 0.0081, 250: 0.0208, 500: 0.0357},
-        (50_000, "sgd"): {100: 0.0039, 500: 0.0563, 2000: 0.0693},
-        (50_000, "adam"): {100: 0.0109, 500: 0.0653, 2000: 0.0721},
-    }
-    points = tuple(
-        (
-            f"{fixed}, {optimiser}, {epochs}",
-            f"data.num_fixed={fixed // fewer_points}",
-            f"training.optimiser={optimiser}",
-            f"training.learning_rate={rate[optimiser]}",
-            f"training.epochs={epochs // fewer_epochs}",
-            # CIFAR-10 has too few images beside the larger fixed sets.
-            *(["data.shadow_name=cifar100"] if fixed >= 10_000 else []),
-            f"paper={error}",
-        )
-        for (fixed, optimiser), errors in rows.items()
-        for epochs, error in errors.items()
-        if size == "paper" or fixed * epochs <= 5_000_000
-    )
-    fewer = ("shadow.count=300", "data.num_test=50", "attacks.reconn.targets=0")
-    return Sweep(
-        base=f"cifar10.py:{size}",
-        overrides=(*_BOTH, *(fewer if size == "cpu" else ())),
-        points=points[:2] if size == "smoke" else points,
-    )
-
-
 def _mnist(size: str, points: tuple[tuple[str, ...], ...]) -> Sweep:
     """A grid on MNIST whose stores are smaller at two cores."""
     overrides = _SMALLER if size == "cpu" else _BOTH
@@ -350,10 +274,8 @@ SWEEPS: dict[str, Callable[[str], Sweep]] = {
     sweep.__name__: sweep
     for sweep in (
         attack_size,
-        epochs,
         fixed_set,
         notebook,
-        out_of_distribution,
         privacy,
         seeds,
         subsampling,
@@ -361,6 +283,5 @@ SWEEPS: dict[str, Callable[[str], Sweep]] = {
         table_2_mnist,
         table_3,
         table_4,
-        table_9,
     )
 }

@@ -47,25 +47,6 @@ def test_the_embedding_keeps_groups_apart(rng):
         diagnostics.embedding(np.ones((5, 3), np.float32), seed=0)
 
 
-def test_membership_auc_against_a_loop(factory, targets):
-    """On few epochs a coin; an overfitted model gives its members away."""
-    longer = factory.descent.changed(epochs=400, learning_rate=0.3)
-    overfitted = dataclasses.replace(factory, algorithm=longer)
-    weights = overfitted.train(targets.take(np.arange(3)))
-    found = diagnostics.membership_auc(
-        factory.descent.victim, weights, factory.fixed, targets.take(np.arange(3, 20))
-    )
-    victim = factory.descent.victim
-    losses = target_losses(victim, weights, factory.fixed)[1]
-    others = target_losses(
-        factory.descent.victim, weights, targets.take(np.arange(3, 20))
-    )[1]
-    wins = np.mean(losses[:, None] < others[None])
-    wins += np.mean(losses[:, None] == others[None]) / 2
-    assert found[1] == pytest.approx(wins, abs=1e-6)
-    assert found.min() > 0.6
-
-
 def test_gradients_against_finite_differences(factory, targets):
     some = targets.take(np.arange(2))
     found = diagnostics.gradients(factory, some)

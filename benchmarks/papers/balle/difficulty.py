@@ -3,7 +3,6 @@
 All of them look at finished attacks and know the targets; no attack uses them.
 
 embedding        t-SNE of released weights (Figure 8)
-membership_auc   how well losses tell members from others (Table IX)
 gradients        of a target's loss through training: norms, zeros (Figures 21, 22)
 losses           of a target under models with and without it (Figure 11)
 
@@ -28,7 +27,6 @@ from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
 from shadow.training.gradient_descent import Descent
-from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
 # Principal components that t-SNE starts from, as its authors advise.
@@ -55,29 +53,6 @@ def embedding(weights: Thetas, *, seed: int) -> Float[np.ndarray, "models 2"]:
     # About the number of neighbours that count; fewer where there are fewer models.
     perplexity = min(_PERPLEXITY, (len(weights) - 1) / 3)
     return TSNE(perplexity=perplexity, random_state=seed).fit_transform(reduced)
-
-
-def membership_auc(
-    victim: Victim,
-    weights: Thetas,
-    members: Examples,
-    others: Examples,
-) -> Float[np.ndarray, " models"]:
-    """Area under the ROC curve of the attack "low loss, hence a member".
-
-    The paper takes a stronger test of membership; this one is a lower bound for it.
-
-    Args:
-      victim: the architecture whose parameters the weights are.
-      weights: theta of each model.
-      members: training points of all models, such as D_-.
-      others: points of none of them.
-    """
-    of_members = target_losses(victim, weights, members)
-    of_others = target_losses(victim, weights, others)
-    truth = np.repeat([1, 0], [len(members), len(others)])
-    scores = -np.concatenate([of_members, of_others], axis=1)
-    return np.array([roc_auc_score(truth, row) for row in scores])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

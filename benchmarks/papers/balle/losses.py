@@ -1,9 +1,9 @@
 """Tables VII and VIII: the losses beside the pixels', on CIFAR-10."""
 
-from benchmarks.papers.balle.cifar import SIZE, default
+from benchmarks.papers.balle.cifar import default
 from benchmarks.papers.balle.common import grid, line, number
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Picture, Row
+from benchmarks.papers.row import Found, Picture, measures
 
 _LPIPS = "attacks.reconn.loss.lpips=1.0"
 # The discriminator's term is about 1 and the pixels' 0.2, so this makes it a quarter of
@@ -12,6 +12,7 @@ _DISCRIMINATOR = "attacks.reconn.loss.adversarial=0.05"
 _SHOWN = 8
 
 
+@measures("balle/tables-7-8")
 def tables_7_8(lab: Lab) -> Found:
     """The network with pixels alone, with LPIPS, and with a discriminator as well."""
     runs = [
@@ -40,19 +41,3 @@ def tables_7_8(lab: Lab) -> Found:
         ],
         pictures=[Picture(grid(rows, errors), "The first targets, MSE below each.")],
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="tables-7-8",
-        title="Tables VII and VIII",
-        claim="LPIPS and a discriminator in the loss improve the look of"
-        " reconstructions.",
-        size=SIZE,
-        decides="with both, the network's LPIPS is smaller than with pixels alone",
-        measure=tables_7_8,
-        needs="the run of Table V, CIFAR-10, and the network with each loss, an hour"
-        " each or more",
-    ),
-)

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
 from informed.attacks.membership import RetrainingMembership
 from informed.runs import stored
@@ -31,6 +31,7 @@ def _factory(run: Run, initialisation: str) -> Factory:
     return dataclasses.replace(made, algorithm=changed, start=start)
 
 
+@measures("balle/algorithm-2")
 def algorithm_2(lab: Lab) -> Found:
     """Train with both candidates, and compare."""
     run = default(lab)
@@ -76,6 +77,7 @@ def algorithm_2(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-11")
 def figure_11(lab: Lab) -> Found:
     """Losses of a target under models with and without it."""
     run = default(lab)
@@ -150,29 +152,3 @@ def _of_more(lab: Lab, run: Run, kind: str, others: Examples) -> np.ndarray:
 
     key = [kind, _MORE, _FEWER, run.experiment.values]
     return lab.kept("figure-11-more", key, make)["aucs"]
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="algorithm-2",
-        title="Algorithm 2",
-        claim="An informed adversary tells membership trivially where training is"
-        " deterministic.",
-        size=f"MNIST, fixed set 1,000, {_GAMES} games",
-        decides="every game is won where the initialisation is shared",
-        measure=algorithm_2,
-        needs="the run of Figure 4, and two minutes",
-    ),
-    Row(
-        paper="balle",
-        name="figure-11",
-        title="Figure 11",
-        claim="Losses separate members perfectly where the initialisation is known, and"
-        " overlap where it isn't.",
-        size=f"fixed set 1,000, {_MODELS} models of each kind",
-        decides="AUC above 0.99 with a shared initialisation, below 0.6 with random",
-        measure=figure_11,
-        needs="the run of Figure 4, and four minutes",
-    ),
-)

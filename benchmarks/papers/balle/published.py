@@ -13,7 +13,7 @@ from benchmarks.papers.balle.common import (
     with_models,
 )
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Picture, Row
+from benchmarks.papers.row import Found, Picture, measures
 
 _PAPER = 0.0089
 _SHOWN = 8
@@ -22,7 +22,6 @@ _SIZES = {"published": "Table V's recipe", "paper": "ours"}
 _COUNTS = (2000, 4000, 8000, 16_000, 32_000, 59_000)
 # What two cores make of 59,000 in an hour.
 _FEWER = 20_000
-SIZE = "the paper's: fixed set 10,000, 59,000 shadow models, 1,000 targets"
 
 
 def ours(lab: Lab, *fields: str) -> Run:
@@ -30,11 +29,13 @@ def ours(lab: Lab, *fields: str) -> Run:
     return lab.run(_SIZES["paper"], "mnist.py:paper", *fields)
 
 
+@measures("balle/table-5-mnist-third")
 def table_5_fewer(lab: Lab) -> Found:
     """The same with a third of the shadow models."""
     return table_5(lab, f"shadow.count={_FEWER}")
 
 
+@measures("balle/table-5-mnist")
 def table_5(lab: Lab, *fields: str) -> Found:
     """The recipe as published, and beside it what the toolkit does by default.
 
@@ -78,16 +79,19 @@ def table_5(lab: Lab, *fields: str) -> Found:
     )
 
 
+@measures("balle/figure-5a-full")
 def figure_5a(lab: Lab) -> Found:
     """MSE against LPIPS."""
     return default.mse_and_lpips(ours(lab))
 
 
+@measures("balle/figure-5b-full")
 def figure_5b(lab: Lab) -> Found:
     """MSE against KL."""
     return default.mse_and_kl(ours(lab))
 
 
+@measures("balle/figure-5c-full")
 def figure_5c(lab: Lab) -> Found:
     """Error against the number of shadow models."""
     runs = with_models(lab, "mnist.py:paper", _COUNTS)
@@ -126,82 +130,7 @@ def figure_5c(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-21-full")
 def figure_21(lab: Lab) -> Found:
     """Gradient norms of targets, summed over all epochs, against their errors."""
     return default.gradient_norms(lab, ours(lab))
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="table-5-mnist",
-        title="Table V, MNIST",
-        claim="RMSProp at 1e-3 for 100 epochs, with no more than Table V says, has an"
-        " error of 0.0089.",
-        size=SIZE,
-        decides="the recipe as published is at most a quarter above the paper's error",
-        measure=table_5,
-        needs="two and a half hours of two cores for the models, more than an hour for"
-        " two networks and the kernel regression",
-    ),
-    Row(
-        paper="balle",
-        name="table-5-mnist-third",
-        title="Table V, MNIST, with a third of the shadow models",
-        claim="RMSProp at 1e-3 for 100 epochs, with no more than Table V says, has an"
-        " error of 0.0089 (with 59,000 shadow models).",
-        size=f"fixed set 10,000, {_FEWER:,} shadow models, 1,000 targets",
-        decides="the recipe as published is at most a quarter above the paper's error",
-        measure=table_5_fewer,
-        but="the rule is that of the full size, and what the row is for stands beside"
-        " it: on the same 20,000 models the recipe as published is the weakest, and the"
-        " kernel regression is below the paper's error of 59,000.",
-        needs="an hour of two cores for the models, half of one for two networks and"
-        " the kernel regression",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5a-full",
-        title="Figure 5a, at the paper's size",
-        claim="MSE and LPIPS are strongly correlated.",
-        size=SIZE,
-        decides="Spearman's correlation over targets is above 0.5 for both attacks",
-        measure=figure_5a,
-        needs="the runs of Table V, MNIST",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5b-full",
-        title="Figure 5b, at the paper's size",
-        claim="A small MSE implies a small KL, and not the other way round.",
-        size=SIZE,
-        decides="the quarter of least MSE has a mean KL below a fifth of that of the"
-        " quarter of largest MSE, and above a fifth of the half with small KL has an"
-        " MSE above the median",
-        measure=figure_5b,
-        needs="the runs of Table V, MNIST",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5c-full",
-        title="Figure 5c, at the paper's size",
-        claim="More shadow models make the attack better; 8,000 suffice to be below the"
-        " oracle.",
-        size="the paper's: fixed set 10,000, 2,000 to 59,000 shadow models, 1,000"
-        " targets",
-        decides="the network's error falls at every step, and is below the oracle with"
-        " 8,000 or fewer",
-        measure=figure_5c,
-        needs="the models of Table V, MNIST, and two hours of networks",
-    ),
-    Row(
-        paper="balle",
-        name="figure-21-full",
-        title="Figure 21, at the paper's size",
-        claim="Gradient norm and error of a target are weakly related, not inversely.",
-        size=SIZE,
-        decides="Spearman's correlation is between 0 and 0.7 for both attacks",
-        measure=figure_21,
-        needs="the runs of Table V, MNIST, and ten minutes",
-    ),
-)
