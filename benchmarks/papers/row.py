@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from benchmarks.papers.lab import Lab
 
 Numbers = Mapping[str, float | str | None]
 Measure = Callable[["Lab"], "Found"]
+_Function = TypeVar("_Function", bound=Callable[..., "Found"])
 # The functions that measure rows, by paper/name.
 MEASURES: dict[str, Measure] = {}
 
@@ -89,10 +90,10 @@ class Row:
     but: str = ""
 
 
-def measures(name: str) -> Callable[[Measure], Measure]:
+def measures(name: str) -> Callable[[_Function], _Function]:
     """Register a function as what measures a row, such as "balle/table-3"."""
 
-    def of(measure: Measure) -> Measure:
+    def of(measure: _Function) -> _Function:
         MEASURES[name] = measure
         return measure
 

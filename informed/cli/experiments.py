@@ -28,7 +28,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     workdir = folder(arguments.workdir)
     results, lines, pictures = experiments.execute(
         arguments.command,
-        values(rest)[0],
+        values(rest),
         workdir,
         arguments.data_dir,
         progress=not arguments.quiet,

@@ -1,6 +1,7 @@
 """CIFAR-10 at the size of `cifar10.py:cpu`: the default run, Figures 14 and 19."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import matplotlib.figure
 import numpy as np
@@ -83,57 +84,53 @@ def figure_5(lab: Lab) -> Found:
     }
     run = lab.playing(default(lab), "fewer shadow models", attacks)
     errors = [run.of(name) for name in attacks]
-    first = run.results["distance_percentiles"]["1"]
-    below = {
-        name: below_from(_COUNTS, errors, at)
-        for name, at in (("first percentile", first), ("oracle", run.oracle))
-    }
-    drawn = curves(
-        _COUNTS, {"kernel": errors}, xlabel="shadow models", oracle=run.oracle
-    )
-    return Found(
-        holds=falls(errors) and None not in below.values(),
-        verdict=f"The error goes from {number(errors[0])} with {_COUNTS[0]} shadow"
-        f" models to {number(errors[-1])} with {_COUNTS[-1]}; it is below the first"
-        f" percentile of distances ({number(first)})"
-        f" {since(below['first percentile'])}, below the oracle"
-        f" ({number(run.oracle)}) {since(below['oracle'])}.",
-        theirs="below the first percentile with 5,000, below the oracle with 10,000",
-        ours=f"{below['first percentile']} and {below['oracle']}, by kernel",
-        lines=[
-            Line(name=f"{count} shadow models", ours={"kernel MSE": error})
-            for count, error in zip(_COUNTS, errors, strict=True)
-        ],
-        pictures=[Picture(drawn, "Error against the number of shadow models.")],
-    )
+    lines = [
+        Line(name=f"{count} shadow models", ours={"kernel MSE": error})
+        for count, error in zip(_COUNTS, errors, strict=True)
+    ]
+    return _by_count(run, _COUNTS, {"kernel": errors}, "kernel", lines)
 
 
 @measures("balle/figure-5-cifar-more")
 def figure_5_more(lab: Lab) -> Found:
     """The same with more shadow models, and by the network."""
-    count = f"shadow.count={_MORE[-1]}"
-    runs = with_models(lab, "cifar10.py:cpu", _MORE, count)
+    runs = with_models(lab, "cifar10.py:cpu", _MORE, f"shadow.count={_MORE[-1]}")
     errors = {
         CALLED[attack]: [run.of(attack) for run in runs]
         for attack in ("reconn", "kernel")
     }
-    first, oracle = runs[0].results["distance_percentiles"]["1"], runs[0].oracle
+    lines = [line(run, theirs={}) for run in runs]
+    found = _by_count(runs[0], _MORE, errors, "network", lines)
+    network = errors["network"]
+    return dataclasses.replace(
+        found, holds=falls(network) and network[-1] < runs[0].oracle
+    )
+
+
+def _by_count(
+    run: Run,
+    counts: Sequence[int],
+    errors: Mapping[str, Sequence[float]],
+    decides: str,
+    lines: Sequence[Line],
+) -> Found:
+    """Errors of attacks against the number of shadow models; one attack decides."""
+    own, first = errors[decides], run.results["distance_percentiles"]["1"]
     below = {
-        name: below_from(_MORE, errors["network"], at)
-        for name, at in (("first percentile", first), ("oracle", oracle))
+        name: below_from(counts, own, at)
+        for name, at in (("first percentile", first), ("oracle", run.oracle))
     }
-    drawn = curves(_MORE, errors, xlabel="shadow models", oracle=oracle)
+    drawn = curves(counts, errors, xlabel="shadow models", oracle=run.oracle)
     return Found(
-        holds=falls(errors["network"]) and errors["network"][-1] < oracle,
-        verdict=f"The network's error goes from {number(errors['network'][0])} with"
-        f" {_MORE[0]} shadow models to {number(errors['network'][-1])} with"
-        f" {_MORE[-1]}, the kernel's from {number(errors['kernel'][0])} to"
-        f" {number(errors['kernel'][-1])}. The network is below the first percentile"
-        f" of distances ({number(first)}) {since(below['first percentile'])}, below"
-        f" the oracle ({number(oracle)}) {since(below['oracle'])}.",
+        holds=falls(own) and None not in below.values(),
+        verdict=f"The error goes from {number(own[0])} with {counts[0]} shadow"
+        f" models to {number(own[-1])} with {counts[-1]}; it is below the first"
+        f" percentile of distances ({number(first)})"
+        f" {since(below['first percentile'])}, below the oracle"
+        f" ({number(run.oracle)}) {since(below['oracle'])}.",
         theirs="below the first percentile with 5,000, below the oracle with 10,000",
-        ours=f"{below['first percentile']} and {below['oracle']}, by network",
-        lines=[line(run, theirs={}) for run in runs],
+        ours=f"{below['first percentile']} and {below['oracle']}, by {decides}",
+        lines=lines,
         pictures=[Picture(drawn, "Error against the number of shadow models.")],
     )
 

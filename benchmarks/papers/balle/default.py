@@ -1,5 +1,7 @@
 """MNIST at its default settings: Figures 3 to 5, 8, 11 and 21."""
 
+from collections.abc import Sequence
+
 import matplotlib.figure
 import numpy as np
 from scipy import stats
@@ -30,7 +32,11 @@ from shadow.models import ShadowModels
 @measures("balle/figure-5c")
 def figure_5c(lab: Lab) -> Found:
     """Error against the number of shadow models; Figure 5d: KL."""
-    runs = lab.sweep("attack_size")
+    return by_count(lab.sweep("attack_size"))
+
+
+def by_count(runs: Sequence[Run]) -> Found:
+    """Figure 5c of runs with ever more shadow models."""
     counts = [run.experiment.attacks["kernel"].settings.models for run in runs]
     network = [run.of("reconn") for run in runs]
     kernel = [run.of("kernel") for run in runs]
