@@ -104,11 +104,7 @@ def of_run(
 
 
 def train(
-    examples: Examples,
-    *,
-    key: Array,
-    epochs: int = EPOCHS,
-    batch_size: int = _BATCH,
+    examples: Examples, *, key: Array, epochs: int = EPOCHS, batch_size: int = _BATCH
 ) -> Classifier:
     """Train on some examples, holding the last of them out for the accuracy.
 

@@ -30,27 +30,13 @@ from shadow.records import Record
 
 _CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 _METRICS = (
-    "nn_oracle_mse",
-    "mean_image_mse",
-    "released_accuracy",
-    "epsilon",
-    "label_bound",
-    "shadow_models",
-    "wall_s",
+    *("nn_oracle_mse", "mean_image_mse", "released_accuracy", "epsilon"),
+    *("label_bound", "shadow_models", "wall_s"),
 )
 # Of every attack of a point, as "attacks.NAME.FIELD".
 _OF_ATTACKS = (
-    "mse",
-    "mse_standard_error",
-    "mse_median",
-    "mae",
-    "lpips",
-    "labels_right",
-    "certified",
-    "success",
-    "label_violation",
-    "roc_violations",
-    "shadow_models",
+    *("mse", "mse_standard_error", "mse_median", "mae", "lpips", "labels_right"),
+    *("certified", "success", "label_violation", "roc_violations", "shadow_models"),
 )
 _PAPER = "paper"
 

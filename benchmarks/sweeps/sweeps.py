@@ -178,11 +178,7 @@ def table_2_cifar10(size: str) -> Sweep:
         ("epochs", f"training.epochs={epochs}", "paper=0.0094"),
         ("ReLU", "victim.activation=relu", "paper=0.0324"),
         ("learning rate 0.001", "training.learning_rate=0.001", "paper=0.0055"),
-        (
-            "random initialisation",
-            "training.initialisation=random",
-            "paper=0.0931",
-        ),
+        ("random initialisation", "training.initialisation=random", "paper=0.0931"),
         ("black-box logits", "view.kind=logits", "paper=0.0198"),
     )
     return Sweep(base=f"cifar10.py:{size}", overrides=_BOTH, points=points)
@@ -207,11 +203,7 @@ def table_2_mnist(size: str) -> Sweep:
         ("250 epochs", "training.epochs=250", "paper=0.0121"),
         ("ReLU", "victim.activation=relu", "paper=0.0182"),
         ("learning rate 0.01", "training.learning_rate=0.01", "paper=0.0049"),
-        (
-            "random initialisation",
-            "training.initialisation=random",
-            "paper=0.0695",
-        ),
+        ("random initialisation", "training.initialisation=random", "paper=0.0695"),
         ("black-box logits", "view.kind=logits", "paper=0.011"),
     )
     if size != "smoke":

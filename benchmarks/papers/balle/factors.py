@@ -1,18 +1,12 @@
 """MNIST: what makes a reconstruction easier or harder, learned and exact attacks.
 
-Tables II, III and IV; Figures 7, 16, 17, 18 and 23; other initialisers.
+Tables II, III and IV; Figures 7, 16, 17 and 18; other initialisers.
 """
 
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.balle.common import (
-    CALLED,
-    both,
-    curves,
-    line,
-    number,
-)
+from benchmarks.papers.balle.common import CALLED, both, curves, line, number
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import report

@@ -1,13 +1,7 @@
 """MNIST at the paper's size: Table V's recipe and ours, Figures 5 and 21."""
 
 from benchmarks.papers.balle import default
-from benchmarks.papers.balle.common import (
-    ORACLES,
-    grid,
-    line,
-    number,
-    with_models,
-)
+from benchmarks.papers.balle.common import ORACLES, grid, line, number, with_models
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Picture, measures
 
@@ -60,10 +54,7 @@ def table_5(lab: Lab, *fields: str) -> Found:
         theirs=f"{number(_PAPER)}, oracle 0.0232",
         ours=f"{number(of['as published'])} as published,"
         f" {number(of['our recipe'])} by our recipe, kernel {number(of['kernel'])}",
-        lines=[
-            line(published, theirs=theirs),
-            line(own, theirs=theirs),
-        ],
+        lines=[line(published, theirs=theirs), line(own, theirs=theirs)],
         pictures=[Picture(grid(rows, errors), "The first targets, MSE below each.")],
     )
 

@@ -159,11 +159,7 @@ def _pooled(
     for models in parts:
         standardisers.append(
             features.fit(
-                models,
-                view,
-                num_models=len(models),
-                clip=config.clip,
-                standardise=True,
+                models, view, num_models=len(models), clip=config.clip, standardise=True
             )
         )
     standardisers[1] = standardisers[1].seeing(standardisers[0])

@@ -123,13 +123,7 @@ def figure_5b(lab: Lab) -> Found:
         found = evaluation.matched(made.images, points, made.images.mean)
         counts.append(int(found.recovered.sum()))
         lines.append(
-            Line(
-                name=title,
-                ours={
-                    "units": len(points) // 2,
-                    **_counts(found),
-                },
-            )
+            Line(name=title, ours={"units": len(points) // 2, **_counts(found)})
         )
         best = np.argsort(-found.ssim)[:10]
         both = np.concatenate([found.images[best], made.images.images[best]])
