@@ -1,7 +1,6 @@
 """CIFAR-10 at the size of `cifar10.py:cpu`: the default run, Figures 14 and 19."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 
 import matplotlib.figure
 import numpy as np
@@ -18,7 +17,6 @@ from benchmarks.papers.balle.common import (
     line,
     number,
     since,
-    with_models,
 )
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
@@ -29,8 +27,6 @@ from shadow.factory import Factory
 
 _SHOWN = 6
 _COUNTS = (250, 500, 1000, 2000)
-# Doubled up to what a CIFAR-10 of 20,000 images has beside targets and fixed set.
-_MORE = (1000, 2000, 4000, 8000, 16_000)
 _GRADIENTS = 64
 
 
@@ -84,53 +80,27 @@ def figure_5(lab: Lab) -> Found:
     }
     run = lab.playing(default(lab), "fewer shadow models", attacks)
     errors = [run.of(name) for name in attacks]
-    lines = [
-        Line(name=f"{count} shadow models", ours={"kernel MSE": error})
-        for count, error in zip(_COUNTS, errors, strict=True)
-    ]
-    return _by_count(run, _COUNTS, {"kernel": errors}, "kernel", lines)
-
-
-@measures("balle/figure-5-cifar-more")
-def figure_5_more(lab: Lab) -> Found:
-    """The same with more shadow models, and by the network."""
-    runs = with_models(lab, "cifar10.py:cpu", _MORE, f"shadow.count={_MORE[-1]}")
-    errors = {
-        CALLED[attack]: [run.of(attack) for run in runs]
-        for attack in ("reconn", "kernel")
-    }
-    lines = [line(run, theirs={}) for run in runs]
-    found = _by_count(runs[0], _MORE, errors, "network", lines)
-    network = errors["network"]
-    return dataclasses.replace(
-        found, holds=falls(network) and network[-1] < runs[0].oracle
-    )
-
-
-def _by_count(
-    run: Run,
-    counts: Sequence[int],
-    errors: Mapping[str, Sequence[float]],
-    decides: str,
-    lines: Sequence[Line],
-) -> Found:
-    """Errors of attacks against the number of shadow models; one attack decides."""
-    own, first = errors[decides], run.results["distance_percentiles"]["1"]
+    first = run.results["distance_percentiles"]["1"]
     below = {
-        name: below_from(counts, own, at)
+        name: below_from(_COUNTS, errors, at)
         for name, at in (("first percentile", first), ("oracle", run.oracle))
     }
-    drawn = curves(counts, errors, xlabel="shadow models", oracle=run.oracle)
+    drawn = curves(
+        _COUNTS, {"kernel": errors}, xlabel="shadow models", oracle=run.oracle
+    )
     return Found(
-        holds=falls(own) and None not in below.values(),
-        verdict=f"The error goes from {number(own[0])} with {counts[0]} shadow"
-        f" models to {number(own[-1])} with {counts[-1]}; it is below the first"
+        holds=falls(errors) and None not in below.values(),
+        verdict=f"The error goes from {number(errors[0])} with {_COUNTS[0]} shadow"
+        f" models to {number(errors[-1])} with {_COUNTS[-1]}; it is below the first"
         f" percentile of distances ({number(first)})"
         f" {since(below['first percentile'])}, below the oracle"
         f" ({number(run.oracle)}) {since(below['oracle'])}.",
         theirs="below the first percentile with 5,000, below the oracle with 10,000",
-        ours=f"{below['first percentile']} and {below['oracle']}, by {decides}",
-        lines=lines,
+        ours=f"{below['first percentile']} and {below['oracle']}, by kernel",
+        lines=[
+            Line(name=f"{count} shadow models", ours={"kernel MSE": error})
+            for count, error in zip(_COUNTS, errors, strict=True)
+        ],
         pictures=[Picture(drawn, "Error against the number of shadow models.")],
     )
 

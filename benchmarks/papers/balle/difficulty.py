@@ -111,27 +111,15 @@ def gradients(factory: Factory, targets: Examples) -> Gradients:
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WithAndWithout:
-    """Losses of one target; under `initialisation` of many models.
-
-    Attributes:
-      initialisation: "shared" or "random".
-      seen, unseen: (models,), under models that trained on it, or on another point.
-    """
-
-    initialisation: str
-    seen: Float[np.ndarray, " models"]
-    unseen: Float[np.ndarray, " models"]
-
-    @property
-    def auc(self) -> float:
-        """How well the loss tells the two apart; 0.5 is not at all."""
-        truth = np.repeat([1, 0], [len(self.seen), len(self.unseen)])
-        return float(roc_auc_score(truth, -np.concatenate([self.seen, self.unseen])))
+def auc(seen: np.ndarray, unseen: np.ndarray) -> float:
+    """How well losses tell models that trained on a target; 0.5 is not at all."""
+    truth = np.repeat([1, 0], [len(seen), len(unseen)])
+    return float(roc_auc_score(truth, -np.concatenate([seen, unseen])))
 
 
-def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWithout:
+def losses(
+    factory: Factory, target: Examples, others: Examples
+) -> dict[str, np.ndarray]:
     """Train one model on the target and one without it, for each of some other points.
 
     Without it, a model gets one of the others in its place; with it, the target takes
@@ -142,17 +130,12 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
       factory: A; its initialisation decides what is compared.
       target: the one example whose loss is taken.
       others: a model of each kind for each of them.
-    Raises: ValueError: not exactly one target.
+    Returns: "seen" and "unseen", (models,) each: losses under models that trained on
+      the target, or on another point.
     """
-    if len(target) != 1:
-        raise ValueError(f"Expected one target, got {len(target)}.")
     seen = factory.fixed.take(slice(0, -1)).joined(target)
     with_it = dataclasses.replace(factory, fixed=seen).train(others)
     ids = np.arange(len(others), 2 * len(others))  # randomness of their own
     without_it = factory.train(others, ids=ids)
     of = functools.partial(target_losses, factory.descent.victim, examples=target)
-    return WithAndWithout(
-        initialisation=factory.descent.training.initialisation,
-        seen=of(with_it)[:, 0],
-        unseen=of(without_it)[:, 0],
-    )
+    return {"seen": of(with_it)[:, 0], "unseen": of(without_it)[:, 0]}

@@ -258,15 +258,10 @@ def figure_17b(lab: Lab) -> Found:
     )
 
 
-def subsampling(lab: Lab) -> list[Run]:
-    """Mini-batches in an order that is known, or not; Figures 7 and 23."""
-    return lab.sweep("subsampling")
-
-
 @measures("balle/figure-7")
 def figure_7(lab: Lab) -> Found:
     """Known and unknown order."""
-    runs = subsampling(lab)
+    runs = lab.sweep("subsampling")
     by_name = {run.name: run for run in runs}
     lines = [
         line(run, exact=lab.exact(run) if run.name.startswith("known") else None)

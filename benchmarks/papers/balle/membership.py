@@ -90,24 +90,20 @@ def figure_11(lab: Lab) -> Found:
         factory = _factory(run, kind)
 
         def make(factory: Factory = factory) -> dict[str, np.ndarray]:
-            found = difficulty.losses(factory, target, others)
-            return {"seen": found.seen, "unseen": found.unseen}
+            return difficulty.losses(factory, target, others)
 
         key = [kind, _MODELS, run.experiment.values]
         found = lab.kept("figure-11", key, make)
-        compared = difficulty.WithAndWithout(
-            initialisation=kind, seen=found["seen"], unseen=found["unseen"]
-        )
-        aucs[kind] = compared.auc
-        lines.append(Line(name=f"{kind} initialisation", ours={"AUC": compared.auc}))
-        both = np.concatenate([compared.seen, compared.unseen])
+        aucs[kind] = difficulty.auc(**found)
+        lines.append(Line(name=f"{kind} initialisation", ours={"AUC": aucs[kind]}))
+        both = np.concatenate([found["seen"], found["unseen"]])
         edges = np.geomspace(max(both.min(), 1e-6), both.max(), 50)
-        axis.hist(compared.seen, edges, alpha=0.6, label="trained on it")
-        axis.hist(compared.unseen, edges, alpha=0.6, label="not")
+        axis.hist(found["seen"], edges, alpha=0.6, label="trained on it")
+        axis.hist(found["unseen"], edges, alpha=0.6, label="not")
         axis.set_xscale("log")
         axis.set_xlabel("loss of the target, nats")
         axis.set_ylabel("models")
-        axis.set_title(f"{kind} initialisation, AUC {compared.auc:.3f}", fontsize=10)
+        axis.set_title(f"{kind} initialisation, AUC {aucs[kind]:.3f}", fontsize=10)
         axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     more = {kind: _of_more(lab, run, kind, others) for kind in aucs}
@@ -147,7 +143,7 @@ def _of_more(lab: Lab, run: Run, kind: str, others: Examples) -> np.ndarray:
         aucs = []
         for i in range(1, _MORE + 1):
             target = targets.take(slice(i, i + 1))
-            aucs.append(difficulty.losses(factory, target, some).auc)
+            aucs.append(difficulty.auc(**difficulty.losses(factory, target, some)))
         return {"aucs": np.array(aucs)}
 
     key = [kind, _MORE, _FEWER, run.experiment.values]

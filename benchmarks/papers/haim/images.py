@@ -1,7 +1,6 @@
 """Figures 1, 3, 4, 8 to 11, C.3 and B.3: images out of the weights."""
 
 import functools
-from collections.abc import Mapping
 
 import matplotlib.figure
 import numpy as np
@@ -107,59 +106,6 @@ def figure_3(lab: Lab, data: str) -> Found:
         f" {found['pooled_held_out_similar']}",
         lines=[_line("1000-1000, n = 500", made)],
         pictures=[Picture(made.picture_of_all(), f"All runs together. {_CAPTION}")],
-    )
-
-
-@measures("haim/c-3-2")
-def c_3_2(lab: Lab) -> Found:
-    """10,000 epochs of plain descent, beside training to the loss of a million."""
-    return _beside(
-        lab,
-        {
-            f"{title}, {when}": f"{data}-500-{training}"
-            for title, data in (("CIFAR-10", "cifar"), ("MNIST", "mnist"))
-            for when, training in (("to the end", "flow"), ("10,000 epochs", "short"))
-        },
-        theirs="quality very similar to that after a million epochs",
-    )
-
-
-@measures("haim/c-3-3")
-def c_3_3(lab: Lab) -> Found:
-    """Mini-batches of 50, beside descent with all images."""
-    return _beside(
-        lab,
-        {"all images": "cifar-500-flow", "batches of 50": "cifar-500-batches"},
-        theirs="samples on the margin come out",
-    )
-
-
-def _beside(lab: Lab, names: Mapping[str, str], theirs: str) -> Found:
-    """Victims of Figure 3 and, after each of them, one of another training."""
-    runs = {title: _five_hundred(lab, name) for title, name in names.items()}
-    made = list(runs.values())
-    counts = [each.results["pooled_recovered"] for each in made]
-    usual, others = counts[::2], counts[1::2]
-    return Found(
-        holds=all(_stands_out(each, 1, "pooled_") for each in made[1::2])
-        and all(2 * b >= a for a, b in zip(usual, others, strict=True)),
-        verdict="By all runs together are recovered, in brackets similar of the"
-        " control: "
-        + "; ".join(
-            f"{title} {each.results['pooled_recovered']}"
-            f" ({each.results['pooled_held_out_similar']})"
-            for title, each in runs.items()
-        )
-        + ".",
-        theirs=theirs,
-        ours="; ".join(
-            f"{b} of 500 instead of {a}" for a, b in zip(usual, others, strict=True)
-        ),
-        lines=[_line(title, each) for title, each in runs.items()],
-        pictures=[
-            Picture(each.picture_of_all(), f"{title}, all runs together. {_CAPTION}")
-            for title, each in list(runs.items())[1::2]
-        ],
     )
 
 
