@@ -34,6 +34,7 @@ from sklearn.metrics import roc_auc_score
 import informed
 import shadow
 from benchmarks import resumed
+from benchmarks.developers import developer
 from informed.attacks.inversion import CloudConfig
 from informed.attacks.inversion.solver import Solver
 from informed.audit import instability
@@ -109,8 +110,16 @@ def _measured(
         num_test=arguments.targets,
         seed=arguments.seed,
     )
-    factory = _factory(split, rate, batch, EPOCHS, arguments.seed)
-    first = _factory(split, rate, batch, 1, arguments.seed)
+    factory, first = (
+        developer(
+            split.fixed,
+            seed=arguments.seed,
+            learning_rate=rate,
+            batch_size=batch,
+            epochs=epochs,
+        )
+        for epochs in (EPOCHS, 1)
+    )
     weights = factory.train(split.test)
     told = informed.Knowledge.informed(factory, public=split.shadow)
     solver = Solver(CONFIG, told, jax.random.key(2))
@@ -136,23 +145,6 @@ def _measured(
             "certified": bool(np.asarray(found.certified)[0]),
             "trainings": int(np.asarray(found.trainings)[0]),
         }
-
-
-def _factory(
-    split: shadow.Split, rate: float, batch: int | None, epochs: int, seed: int
-) -> shadow.Factory:
-    victim = shadow.build_victim(
-        shadow.VictimConfig(), image_shape=split.fixed.image_shape, num_classes=10
-    )
-    training = shadow.TrainingConfig(
-        learning_rate=rate, batch_size=batch, epochs=epochs
-    )
-    return shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
-        fixed=split.fixed,
-        key=jax.random.key(seed),
-        role="released",
-    )
 
 
 def _runs(factory: shadow.Factory) -> Callable:

@@ -15,6 +15,7 @@ block has the checksums of a store that was made in peace, by one process.
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import json
 import multiprocessing
@@ -27,11 +28,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import jax
 import numpy as np
 import psutil
 
 import shadow
+from benchmarks.developers import developer
 from shadow.launchers import Work, local, tasks
 from shadow.launchers.tasks import RayTasks
 
@@ -51,17 +52,7 @@ def prepare(folder: str, blocks: int) -> list[Work]:
     split = shadow.split(
         pool, num_fixed=FIXED, num_shadow=blocks * BLOCK, num_test=1, seed=0
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
-    )
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig()
-        ),
-        fixed=split.fixed,
-        key=jax.random.key(0),
-        width=16,
-    )
+    factory = dataclasses.replace(developer(split.fixed), role="shadow", width=16)
     store = shadow.ShadowStore.create(
         folder,
         configuration={},

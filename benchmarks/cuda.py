@@ -86,10 +86,7 @@ def card() -> Mesh:
             os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
     try:
         found = topologies.get_topology_desc(
-            platform="cuda",
-            topology_name="",
-            target_config=_H100,
-            topology="1x1x1",
+            platform="cuda", topology_name="", target_config=_H100, topology="1x1x1"
         )
     except Exception as error:
         raise ImportError(

@@ -129,71 +129,48 @@ def _repeated(
     return {"numpy": with_numpy, "xla": with_xla}
 
 
-def torch_cnns(fixed: shadow.Examples, targets: shadow.Examples) -> dict[str, Callable]:
-    """The CNN's training in PyTorch, by memory layout: a function of their number."""
-    import torch
-
-    ce = torch.nn.functional.cross_entropy
-
-    def loop(count: int, layout: torch.memory_format) -> None:
-        y = torch.from_numpy(fixed.labels).long()
-        for i in range(count):
-            torch.manual_seed(0)
-            net = torch.nn.Sequential(
-                torch.nn.Conv2d(3, 16, 4, 2),
-                torch.nn.ELU(),
-                torch.nn.Conv2d(16, 32, 4),
-                torch.nn.ELU(),
-                torch.nn.Flatten(),
-                torch.nn.Linear(4608, 10),
-            ).to(memory_format=layout)
-            images = np.concatenate([fixed.images, targets.images[i : i + 1]])
-            inputs = torch.from_numpy(images.transpose(0, 3, 1, 2))
-            inputs = inputs.contiguous(memory_format=layout)
-            label = torch.from_numpy(targets.labels[i : i + 1]).long()
-            truth = torch.cat([y, label])
-            optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-            for _ in range(CNN_EPOCHS):
-                optimiser.zero_grad()
-                ce(net(inputs), truth).backward()
-                optimiser.step()
-
-    return {
-        "torch_loop": lambda count: loop(count, torch.contiguous_format),
-        "torch_loop_channels_last": lambda count: loop(count, torch.channels_last),
-    }
-
-
 def torch_peers(
-    fixed: shadow.Examples, targets: shadow.Examples
+    fixed: shadow.Examples, targets: shadow.Examples, *, cnn: bool
 ) -> dict[str, Callable]:
     """The same training in PyTorch: name -> function of a number of models."""
     import torch
 
-    x = torch.from_numpy(fixed.images).reshape(len(fixed), -1)
-    y = torch.from_numpy(fixed.labels).long()
-    zs = torch.from_numpy(targets.images).reshape(len(targets), -1)
-    labels = torch.from_numpy(targets.labels).long()
-    ce = torch.nn.functional.cross_entropy
+    def tensor(images: np.ndarray) -> torch.Tensor:
+        if cnn:
+            return torch.from_numpy(images.transpose(0, 3, 1, 2))
+        return torch.from_numpy(images).reshape(len(images), -1)
+
+    x, y = tensor(fixed.images), torch.from_numpy(fixed.labels).long()
+    zs, labels = tensor(targets.images), torch.from_numpy(targets.labels).long()
+    ce, nn = torch.nn.functional.cross_entropy, torch.nn
+    rate, epochs = (0.01, CNN_EPOCHS) if cnn else (0.2, EPOCHS)
 
     def model() -> torch.nn.Module:
         torch.manual_seed(0)
-        return torch.nn.Sequential(
-            torch.nn.Linear(PIXELS, UNITS), torch.nn.ELU(), torch.nn.Linear(UNITS, 10)
-        )
-
-    def loop(count: int) -> None:
-        for i in range(count):
-            net = model()
-            optimiser = torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
-            inputs, truth = (
-                torch.cat([x, zs[i : i + 1]]),
-                torch.cat([y, labels[i : i + 1]]),
+        if cnn:
+            convolutions = nn.Conv2d(3, 16, 4, 2), nn.ELU(), nn.Conv2d(16, 32, 4)
+            return nn.Sequential(
+                *convolutions, nn.ELU(), nn.Flatten(), nn.Linear(4608, 10)
             )
-            for _ in range(EPOCHS):
+        return nn.Sequential(nn.Linear(PIXELS, UNITS), nn.ELU(), nn.Linear(UNITS, 10))
+
+    def loop(count: int, layout: torch.memory_format) -> None:
+        for i in range(count):
+            net = model().to(memory_format=layout)
+            inputs = torch.cat([x, zs[i : i + 1]]).contiguous(memory_format=layout)
+            truth = torch.cat([y, labels[i : i + 1]])
+            optimiser = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
+            for _ in range(epochs):
                 optimiser.zero_grad()
                 ce(net(inputs), truth).backward()
                 optimiser.step()
+
+    peers: dict[str, Callable] = {
+        "torch_loop": lambda count: loop(count, torch.contiguous_format)
+    }
+    if cnn:
+        peers["torch_loop_channels_last"] = lambda n: loop(n, torch.channels_last)
+        return peers
 
     def vmap(count: int, width: int) -> None:
         net = model()
@@ -219,7 +196,6 @@ def torch_peers(
                         velocity[name].mul_(0.9).add_(slope)
                         params[name].sub_(velocity[name], alpha=0.2)
 
-    peers: dict[str, Callable] = {"torch_loop": loop}
     for width in (16, 64):
         peers[f"torch_vmap_{width}"] = lambda count, width=width: vmap(count, width)
     return peers
@@ -342,8 +318,7 @@ def main() -> None:
         work |= matrix_products(factory.models_at_once, num_fixed)
         models = dict.fromkeys(work, factory.models_at_once) | {"factory": len(batch)}
     if not arguments.no_torch and importlib.util.find_spec("torch"):
-        peers = (torch_cnns if cnn else torch_peers)(fixed, targets)
-        for name, peer in peers.items():
+        for name, peer in torch_peers(fixed, targets, cnn=cnn).items():
             models[name] = 64 if "vmap" in name else 2
             work[name] = lambda peer=peer, count=models[name]: peer(count)
     for function in work.values():
@@ -363,18 +338,11 @@ def main() -> None:
         "cores": devices.num_cores(),
         "jax": jax.__version__,
     }
-    loops = [value for name, value in rate.items() if "torch_loop" in name]
-    if loops:
-        result |= {
-            "torch_loop_models_per_s": round(max(loops), 2),
-            "vs_torch_loop": round(rate["factory"] / max(loops), 2),
-        }
-    vmaps = [value for name, value in rate.items() if "vmap" in name]
-    if vmaps:
-        result |= {
-            "torch_vmap_models_per_s": round(max(vmaps), 2),
-            "vs_torch_vmap": round(rate["factory"] / max(vmaps), 2),
-        }
+    for kind in ("loop", "vmap"):
+        peers = [value for name, value in rate.items() if f"torch_{kind}" in name]
+        if peers:
+            result[f"torch_{kind}_models_per_s"] = round(max(peers), 2)
+            result[f"vs_torch_{kind}"] = round(rate["factory"] / max(peers), 2)
     print(json.dumps(result))
 
 

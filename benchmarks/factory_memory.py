@@ -8,15 +8,15 @@ each. The pool of images is the same for both: only factory and store can differ
 """
 
 import argparse
+import dataclasses
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 
-import jax
-
 import shadow
+from benchmarks.developers import developer
 from benchmarks.factory import FIXED, examples
 from shadow import devices
 
@@ -45,16 +45,7 @@ def fill(count: int, path: str) -> tuple[float, float]:
         shadow=split.shadow_indices[:count],
         test=split.test_indices,
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10
-    )
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=2)
-        ),
-        fixed=split.fixed,
-        key=jax.random.key(0),
-    )
+    factory = dataclasses.replace(developer(split.fixed, epochs=2), role="shadow")
     store = shadow.ShadowStore.create(
         path,
         configuration={},

@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import numpy as np
 import informed
 import shadow
 from benchmarks import resumed
+from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion.config import ENGINES
 from shadow import devices
@@ -60,26 +62,15 @@ def main() -> None:
         num_test=arguments.targets,
         seed=arguments.seed,
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(
-            architecture=arguments.architecture, activation=arguments.activation
-        ),
-        image_shape=pool.image_shape,
-        num_classes=pool.num_classes,
-    )
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim,
-            training=shadow.TrainingConfig(
-                optimiser=arguments.optimiser,
-                learning_rate=arguments.learning_rate,
-                batch_size=arguments.batch_size,
-                epochs=arguments.epochs,
-            ),
-        ),
-        fixed=split.fixed,
-        key=jax.random.key(arguments.seed),
-        role="released",
+    fields = vars(arguments)
+    factory = developer(
+        split.fixed,
+        seed=arguments.seed,
+        victim={name: fields[name] for name in ("architecture", "activation")},
+        optimiser=arguments.optimiser,
+        learning_rate=arguments.learning_rate,
+        batch_size=arguments.batch_size,
+        epochs=arguments.epochs,
     )
     full = split.shadow.take(np.arange(2 * factory.models_at_once) % len(split.shadow))
     # The first call compiles.
@@ -87,11 +78,20 @@ def main() -> None:
     start = time.perf_counter()
     factory.train(full)
     one_training = (time.perf_counter() - start) / len(full)
-    done = (_together if arguments.unknown > 1 else _measure)(arguments, factory, split)
+    settings = {name: fields[name] for name in sorted(fields) if name != "out"}
+    done = resumed.lines(arguments.out, settings)
+    attacked = _together if arguments.unknown > 1 else _one_by_one
+    for line in attacked(arguments, factory, split, len(done)):
+        done.append(line)
+        resumed.append(arguments.out, line)
     errors = np.array([line["mse"] for line in done])
     certified = np.array([line["certified"] for line in done])
     exact = errors <= informed.InversionConfig().exact_mse
-    seconds = float(np.mean([line["seconds"] for line in done]))
+
+    def mean(name: str) -> float:
+        return float(np.mean([line[name] for line in done]))
+
+    seconds = mean("seconds")
     print(
         json.dumps(
             {
@@ -104,9 +104,7 @@ def main() -> None:
                 "largest_mse": float(f"{errors.max():.2g}"),
                 "exact_fraction": float(exact.mean()),
                 "below_1e-10_fraction": float(np.mean(errors <= 1e-10)),
-                "label_right_fraction": float(
-                    np.mean([line["label_right"] for line in done])
-                ),
+                "label_right_fraction": mean("label_right"),
                 "certified_fraction": float(certified.mean()),
                 "certified_exact_fraction": (
                     float(exact[certified].mean()) if certified.any() else None
@@ -119,16 +117,16 @@ def main() -> None:
     )
 
 
-def _measure(
-    arguments: argparse.Namespace, factory: shadow.Factory, split: shadow.Split
-) -> list[dict[str, Any]]:
+def _one_by_one(
+    arguments: argparse.Namespace,
+    factory: shadow.Factory,
+    split: shadow.Split,
+    begin: int,
+) -> Iterator[dict[str, Any]]:
     """One line per target; the first also pays what the targets share."""
-    fields = vars(arguments)
-    settings = {name: fields[name] for name in sorted(fields) if name != "out"}
-    done = resumed.lines(arguments.out, settings)
-    left = split.test.take(slice(len(done), None))
+    left = split.test.take(slice(begin, None))
     if not len(left):
-        return done
+        return
     release = shadow.publish(factory.train(left))
     knowledge = informed.Knowledge.informed(factory, public=split.shadow)
     attack = informed.TrainingInversion(
@@ -140,33 +138,30 @@ def _measure(
     start = time.perf_counter()
     found = attack.each(release, knowledge, key=jax.random.key(arguments.seed + 1))
     for image, label, each in zip(left.images, left.labels, found, strict=True):
-        line = {
+        yield {
             "seconds": time.perf_counter() - start,
             "mse": float(informed.mse(image[None], each.images)[0]),
             "label_right": bool(np.asarray(each.labels)[0] == label),
             "certified": bool(np.asarray(each.certified)[0]),
             "trainings": int(np.asarray(each.trainings)[0]),
         }
-        done.append(line)
-        resumed.append(arguments.out, line)
         start = time.perf_counter()
-    return done
 
 
 def _together(
-    arguments: argparse.Namespace, factory: shadow.Factory, split: shadow.Split
-) -> list[dict[str, Any]]:
+    arguments: argparse.Namespace,
+    factory: shadow.Factory,
+    split: shadow.Split,
+    begin: int,
+) -> Iterator[dict[str, Any]]:
     """One line per target; those of a release are unknown together."""
-    fields = vars(arguments)
-    settings = {name: fields[name] for name in sorted(fields) if name != "out"}
-    done = resumed.lines(arguments.out, settings)
     knowledge = informed.Knowledge.informed(factory, public=split.shadow)
     attack = informed.TrainingInversion(
         config=informed.InversionConfig(engine=arguments.engine)
     )
     count = arguments.unknown
-    for begin in range(len(done), arguments.targets - count + 1, count):
-        points = split.test.take(slice(begin, begin + count))
+    for first in range(begin, arguments.targets - count + 1, count):
+        points = split.test.take(slice(first, first + count))
         others = points.take(slice(0, -1))
         larger = dataclasses.replace(factory, fixed=split.fixed.joined(others))
         release = shadow.publish(larger.train(points.take(slice(-1, None))))
@@ -177,17 +172,14 @@ def _together(
         seconds = (time.perf_counter() - start) / count
         errors = matched(points.images, found.images)
         for error, certified in zip(errors, np.asarray(found.certified), strict=True):
-            line = {
+            # Labels are told, and trainings aren't counted for several points.
+            yield {
                 "seconds": seconds,
                 "mse": float(error),
-                # Labels are told, and trainings aren't counted for several points.
                 "label_right": True,
                 "certified": bool(certified),
                 "trainings": 0,
             }
-            done.append(line)
-            resumed.append(arguments.out, line)
-    return done
 
 
 if __name__ == "__main__":

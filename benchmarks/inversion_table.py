@@ -27,6 +27,7 @@ import informed
 import reconn
 import shadow
 from benchmarks import resumed, tensor_float
+from benchmarks.developers import developer
 from benchmarks.trainings import RECIPES, Recipe, train_by
 from shadow import devices
 from shadow.training.gradient_descent import algorithm
@@ -143,19 +144,7 @@ class Bench:
         # A negative batch size is a fraction of all points, rounded up.
         if fields.get("batch_size", 1) < 0:
             fields["batch_size"] = -(-(len(fixed) + 1) // -fields["batch_size"])
-        return shadow.Factory(
-            algorithm=shadow.GradientDescent(
-                victim=shadow.build_victim(
-                    shadow.VictimConfig(**shape),
-                    image_shape=fixed.image_shape,
-                    num_classes=fixed.num_classes,
-                ),
-                training=shadow.TrainingConfig(**fields),
-            ),
-            fixed=fixed,
-            key=jax.random.key(0),
-            role="released",
-        )
+        return developer(fixed, victim=shape, **fields)
 
     def training(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Another training algorithm; labels told where A is random."""

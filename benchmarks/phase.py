@@ -27,6 +27,7 @@ from matplotlib.patches import Rectangle
 import informed
 import shadow
 from benchmarks import resumed
+from benchmarks.developers import developer
 from benchmarks.inversion_table import matched
 from informed.attacks.inversion import levels
 from informed.attacks.inversion.candidate import Published
@@ -104,24 +105,16 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     split = shadow.split(
         shadow.load("digits"), num_fixed=300, num_shadow=1200, num_test=20, seed=seed
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(widths=(width,)), image_shape=(8, 8, 1), num_classes=10
-    )
     points, rest = split.test.take(slice(0, unknown)), split.fixed
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig()
-        ),
-        fixed=rest.joined(points.take(slice(0, -1))),
-        key=jax.random.key(seed),
-        role="released",
-    )
+    known = rest.joined(points.take(slice(0, -1)))
+    factory = developer(known, seed=seed, victim={"widths": (width,)})
+    layout = factory.descent.victim.layout
     told = dataclasses.replace(
         informed.Knowledge.informed(factory, public=split.shadow), fixed=rest
     )
     view: shadow.Layers = EVERYTHING
     if form != "float32":
-        view = shadow.Layers.of(victim.layout, precision=form)
+        view = shadow.Layers.of(layout, precision=form)
     release = shadow.publish(factory.train(points.take(slice(-1, None))), view)
     solver = Solver(CONFIG, told, jax.random.key(1))
     wrong = expected_wrong(
@@ -132,7 +125,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
         "unknown": unknown,
         "form": form,
         "numbers": unknown * 64,
-        "weights": victim.layout[-1].stop,
+        "weights": layout[-1].stop,
         "pixels_expected_wrong": float(f"{wrong:.2g}"),
         "predicted": wrong < 1,
         "exact": None,

@@ -30,6 +30,7 @@ import numpy as np
 import informed
 import shadow
 from benchmarks import resumed
+from benchmarks.developers import developer
 from informed.attacks.seeds import NOT_FOUND, recovery
 from informed.attacks.stationary import StationaryAttack
 from shadow import devices
@@ -87,18 +88,7 @@ def seeds(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
         num_test=count,
         seed=arguments.seed,
     )
-    victim = shadow.build_victim(
-        shadow.VictimConfig(),
-        image_shape=pool.image_shape,
-        num_classes=pool.num_classes,
-    )
-    training = shadow.TrainingConfig(initialisation="seeded")
-    factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
-        fixed=split.fixed,
-        key=jax.random.key(arguments.seed),
-        role="released",
-    )
+    factory = developer(split.fixed, seed=arguments.seed, initialisation="seeded")
     told = informed.Knowledge.informed(factory, public=split.shadow)
     assert told.seeds is not None
     release = shadow.publish(factory.train(split.test))
@@ -208,17 +198,12 @@ def stationary(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
             num_test=arguments.stationary_targets,
             seed=arguments.seed,
         )
-        victim = shadow.build_victim(
-            shadow.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
-        )
-        training = shadow.TrainingConfig(
-            initialisation="random", weight_decay=0.003, epochs=5000
-        )
-        factory = shadow.Factory(
-            algorithm=shadow.GradientDescent(victim=victim, training=training),
-            fixed=split.fixed,
-            key=jax.random.key(arguments.seed),
-            role="released",
+        factory = developer(
+            split.fixed,
+            seed=arguments.seed,
+            initialisation="random",
+            weight_decay=0.003,
+            epochs=5000,
         )
         release = shadow.publish(factory.train(split.test))
         found = StationaryAttack(progress=True)(

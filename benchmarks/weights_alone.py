@@ -206,10 +206,7 @@ def main() -> None:
 
 
 def _line(
-    name: str,
-    row: Setting,
-    experiment: Uninformed,
-    results: Mapping[str, Any],
+    name: str, row: Setting, experiment: Uninformed, results: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What is printed of a row."""
     victim = experiment.victim

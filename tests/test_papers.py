@@ -14,12 +14,11 @@ import pytest
 
 import shadow
 from benchmarks.papers import __main__ as command
-from benchmarks.papers import lab, many, numbers, page, register, results
+from benchmarks.papers import classifier, many, numbers, page, register, results
 from benchmarks.papers.balle import unknown
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Row
-from informed.cli import configuration
-from informed.runs.sweep import SweepConfig, points
+from benchmarks.papers.row import MEASURES, Found, Line, Row
+from benchmarks.sweeps.grid import Sweep, points
 
 
 def test_every_row_has_a_result_or_says_what_it_needs():
@@ -28,6 +27,7 @@ def test_every_row_has_a_result_or_says_what_it_needs():
         assert found is not None or row.needs, row.name
         # A row that can be measured says beforehand what decides.
         assert (row.measure is None) == (not row.decides), row.name
+    assert set(MEASURES) <= set(register.names())
 
 
 def test_names_are_told_apart_and_a_wrong_one_is_named():
@@ -193,7 +193,7 @@ def test_rows_whose_runs_are_made_side_by_side(one_row, tmp_path, monkeypatch, c
 
 def test_runs_are_foreseen_without_making_any(tmp_path):
     """Also where a row draws numbers that aren't known yet."""
-    rows = {"figure-5c": 6, "balle/table-3": 12, "table-9": 20, "haim/figure-2": 0}
+    rows = {"figure-5c": 6, "balle/table-3": 12, "figure-17a": 10, "haim/figure-2": 0}
     for name, count in rows.items():
         found = many.wanted(register.find(name), Lab(tmp_path, progress=False))
         assert len(found) == count
@@ -203,9 +203,7 @@ def test_runs_are_foreseen_without_making_any(tmp_path):
 def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch, capsys):
     """Its numbers are the run's, with who made them; no models are made again."""
     monkeypatch.setattr(numbers, "FOLDER", tmp_path / "kept")
-    base = configuration.values([f"--config={lab.ROOT / 'configs' / 'digits.py'}"])[0]
-    grid = SweepConfig(title="small", base="digits.py", points=(("small", *SMALL),))
-    (point,) = points(grid, base)
+    (point,) = points(Sweep(base="digits.py", points=(("small", *SMALL),)))
     first = Lab(tmp_path / "here", progress=False)
     made = first._play(point, "digits.py", SMALL, keep=True)
     other = Lab(tmp_path / "elsewhere", progress=False)
@@ -231,6 +229,37 @@ def test_a_run_that_is_kept_is_read_on_another_machine(tmp_path, monkeypatch, ca
     again = Lab(tmp_path / "again", progress=False, again=True)
     again._play(point, "digits.py", SMALL, keep=True)
     assert (tmp_path / "again" / "stores").exists()
+
+
+def test_runs_on_the_same_targets_share_a_classifier(tmp_path, monkeypatch):
+    made, of_run = [], classifier.of_run
+
+    def noted(*arguments, **named):
+        made.append(of_run(*arguments, **named))
+        return made[-1]
+
+    monkeypatch.setattr(classifier, "of_run", noted)
+    shorter = ("training.epochs=3",), ("training.epochs=2",)
+    both = points(
+        Sweep(
+            base="digits.py",
+            overrides=(*SMALL, "attacks.kernel.targets=null"),
+            points=tuple((field, field) for (field,) in shorter),
+        )
+    )
+    lab = Lab(tmp_path, progress=False)
+    runs = [lab._play(point, "digits.py", (), kl=True) for point in both]
+    assert len(made) == 1
+    assert lab.configurations.count("classifier") == 1
+    for run in runs:
+        assert run.results["classifier_accuracy"] == made[0].accuracy
+        kl = run.judge.kl(run.truth.images, run.guesses("kernel"))
+        assert run.of("kernel", "kl") == pytest.approx(kl.mean())
+        assert kl.min() >= 0
+    # A row that asks for no KL has none, of the same run.
+    again = lab._play(both[0], "digits.py", ())
+    assert again.judge is None
+    assert "kl" not in again.results["attacks"]["kernel"]
 
 
 def test_what_a_row_computes_itself_is_computed_once(tmp_path):

@@ -9,10 +9,8 @@ candidates       metrics: from many candidates to counts with a control
 homogeneous      their victims: bias-free ReLU networks of any depth
 max_margin       the training of these victims, until near a KKT point
 landscape/       where attacks end, by where they begin
-few_shot/        heads of one record a class, on frozen encoders (Maciazek 2025)
-deletion/        a pair of models, with and without the deleted row
 results          rounding and rows of images, which the experiments share
-commands         the experiments as `informed kkt`, `landscape` and `deletion`
+commands         the experiments as `informed kkt` and `informed landscape`
 
 Nothing imports this package but the command line, by name.
 """

@@ -1,4 +1,4 @@
-"""`informed kkt`, `informed landscape`, `informed deletion`: experiments of papers.
+"""`informed kkt` and `informed landscape`: experiments of papers.
 
 The command line finds this module by name when one of them is asked for.
 """
@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from shadow import checks
-from uninformed.deletion import command as deletion
-from uninformed.deletion.config import DeletionConfig
 from uninformed.kkt import command as kkt
 from uninformed.kkt.experiment import Uninformed
 from uninformed.landscape import command as landscape
@@ -27,7 +25,7 @@ def execute(
     """Run one of the experiments.
 
     Args:
-      command: "kkt", "landscape" or "deletion".
+      command: "kkt" or "landscape".
       fields: the configuration of the experiment.
       workdir: folder that results, pictures and what a later call goes on with are
         written to.
@@ -40,11 +38,6 @@ def execute(
         experiment = checks.build(Uninformed, fields)
         results = kkt.run(experiment, workdir, data_dir, progress=progress)
         return results, kkt.table(results), [workdir / name for name in kkt.PICTURES]
-    if command == "deletion":
-        config = checks.build(DeletionConfig, fields)
-        results = deletion.run(config, workdir, data_dir, progress=progress)
-        pictures = [workdir / name for name in deletion.PICTURES]
-        return results, deletion.table(results), pictures
     grid = checks.build(LandscapeConfig, fields)
     results = landscape.run(grid, workdir, data_dir, progress=progress)
     names = [*landscape.PICTURES, *(f"images_{m}.png" for m in grid.methods)]

@@ -4,7 +4,8 @@
     python -m benchmarks.papers run table-3       measure rows, in resumable pieces
     python -m benchmarks.papers page              docs/reproducing.md, from what is kept
 
-register.py   the rows: what the paper says, its numbers, how it is measured here
+rows.toml     the rows: what the paper says, and what decides whether that holds
+register.py   the rows, each with the function that measures it
 lab.py        where and how runs of rows are made, shared between rows
 many.py       the runs of several rows in several processes, which share a GPU
 results.py    what was found, as JSON with its provenance, in results/

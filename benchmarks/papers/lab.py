@@ -2,7 +2,8 @@
 
     <work>/stores/<fingerprint>/    shadow and released models
     <work>/runs/<fingerprint>/      one run, attacking such a store
-    <work>/classifiers/             downstream classifiers, one for each set of targets
+    <work>/kept/                    arrays that rows compute themselves; the downstream
+                                    classifiers, one for each set of targets
 
 A run that is there is read, so a row goes on where it was interrupted, and two rows
 that ask for the same run have it once. Of runs that take hours the numbers can be kept
@@ -10,6 +11,7 @@ in the repository: see `numbers`.
 """
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,27 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import numbers, provenance
+from benchmarks.papers import classifier, numbers, provenance
+from benchmarks.papers.classifier import Classifier
+from benchmarks.sweeps import grid, sweeps
+from benchmarks.sweeps.grid import Point, Sweep
 from informed import metrics
-from informed.cli import configuration
-from informed.metrics.classifier import Classifier
-from informed.runs import evaluation, pipeline, stored
+from informed.runs import pipeline, stored
 from informed.runs.experiment import EvaluationConfig, Experiment
 from informed.runs.named import NamedAttack
 from informed.runs.stages import Paths
-from informed.runs.sweep import Point, SweepConfig, points, store_name
 from shadow import checks, devices, files, records
 from shadow.models import ShadowModels
 from shadow.places import Address
 from shadow.store import ShadowStore
 from shadow.views import ViewConfig
 
-ROOT = Path(__file__).resolve().parents[2]
 # In a run's folder: which code and machine made it.
 _SIGNED = "made_by.json"
 _UNKNOWN = "a commit that was not kept"
-# LPIPS and KL beside the MSE.
-THREE = ("evaluation.lpips=true", "evaluation.classifier.epochs=10")
+_LPIPS = "evaluation.lpips=true"
 KERNEL = "attacks.kernel.targets=null"
 
 
@@ -50,7 +50,9 @@ class Run:
       experiment: its configuration.
       paths: where it lies.
       results: the contents of its results.json.
-      paper: the paper's MSE, where the sweep's configuration has it.
+      paper: the paper's MSE, where the sweep has it.
+      judge: the downstream classifier; None: the run has no KL, or its numbers alone
+        are kept in the repository.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Run:
     paths: Paths
     results: Mapping[str, Any]
     paper: float | None = None
+    judge: Classifier | None = None
 
     @property
     def oracle(self) -> float:
@@ -87,14 +90,20 @@ class Run:
         """The released models and their targets, read."""
         return self.released.read()
 
-    def classifier(self) -> Classifier | None:
-        """The downstream classifier; None: the run has no KL."""
-        return evaluation.classifier_of(self.experiment, self.paths, self.released)
-
     def errors(self, attack: str) -> np.ndarray:
         """(targets,), MSE of an attack at each target."""
-        found = self.guesses(attack)
-        return metrics.mse(self.truth.images[: len(found)], found)
+        guesses = self.guesses(attack)
+        return metrics.mse(self.truth.images[: len(guesses)], guesses)
+
+    def judged(self, attack: str) -> dict[str, np.ndarray]:
+        """MSE, LPIPS and KL of an attack at each target, as "mse", "lpips" and "kl"."""
+        truth, guesses = self.truth.images, self.guesses(attack)
+        assert self.judge is not None
+        return {
+            "mse": metrics.mse(truth, guesses),
+            "lpips": metrics.lpips(truth, guesses),
+            "kl": self.judge.kl(truth, guesses),
+        }
 
 
 class Lab:
@@ -184,8 +193,25 @@ class Lab:
         before = file.exists()
         found = records.kept(file, record, f"The file {file}", timed)
         self._by(file.name, before=before)
-        self.note(name, self._clock.seconds.get(file.name, 0.0))
+        if file not in self._counted:
+            self._counted.add(file)
+            self.note(name, self._clock.seconds.get(file.name, 0.0))
         return found
+
+    def _classifier(self, experiment: Experiment, paths: Paths) -> Classifier:
+        """The downstream classifier of a run, which runs on the same targets share."""
+        released = stored.stores(experiment, paths)[1]
+        left_out = released.array("test_indices")
+        key = [experiment.seed, experiment.data.name, stored.hashes(experiment)]
+        arrays = self.kept(
+            "classifier",
+            [*key, hashlib.sha256(left_out.tobytes()).hexdigest()],
+            lambda: (
+                classifier.of_run(experiment, left_out, data_dir=self.data_dir).arrays
+            ),
+        )
+        classes = released.manifest["num_classes"]
+        return Classifier.of(arrays, released.image_shape, classes)
 
     def run(self, name: str, config: str, *fields: str, metrics: bool = True) -> Run:
         """One run of a shipped configuration.
@@ -196,15 +222,12 @@ class Lab:
           fields: "field=value" that deviate; the kernel regression is always played.
           metrics: whether LPIPS and KL are wanted.
         """
-        file = f"--config={ROOT / 'configs' / config}"
-        base = configuration.values([file])[0]
-        grid = SweepConfig(
-            title=name,
+        one = Sweep(
             base=config,
-            overrides=(KERNEL, *(THREE if metrics else ())),
+            overrides=(KERNEL, *((_LPIPS,) if metrics else ())),
             points=((name, *fields),),
         )
-        return self._play(points(grid, base)[0], config, fields)
+        return self._play(grid.points(one)[0], config, fields, kl=metrics)
 
     def exact(self, run: Run, *, targets: int = 3, **settings: Any) -> Run:
         """Inversion of the training of a run's first released models.
@@ -239,37 +262,42 @@ class Lab:
         name: str,
         *fields: str,
         only: Callable[[str], bool] = lambda name: True,
+        kl: bool = True,
         keep: bool = False,
     ) -> list[Run]:
-        """The runs of a shipped sweep, with all three metrics.
+        """The runs of a sweep, with all three metrics.
 
         Args:
           name: such as "table_3".
           fields: "field=value" for all points, beyond the sweep's own.
           only: which points, by their names.
+          kl: whether the runs have a downstream classifier and KL.
           keep: whether numbers of runs are kept in the repository, and read from
             there where this folder has no such run; see `numbers`.
         """
-        file = ROOT / "configs" / "sweeps" / f"{name}.py"
-        config, base = configuration.load_sweep([f"--config={file}"])
-        config = dataclasses.replace(
-            config, overrides=(*config.overrides, *THREE, *fields)
-        )
+        sweep = sweeps.find(name)
+        overrides = (*sweep.overrides, _LPIPS, *fields)
         return [
-            self._play(point, f"sweeps/{name}", fields, keep=keep)
-            for point in points(config, base)
+            self._play(point, f"sweeps/{name}", fields, kl=kl, keep=keep)
+            for point in grid.points(dataclasses.replace(sweep, overrides=overrides))
             if only(point.name)
         ]
 
     def _play(
-        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
+        self,
+        point: Point,
+        config: str,
+        fields: Sequence[str],
+        *,
+        kl: bool = False,
+        keep: bool = False,
     ) -> Run:
         experiment = point.experiment
         paths = paths_of(experiment, self.work, self.data_dir)
         if self.progress:
             print(f"{config}: {point.name}", flush=True)
         before = (paths.workdir / "results.json").exists()
-        there = None
+        there, judge = None, None
         if keep and not self.again and not before:
             there = numbers.read(experiment, paths)
         if there is not None:
@@ -278,11 +306,21 @@ class Lab:
             print(f"{point.name}: its numbers are kept, from {there['made_at']}")
         else:
             found = pipeline.run(experiment, paths, progress=self.progress)
+            if kl:
+                judge = self._classifier(experiment, paths)
             if not before:
                 sign(paths)
             signed = paths.workdir / _SIGNED
             by = json.loads(signed.read_text()) if signed.exists() else _UNKNOWN
             self.makers.add(by)
+            if judge is not None:
+                found["classifier_accuracy"] = judge.accuracy
+                truth = stored.stores(experiment, paths)[1].targets()[0]
+                for name, attack in found["attacks"].items():
+                    guesses = stored.guesses(paths.workdir, name)["images"]
+                    attack["kl"] = float(
+                        judge.kl(truth[: len(guesses)], guesses).mean()
+                    )
             if keep and (self.again or numbers.read(experiment, paths) is None):
                 numbers.write(experiment, paths, found, by)
         extra = " ".join(f"--config.{field}" for field in fields)
@@ -298,6 +336,7 @@ class Lab:
             paths=paths,
             results=json.loads(json.dumps(found)),
             paper=point.paper,
+            judge=judge,
         )
 
 
@@ -305,9 +344,8 @@ def paths_of(experiment: Experiment, work: Path, data_dir: str | None) -> Paths:
     """Where a run and its models lie."""
     return Paths(
         workdir=work / "runs" / checks.fingerprint(experiment.values)[:16],
-        shadow=work / "stores" / store_name(experiment),
+        shadow=work / "stores" / grid.store_name(experiment),
         data_dir=data_dir,
-        classifiers=work / "classifiers",
     )
 
 

@@ -17,17 +17,16 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
-from multiprocessing.synchronize import Lock as LockType
 from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.papers import numbers
 from benchmarks.papers.lab import Lab, Run, paths_of, sign
 from benchmarks.papers.row import Row
-from informed.runs import evaluation, pipeline, stored
+from benchmarks.sweeps.grid import Point
+from informed.runs import evaluation, pipeline
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths
-from informed.runs.sweep import Point
 from shadow import devices, parallel
 from shadow.checks import named
 
@@ -37,8 +36,6 @@ _OF_A_CARD = 0.9
 # Papers whose rows ask for runs. Those of others compute all themselves, and would do
 # so here.
 _RUNS = ("balle",)
-# Trains a classifier, or waits until another process has.
-_classifier: LockType | None = None
 
 
 class _Unknown(float):
@@ -106,7 +103,13 @@ class Listing(Lab):
         raise LookupError("nothing is computed here")
 
     def _play(
-        self, point: Point, config: str, fields: Sequence[str], *, keep: bool = False
+        self,
+        point: Point,
+        config: str,
+        fields: Sequence[str],
+        *,
+        kl: bool = False,
+        keep: bool = False,
     ) -> Run:
         experiment = point.experiment
         paths = paths_of(experiment, self._folder, self.data_dir)
@@ -151,9 +154,7 @@ def make(runs: Mapping[Path, Wanted], processes: int) -> dict[Path, str]:
         waiting_for.setdefault(run.paths.shadow, []).append(folder)
     context = multiprocessing.get_context("spawn")
     begun, ended, failed = time.monotonic(), 0, dict[Path, str]()
-    pool = futures.ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(context.Lock(),)
-    )
+    pool = futures.ProcessPoolExecutor(processes, mp_context=context)
     try:
         waiting: dict[futures.Future[None], tuple[Path, bool]] = {}
 
@@ -233,11 +234,6 @@ def sharing_a_card(processes: int, compiled: Path) -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _begin(lock: LockType) -> None:
-    global _classifier
-    _classifier = lock
-
-
 def _store(values: Mapping[str, Any], paths: Paths) -> None:
     pipeline.shadow(Experiment.from_mapping(values), paths, progress=False)
 
@@ -246,10 +242,5 @@ def _run(values: Mapping[str, Any], paths: Paths) -> None:
     """Attack, sign, and evaluate: a run is made when its results are there."""
     experiment = Experiment.from_mapping(values)
     pipeline.attack(experiment, paths, progress=False)
-    if experiment.evaluation.classifier.epochs:
-        assert _classifier is not None
-        _, released = stored.stores(experiment, paths)
-        with _classifier:
-            evaluation.classifier_of(experiment, paths, released)
     sign(paths)
     evaluation.evaluate(experiment, paths)

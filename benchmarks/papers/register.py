@@ -1,48 +1,24 @@
-"""All rows of the three papers: what was measured first, then what needs something."""
+"""All rows of the three papers: what rows.toml says of them, and what measures them."""
 
+import importlib
+import pkgutil
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
-from benchmarks.papers.balle import (
-    attributes,
-    cifar,
-    default,
-    factors,
-    losses,
-    membership,
-    private,
-    published,
-    theory,
-    training,
-    transfer,
-    unknown,
-    warm,
-)
-from benchmarks.papers.haim import baselines, circle, images, unmeasured, victims
-from benchmarks.papers.row import Row
-from benchmarks.papers.runkel import starts
-from benchmarks.papers.runkel import unmeasured as runkel
+from benchmarks.papers import balle, haim, runkel
+from benchmarks.papers.row import MEASURES, Row
 
-ROWS: tuple[Row, ...] = (
-    *theory.ROWS,
-    *membership.ROWS,
-    *default.ROWS,
-    *factors.ROWS,
-    *unknown.ROWS,
-    *private.ROWS,
-    *attributes.ROWS,
-    *transfer.ROWS,
-    *warm.ROWS,
-    *cifar.ROWS,
-    *training.ROWS,
-    *losses.ROWS,
-    *published.ROWS,
-    *victims.ROWS,
-    *circle.ROWS,
-    *images.ROWS,
-    *baselines.ROWS,
-    *unmeasured.ROWS,
-    *starts.ROWS,
-    *runkel.ROWS,
+# Functions register themselves as what measures a row.
+for _package in (balle, haim, runkel):
+    for _module in pkgutil.iter_modules(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_module.name)
+
+_TEXTS = Path(__file__).parent / "rows.toml"
+ROWS: tuple[Row, ...] = tuple(
+    Row(paper=paper, name=name, measure=MEASURES.get(f"{paper}/{name}"), **texts)
+    for paper, rows in tomllib.loads(_TEXTS.read_text()).items()
+    for name, texts in rows.items()
 )
 
 

@@ -2,12 +2,16 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from benchmarks.papers.lab import Lab
 
 Numbers = Mapping[str, float | str | None]
+Measure = Callable[["Lab"], "Found"]
+_Function = TypeVar("_Function", bound=Callable[..., "Found"])
+# The functions that measure rows, by paper/name.
+MEASURES: dict[str, Measure] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,15 +85,16 @@ class Row:
     claim: str
     size: str = ""
     decides: str = ""
-    measure: "Callable[[Lab], Found] | None" = None
+    measure: Measure | None = None
     needs: str = ""
     but: str = ""
 
 
-def needing(paper: str) -> Callable[[str, str, str, str], Row]:
-    """For rows of a paper that can't be measured yet: (name, title, claim, needs)."""
+def measures(name: str) -> Callable[[_Function], _Function]:
+    """Register a function as what measures a row, such as "balle/table-3"."""
 
-    def row(name: str, title: str, claim: str, needs: str) -> Row:
-        return Row(paper=paper, name=name, title=title, claim=claim, needs=needs)
+    def of(measure: _Function) -> _Function:
+        MEASURES[name] = measure
+        return measure
 
-    return row
+    return of

@@ -3,8 +3,8 @@
 A new attack is one file with a callable of one of the protocols in `informed.threat`,
 a frozen dataclass of settings, and one row here; or a call of `register` from the
 user's own module. Everything else picks it up by its name: `informed attacks` lists
-it, a run plays it (`config.attacks.NAME = {"type": ...}`), sweeps and reports compare
-it, an audit gives it its share of the time, and the contract test plays it.
+it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, an
+audit gives it its share of the time, and the contract test plays it.
 """
 
 import dataclasses

@@ -41,18 +41,13 @@ COMMANDS = {
     ),
     "attack": Command(_RUN, "attack the released models, by each of config.attacks"),
     "evaluate": Command(_RUN, "compare with the truth: table, pictures, results.json"),
-    "diagnose": Command(
-        _RUN, "why targets are easy or hard: diagnostics.json and pictures"
-    ),
     "kkt": Command(_WEIGHTS, "weights alone: the KKT attack on a homogeneous network"),
     "landscape": Command(
         _WEIGHTS, "weights alone: where attacks end, by where they begin"
     ),
-    "deletion": Command(_WEIGHTS, "two models: the row that was deleted between them"),
     "attacks": Command(
         _RUN, "list all attacks: what each sees, needs to be told, and gives", False
     ),
-    "sweep": Command(_RUN, "run a grid of experiments: sweep.csv and sweep.png"),
     "bound": Command(
         _BOUND,
         "how often reconstruction can succeed, given the noise of training",

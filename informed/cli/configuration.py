@@ -10,7 +10,6 @@ from ml_collections import ConfigDict, config_flags
 
 from informed.cli import registering, shipped
 from informed.runs.experiment import Experiment
-from informed.runs.sweep import SweepConfig
 from shadow import checks
 
 
@@ -20,21 +19,11 @@ def load_experiment(overrides: Sequence[str]) -> Experiment:
     Raises: ValueError: no file, an unknown field (with the nearest name), or a value of
       the wrong type.
     """
-    return Experiment.from_mapping(values(overrides)[0])
+    return Experiment.from_mapping(values(overrides))
 
 
-def load_sweep(overrides: Sequence[str]) -> tuple[SweepConfig, dict[str, Any]]:
-    """A sweep, and the values of its base configuration, from the same arguments.
-
-    Raises: ValueError: as `load_experiment`.
-    """
-    fields, file = values(overrides)
-    config = checks.build(SweepConfig, fields, "sweep")
-    return config, values([f"--config={file.parent / config.base}"])[0]
-
-
-def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
-    """What a configuration file holds after the overrides, and the file."""
+def values(overrides: Sequence[str]) -> dict[str, Any]:
+    """What a configuration file holds after the overrides."""
     if "--config" in overrides[:-1]:  # `--config FILE`, with a space
         i = overrides.index("--config")
         joined = f"--config={overrides[i + 1]}"
@@ -63,7 +52,7 @@ def values(overrides: Sequence[str]) -> tuple[dict[str, Any], Path]:
             "Expected --config=FILE, such as --config=configs/digits.py, or the name of"
             " one that is shipped, such as --config=digits."
         )
-    return found.config.to_dict(), file
+    return found.config.to_dict()
 
 
 def _parsed(
@@ -114,13 +103,11 @@ def _check(config: Any, arguments: Sequence[str]) -> None:
             if not isinstance(node, ConfigDict):
                 raise ValueError(
                     f"--config.{path}: {seen} is {node!r} and has no fields."
-                    f"{_of_sweep(config, seen, path, value)}"
                 )
             if name not in node:
                 raise ValueError(
                     f"Unknown configuration field: {seen} has no {name!r}."
                     f"{checks.nearest(name, list(node))}"
-                    f"{_of_sweep(config, 'config.base', path, value)}"
                 )
             node, seen = node[name], f"{seen}.{name}"
         else:
@@ -134,15 +121,3 @@ def _check(config: Any, arguments: Sequence[str]) -> None:
 def _example(group: str) -> str:
     """For a group that people mistake for its name."""
     return ", such as config.data.name" if group == "data" else ""
-
-
-def _of_sweep(config: Any, seen: str, path: str, value: str) -> str:
-    """How a field of the experiment behind a sweep is set."""
-    if seen != "config.base" or "points" not in config:
-        return ""
-    field = path.removeprefix("base.")
-    return (
-        " Fields of the experiments are set for all points by"
-        f" --config.overrides='(\"{field}={value}\",)'; of the sweep itself"
-        f" {', '.join(config)} can be set."
-    )

@@ -1,4 +1,4 @@
-"""`informed kkt`, `informed landscape`, `informed deletion`: weights alone.
+"""`informed kkt` and `informed landscape`: weights alone.
 
 Nothing imports the package `uninformed` but this, when one of them is asked for.
 """
@@ -28,7 +28,7 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     workdir = folder(arguments.workdir)
     results, lines, pictures = experiments.execute(
         arguments.command,
-        values(rest)[0],
+        values(rest),
         workdir,
         arguments.data_dir,
         progress=not arguments.quiet,

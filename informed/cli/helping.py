@@ -38,16 +38,10 @@ _EXAMPLES = {
     "report": "informed report runs/digits --out digits.html",
     "attacks": "informed attacks --json",
     "attack": _STAGE.format("attack") + " --only reconn",
-    "deletion": (
-        "informed deletion --config=configs/deletion.py --workdir=runs/deletion"
-    ),
     "bound": "informed bound --noise-multiplier 1 --steps 100 --kappa 1e-3",
     "calibrate": "informed calibrate --gamma 0.01 --steps 100 --kappa 1e-3",
     "kkt": "informed kkt --config=configs/kkt.py --workdir=runs/kkt",
     "landscape": "informed landscape --config=configs/landscape.py --workdir=runs/ends",
-    "sweep": (
-        "informed sweep --config=configs/sweeps/privacy.py --workdir=runs/privacy"
-    ),
     "shadow": (
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"

@@ -1,4 +1,4 @@
-"""`informed run` and its stages, `diagnose`, `sweep`, and the list of attacks."""
+"""`informed run` and its stages, and the list of attacks."""
 
 import argparse
 import importlib
@@ -13,8 +13,8 @@ from informed import report
 from informed.attacks import registry
 from informed.cli import gate
 from informed.cli.commands import refuse_unknown
-from informed.cli.configuration import load_experiment, load_sweep
-from informed.runs import diagnose, evaluation, pipeline, sweep
+from informed.cli.configuration import load_experiment
+from informed.runs import evaluation, pipeline
 from informed.runs.stages import Paths
 from shadow import places, reserved
 from shadow.launchers.share import Share
@@ -70,11 +70,8 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         print(_attacks(as_json=arguments.json))
         return
     workdir = folder(arguments.workdir)
-    if command in ("run", "attack", "sweep"):
+    if command in ("run", "attack"):
         reserved.prepare()
-    if command == "sweep":
-        _sweep(arguments, rest, workdir)
-        return
     paths = Paths(
         workdir=workdir,
         shadow=arguments.shadow or workdir,
@@ -90,13 +87,10 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         done = {"stage": command, "done": True}
         print(json.dumps(done) if arguments.json else f"{command}: done, in {workdir}")
         return
-    if command == "diagnose":
-        quiet = arguments.quiet or arguments.json
-        results = diagnose.run(experiment, paths, progress=not quiet)
-        print(json.dumps(results) if arguments.json else diagnose.table(results))
-        return
-    stage = pipeline.run if command == "run" else evaluation.evaluate
-    results = stage(experiment, paths, progress=not arguments.quiet)
+    if command == "run":
+        results = pipeline.run(experiment, paths, progress=not arguments.quiet)
+    else:
+        results = evaluation.evaluate(experiment, paths)
     if arguments.json:
         print(json.dumps(results))
     else:
@@ -164,31 +158,3 @@ def _attacks(*, as_json: bool) -> str:
             f"{'':<17}gives {', '.join(row['gives'])}",
         ]
     return "\n".join(lines)
-
-
-def _sweep(arguments: argparse.Namespace, rest: Sequence[str], workdir: Path) -> None:
-    """Run a grid and print a line per point."""
-    if arguments.shadow:
-        raise ValueError("A sweep keeps its shadow models itself; leave out --shadow.")
-    config, base = load_sweep(rest)
-
-    def report_point(row: Mapping[str, Any]) -> None:
-        if arguments.json:
-            print(json.dumps(row), flush=True)
-            return
-        paper = "" if row["paper"] is None else f"   paper {row['paper']}"
-        values = [row.get(metric) for metric in config.metrics]
-        shown = "   ".join("-" if v is None else f"{v:.5f}" for v in values)
-        print(f"{row['point']:<34}{shown}{paper}", flush=True)
-
-    sweep.run(
-        config,
-        base,
-        workdir,
-        data_dir=arguments.data_dir,
-        progress=not (arguments.quiet or arguments.json),
-        on_point=report_point,
-    )
-    if not arguments.json:
-        print(f"{'table':<32}{workdir / 'sweep.csv'}")
-        print(f"{'picture':<32}{workdir / 'sweep.png'}")

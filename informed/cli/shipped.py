@@ -20,12 +20,11 @@ def folder() -> Path | None:
 
 
 def names() -> tuple[str, ...]:
-    """What `--config` takes beside files, sorted: "digits", "sweeps/privacy", ..."""
+    """What `--config` takes beside files, sorted: "cifar10", "digits", ..."""
     found = folder()
     if found is None:
         return ()
-    files = (file.relative_to(found) for file in found.rglob("*.py"))
-    return tuple(sorted(file.with_suffix("").as_posix() for file in files))
+    return tuple(sorted(file.stem for file in found.glob("*.py")))
 
 
 def resolve(name: str) -> Path:

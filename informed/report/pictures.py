@@ -112,9 +112,6 @@ def table(results: Mapping[str, Any]) -> str:
         f"  {'nearest-neighbour oracle':<26}{results['nn_oracle_mse']:>8.5f}",
         f"  {'mean image':<26}{results['mean_image_mse']:>8.5f}",
     ]
-    if results["classifier_accuracy"] is not None:
-        accuracy = 100 * results["classifier_accuracy"]
-        lines.append(f"{'classifier of KL, accuracy':<28}{accuracy:.1f} %")
     if results["epsilon"] is not None:
         epsilon, of_target, label_bound = (
             rero.rounded_up(value, 4)
@@ -161,9 +158,8 @@ def _of_attack(name: str, found: Mapping[str, Any], targets: int) -> list[str]:
     if "known_rows" in found:
         what = f"{found['known_rows']} rows known, others"
         lines.append(f"    {what:<24}{found['mse_of_unknown']:>8.5f}")
-    for metric in ("lpips", "kl"):
-        if found[metric] is not None:
-            lines.append(f"    {metric.upper():<26}{found[metric]:.4f}")
+    if found["lpips"] is not None:
+        lines.append(f"    {'LPIPS':<26}{found['lpips']:.4f}")
     closer = found["closer_than_oracle"]
     lines.append(
         f"    closer than the oracle    {100 * closer['rate']:.1f} % of targets (95 %:"

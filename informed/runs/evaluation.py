@@ -1,7 +1,5 @@
 """The last stage: the comparison with the truth, and results.json."""
 
-import dataclasses
-import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -10,28 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed import metrics, report
-from informed.metrics import Neighbours, classifier, judging
+from informed.metrics import Neighbours, judging
 from informed.runs import protection, stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
-from shadow import copies, files, places, records, sources, victims
+from shadow import copies, files, records, victims
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.records import Record
-from shadow.store import ShadowStore
 from shadow.victims import Victim
 
 _ACCURACY_MODELS = 16
 _SHOWN_TARGETS = 10
 
 
-def evaluate(
-    experiment: Experiment, paths: Paths, *, progress: bool = True
-) -> dict[str, Any]:
+def evaluate(experiment: Experiment, paths: Paths) -> dict[str, Any]:
     """Compare the reconstructions with the targets; draw; write results.json.
 
-    Args:
-      progress: whether a bar shows the training of the classifier.
     Returns: the contents of results.json.
     Raises:
       NotMadeError: an attack wasn't played yet.
@@ -56,8 +48,7 @@ def evaluate(
         pool = np.concatenate([fixed.images, public.images])
         metrics.refuse_leaks(truth.images, pool)
         neighbours = metrics.nearest_neighbours(truth.images, pool)
-        judge = classifier_of(experiment, paths, released, progress=progress)
-        found = _compared(experiment, paths, truth, neighbours, judge)
+        found = _compared(experiment, paths, truth, neighbours)
         _draw(experiment, paths, truth, pool, neighbours)
         kind = fixed.labels  # drawn as the targets are
         if not experiment.data.shadow_name:
@@ -90,7 +81,6 @@ def evaluate(
             str(name): float(value)
             for name, value in zip(metrics.PERCENTILES, percentiles, strict=True)
         },
-        "classifier_accuracy": None if judge is None else judge.accuracy,
         "copies": known | {"dropped": released.manifest.get("dropped")},
         "released_accuracy": accuracy(
             developer.descent.victim, thetas, range(len(thetas)), truth
@@ -123,14 +113,15 @@ def _compared(
     paths: Paths,
     truth: ShadowModels,
     neighbours: Neighbours,
-    judge: classifier.Classifier | None,
 ) -> dict[str, dict[str, Any]]:
     """What every attack of the run found, by its name."""
     found = {}
     for name, named in experiment.played.items():
         guess = stored.guesses(paths.workdir, name)
         count = len(guess["images"])
-        others = other_metrics(experiment, judge, truth.images[:count], guess["images"])
+        lpips = None
+        if experiment.evaluation.lpips:
+            lpips = float(metrics.lpips(truth.images[:count], guess["images"]).mean())
         used = getattr(named.settings, "models", None) or experiment.shadow.count
         found[name] = {
             "type": named.type,
@@ -138,8 +129,7 @@ def _compared(
             **judging.compared(
                 guess, truth.images, truth.labels, neighbours.mse, known=named.known
             ),
-            "lpips": float(others["lpips"].mean()) if "lpips" in others else None,
-            "kl": float(others["kl"].mean()) if "kl" in others else None,
+            "lpips": lpips,
             "shadow_models": used if named.row.shadows else 0,
         }
     return found
@@ -176,68 +166,6 @@ def _seconds(experiment: Experiment, paths: Paths) -> dict[str, float]:
     places_ = {"shadow": paths.shadow, "evaluate": paths.workdir}
     places_ |= {f"attack-{name}": paths.workdir for name in experiment.played}
     return {name: Stage.read(at, name)["wall_s"] for name, at in places_.items()}
-
-
-def other_metrics(
-    experiment: Experiment,
-    judge: classifier.Classifier | None,
-    targets: np.ndarray,
-    guesses: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """lpips and kl of every target, where the configuration asks for them."""
-    found = {}
-    if experiment.evaluation.lpips:
-        found["lpips"] = metrics.lpips(targets, guesses)
-    if judge is not None:
-        found["kl"] = judge.kl(targets, guesses)
-    return found
-
-
-def classifier_of(
-    experiment: Experiment,
-    paths: Paths,
-    released: ShadowStore,
-    *,
-    progress: bool = True,
-) -> classifier.Classifier | None:
-    """Trained on all images of the data set but targets and copies; see `Paths`.
-
-    None: the configuration asks for no classifier.
-    """
-    if not experiment.evaluation.classifier.epochs:
-        return None
-    left_out = released.array("test_indices")
-    configuration = {
-        "seed": experiment.seed,
-        "data": experiment.data.name,
-        "classifier": dataclasses.asdict(experiment.evaluation.classifier),
-        "left_out": hashlib.sha256(left_out.tobytes()).hexdigest(),
-    }
-    if own := stored.hashes(experiment):
-        configuration["files"] = own
-    record = Record.of(configuration, classifier=classifier.REVISION)
-    name = f"classifier-{record.fingerprint()[:8]}"
-    models = places.at(paths.shadow)
-    folder = paths.classifiers
-    if folder is None:
-        folder = models.path if isinstance(models, places.Folder) else paths.workdir
-    file = folder / f"{name}.npz"
-    stage = Stage(folder, name, record, outputs=(file.name,))
-    if not stage.done:
-        with stage.running():
-            pool = sources.load(experiment.data.name, data_dir=paths.data_dir)
-            left = np.flatnonzero(~copies.among(pool.images, pool.images[left_out]))
-            left = np.random.default_rng(experiment.seed).permutation(left)
-            trained = classifier.train(
-                pool.take(left),
-                experiment.evaluation.classifier,
-                key=experiment.classifier_key,
-                progress=progress,
-            )
-            trained.save(file)
-    return classifier.Classifier.load(
-        file, released.image_shape, released.manifest["num_classes"]
-    )
 
 
 def accuracy(

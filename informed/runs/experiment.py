@@ -12,7 +12,6 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
-from informed.metrics.classifier import ClassifierConfig
 from informed.runs.named import NamedAttack
 from shadow import checks
 from shadow.training import TrainingConfig
@@ -76,11 +75,9 @@ class EvaluationConfig:
 
     Attributes:
       lpips: perceptual distance; needs the extra "lpips".
-      classifier: the downstream classifier of the KL metric.
     """
 
     lpips: bool = False
-    classifier: ClassifierConfig = dataclasses.field(default_factory=ClassifierConfig)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,11 +117,6 @@ class Experiment:
     def training_key(self) -> Array:
         """Root of the randomness of shadow and released models."""
         return jax.random.fold_in(jax.random.key(self.seed), 1)
-
-    @property
-    def classifier_key(self) -> Array:
-        """Root of the downstream classifier's randomness."""
-        return jax.random.fold_in(jax.random.key(self.seed), 4)
 
     def attack_key(self, name: str) -> Array:
         """Root of an attack's randomness."""

@@ -42,7 +42,7 @@ def run(experiment: Experiment, paths: Paths, *, progress: bool = True) -> dict:
     """All stages. Returns the contents of results.json."""
     shadow(experiment, paths, progress=progress)
     attack(experiment, paths, progress=progress)
-    return evaluation.evaluate(experiment, paths, progress=progress)
+    return evaluation.evaluate(experiment, paths)
 
 
 def shadow(

@@ -20,7 +20,8 @@ from dp.gradient import PrivacyConfig
 from informed import metrics
 from informed.attacks import registry
 from informed.audit import membership, noise, records
-from informed.metrics import difficulty, judging
+from informed.metrics import judging
+from informed.metrics.losses import target_losses
 from informed.play import Trial, blank
 from informed.report.report import VERSION, Report
 from informed.runs import evaluation, stored
@@ -72,7 +73,7 @@ def report(
     baselines = judging.baselines(targets, pool)
     indicators = records.geometry(targets, pool, len(run.developer.fixed))
     victim = run.developer.descent.victim
-    own = difficulty.target_losses(victim, run.truth.weights, targets)
+    own = target_losses(victim, run.truth.weights, targets)
     indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
     ids = np.asarray(run.released.array("test_indices"))
     ranking = records.rank(targets, pool, ids, trials, baselines, indicators)
@@ -348,8 +349,8 @@ def _by_scores(run: _Run) -> dict[str, Any]:
     victim, targets = run.developer.descent.victim, run.targets
     first = next(iter(run.shadows.blocks()))
     return membership.audited(
-        -difficulty.target_losses(victim, run.truth.weights, targets),
-        -difficulty.target_losses(victim, first.weights[:_LOSSES], targets),
+        -target_losses(victim, run.truth.weights, targets),
+        -target_losses(victim, first.weights[:_LOSSES], targets),
     )
 
 

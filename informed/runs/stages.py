@@ -22,15 +22,11 @@ class Paths:
       shadow: folder or address ("s3://bucket/mnist") whose shadow and released models
         are used.
       data_dir: TFDS folder; None: TFDS_DATA_DIR.
-      classifiers: folder of the downstream classifiers, which runs on the same test
-        targets share; None: with the models, or with the run where these are in a
-        bucket.
     """
 
     workdir: Path
     shadow: Address
     data_dir: str | None = None
-    classifiers: Path | None = None
 
     def store(self, role: str) -> Place:
         """Where the store of a role is."""

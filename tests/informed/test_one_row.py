@@ -1,4 +1,4 @@
-"""A new attack is one file and one row: it is listed, runs, sweeps, and is audited."""
+"""A new attack is one file and one row: it is listed, runs, and is audited."""
 
 import dataclasses
 import json
@@ -62,35 +62,18 @@ def get_config():
     informed.add_attack(config, "mine", "grey", level=0.25)
     return config
 """
-SWEEP = """
-import informed
-from informed.runs.sweep import SweepConfig
-
-def get_config():
-    config = informed.defaults(SweepConfig)
-    config.title = "Greys"
-    config.base = "one.py"
-    config.points = (("dark", "attacks.mine.level=0.125"),)
-    config.metrics = ("attacks.mine.mse",)
-    return config
-"""
 
 
-def test_it_is_listed_runs_and_sweeps(added, tmp_path, capsys):
+def test_it_is_listed_and_runs(added, tmp_path, capsys):
     listed = {row["name"]: row for row in json.loads(run(capsys, "attacks", "--json"))}
     assert listed["grey"]["about"] == ROW.about
     (tmp_path / "one.py").write_text(CONFIG)
-    (tmp_path / "many.py").write_text(SWEEP)
     config, workdir = f"--config={tmp_path / 'one.py'}", tmp_path / "run"
     arguments = [config, f"--workdir={workdir}", "--quiet", "--json"]
     results = json.loads(run(capsys, "run", *arguments))
     assert set(results["attacks"]) == {"mine"}
     with np.load(workdir / "attacks" / "mine.npz") as arrays:
         assert (arrays["images"] == 0.25).all()
-    arguments = [f"--config={tmp_path / 'many.py'}", f"--workdir={tmp_path / 'sweep'}"]
-    row = json.loads(run(capsys, "sweep", *arguments, "--quiet", "--json"))
-    assert row["attacks.mine.level"] == 0.125
-    assert row["attacks.mine.mse"] != results["attacks"]["mine"]["mse"]
     report = json.loads(run(capsys, "report", str(workdir), "--quiet", "--json"))
     assert [row["name"] for row in report["attacks"]] == ["mine"]
     assert "a grey picture" in (workdir / "report.html").read_text()

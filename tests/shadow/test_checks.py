@@ -34,11 +34,6 @@ from uninformed.landscape.runs import LandscapeConfig
         ),
         (
             Experiment,
-            {"evaluation": {"classifier": {"epochs": -1}}},
-            "config.evaluation.classifier.epochs >= 0",
-        ),
-        (
-            Experiment,
             {"attacks": {"reconn": {"type": "reconn", "clip": float("inf")}}},
             "config.attacks.reconn.clip > 0 and",
         ),

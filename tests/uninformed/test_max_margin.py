@@ -233,3 +233,23 @@ def test_labels_out_of_range_are_named(start, data):
 def test_margins_of_squared_errors_are_refused():
     with pytest.raises(ValueError, match=r"^route is"):
         MarginConfig(loss="mse", route="sphere")
+
+
+def test_the_least_loss_of_squared_errors_is_no_logarithm(rng):
+    points = rng.normal(size=(20, 5))
+    labels = (points[:, 0] > 0).astype(int)
+    config = MarginConfig(loss="mse", route="none", least_loss=0.3, fitting_steps=4000)
+    network = homogeneous.init(HomogeneousConfig(widths=(16,)), 5, jax.random.key(0))
+    trained = margin.train(config, network, points.astype(np.float32), labels)
+    outputs = homogeneous.apply(trained, jnp.asarray(points, jnp.float32))
+    assert 0.25 < float(margin.loss("mse", outputs, jnp.asarray(labels))) <= 0.3
+
+
+def test_squared_errors_are_of_one_output(rng):
+    network = homogeneous.init(
+        HomogeneousConfig(widths=(16,), outputs=3), 5, jax.random.key(0)
+    )
+    config = MarginConfig(loss="mse", route="none", fitting_steps=1)
+    points = rng.normal(size=(6, 5)).astype(np.float32)
+    with pytest.raises(ValueError, match="one output"):
+        margin.train(config, network, points, np.arange(6) % 3)

@@ -6,7 +6,7 @@ import dp
 from benchmarks.papers.balle.common import CALLED, grid, number
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from dp import priors, rates
 from informed import metrics
 from informed.known import Known, rows_of
@@ -113,6 +113,7 @@ def _against_bound(run: Run) -> tuple[list[Line], bool]:
     return lines, below
 
 
+@measures("balle/attribute-inference")
 def attributes(lab: Lab) -> Found:
     """Without noise, and at two epsilons beside the bound."""
     run = lab.playing(default(lab), "half known", _attacks(exact=True))
@@ -144,21 +145,3 @@ def attributes(lab: Lab) -> Found:
         lines=lines,
         pictures=[Picture(grid(rows, {}), "The first targets; 14 of 28 rows known.")],
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="attribute-inference",
-        title="Section II-C",
-        claim="An adversary who knows a part of the target infers the rest; the theory"
-        " covers them as well.",
-        size="MNIST, fixed set 1,000, 14 of 28 rows of pixels known, 1,000 targets; 300"
-        " at epsilon 10 and 100",
-        decides="inversion is certified at every target, the kernel is nearer than the"
-        " best guess from the known half alone, and at no epsilon and threshold is"
-        " the attack above its bound (95 %)",
-        measure=attributes,
-        needs="the runs of Figures 4 and 9, and five minutes",
-    ),
-)

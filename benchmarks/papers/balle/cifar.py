@@ -6,6 +6,7 @@ import matplotlib.figure
 import numpy as np
 from scipy import stats
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.common import (
     CALLED,
     below_from,
@@ -16,23 +17,17 @@ from benchmarks.papers.balle.common import (
     line,
     number,
     since,
-    with_models,
 )
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import report
-from informed.metrics import difficulty
-from informed.runs import evaluation, stored
+from informed.runs import stored
 from informed.runs.named import NamedAttack
 from shadow.factory import Factory
 
-SIZE = "fixed set 200, 20 epochs, 2,000 shadow models, 200 targets"
 _SHOWN = 6
 _COUNTS = (250, 500, 1000, 2000)
-# Doubled up to what a CIFAR-10 of 20,000 images has beside targets and fixed set.
-_MORE = (1000, 2000, 4000, 8000, 16_000)
 _GRADIENTS = 64
-_STORE = "22 min of two cores each"
 
 
 def default(lab: Lab) -> Run:
@@ -40,6 +35,7 @@ def default(lab: Lab) -> Run:
     return lab.run("default", "cifar10.py:cpu")
 
 
+@measures("balle/table-5-cifar")
 def table_5(lab: Lab) -> Found:
     """The default attack."""
     run = default(lab)
@@ -53,6 +49,7 @@ def table_5(lab: Lab) -> Found:
     )
 
 
+@measures("balle/table-2-cifar")
 def table_2(lab: Lab) -> Found:
     """Table II's factors."""
     runs = lab.sweep("table_2_cifar10", keep=True)
@@ -75,6 +72,7 @@ def table_2(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-5-cifar")
 def figure_5(lab: Lab) -> Found:
     """Error of the kernel regression against the number of shadow models."""
     attacks = {
@@ -107,35 +105,7 @@ def figure_5(lab: Lab) -> Found:
     )
 
 
-def figure_5_more(lab: Lab) -> Found:
-    """The same with more shadow models, and by the network."""
-    count = f"shadow.count={_MORE[-1]}"
-    runs = with_models(lab, "cifar10.py:cpu", _MORE, count)
-    errors = {
-        CALLED[attack]: [run.of(attack) for run in runs]
-        for attack in ("reconn", "kernel")
-    }
-    first, oracle = runs[0].results["distance_percentiles"]["1"], runs[0].oracle
-    below = {
-        name: below_from(_MORE, errors["network"], at)
-        for name, at in (("first percentile", first), ("oracle", oracle))
-    }
-    drawn = curves(_MORE, errors, xlabel="shadow models", oracle=oracle)
-    return Found(
-        holds=falls(errors["network"]) and errors["network"][-1] < oracle,
-        verdict=f"The network's error goes from {number(errors['network'][0])} with"
-        f" {_MORE[0]} shadow models to {number(errors['network'][-1])} with"
-        f" {_MORE[-1]}, the kernel's from {number(errors['kernel'][0])} to"
-        f" {number(errors['kernel'][-1])}. The network is below the first percentile"
-        f" of distances ({number(first)}) {since(below['first percentile'])}, below"
-        f" the oracle ({number(oracle)}) {since(below['oracle'])}.",
-        theirs="below the first percentile with 5,000, below the oracle with 10,000",
-        ours=f"{below['first percentile']} and {below['oracle']}, by network",
-        lines=[line(run, theirs={}) for run in runs],
-        pictures=[Picture(drawn, "Error against the number of shadow models.")],
-    )
-
-
+@measures("balle/figure-22")
 def figure_22(lab: Lab) -> Found:
     """Share of a target's gradient that is exactly zero, layer by layer."""
     run = default(lab)
@@ -181,38 +151,7 @@ def figure_22(lab: Lab) -> Found:
     )
 
 
-def figure_6(lab: Lab) -> Found:
-    """Shadow targets of CIFAR-100."""
-    runs = lab.sweep("out_of_distribution")
-    half = len(runs) // 2
-    pairs = list(zip(runs[:half], runs[half:], strict=True))
-    worse = [b.of("kernel") / a.of("kernel") for a, b in pairs]
-    return Found(
-        holds=worse[-1] < 1.25,
-        verdict="With all shadow models, targets of CIFAR-100 give the kernel"
-        f" {worse[-1]:.2f} times the error that those of CIFAR-10 give.",
-        theirs="a negligible difference",
-        ours=f"kernel: {', '.join(f'{w:.2f}' for w in worse)} times the error",
-        lines=[line(run) for run in runs],
-    )
-
-
-def figure_20(lab: Lab) -> Found:
-    """Epochs of the victim."""
-    runs = lab.sweep("epochs")
-    epochs = [run.experiment.training.epochs for run in runs]
-    kernel = [run.of("kernel") for run in runs]
-    return Found(
-        holds=falls(kernel[::-1]),
-        verdict="The kernel's error at "
-        + ", ".join(f"{e}: {number(v)}" for e, v in zip(epochs, kernel, strict=True))
-        + " epochs. The paper's steep rise lies at 240 to 250, beyond these.",
-        theirs="a slow rise up to about 240 epochs",
-        ours=f"kernel {number(kernel[0])} to {number(kernel[-1])}",
-        lines=[line(run) for run in runs],
-    )
-
-
+@measures("balle/figure-14")
 def figure_14(lab: Lab) -> Found:
     """The six easiest and the six hardest targets."""
     run = default(lab)
@@ -237,18 +176,18 @@ def figure_14(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-19")
 def figure_19(lab: Lab) -> Found:
     """MSE, LPIPS and KL over targets."""
     run = default(lab)
-    truth, judge, lines, of_lpips = run.truth.images, run.classifier(), [], []
+    lines, of_lpips = [], []
     for attack in ("kernel", "reconn"):
-        errors = run.errors(attack)
-        others = evaluation.other_metrics(
-            run.experiment, judge, truth, run.guesses(attack)
-        )
+        judged = run.judged(attack)
         rho = {
-            f"MSE, {name.upper()}": float(stats.spearmanr(errors, each).statistic)
-            for name, each in others.items()
+            f"MSE, {name.upper()}": float(
+                stats.spearmanr(judged["mse"], judged[name]).statistic
+            )
+            for name in ("lpips", "kl")
         }
         of_lpips.append(rho["MSE, LPIPS"])
         lines.append(Line(name=CALLED[attack], ours=rho))
@@ -262,110 +201,3 @@ def figure_19(lab: Lab) -> Found:
         ours=f"Spearman {of_lpips[1]:.2f} (network), {of_lpips[0]:.2f} (kernel)",
         lines=lines,
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="figure-5-cifar",
-        title="Section VI-B a), CIFAR-10",
-        claim="5,000 shadow models are below the first percentile of distances, 10,000"
-        " below the oracle.",
-        size="fixed set 200, 20 epochs, 250 to 2,000 shadow models, 200 targets",
-        decides="the kernel's error falls with every doubling, and ends below both",
-        measure=figure_5,
-        needs="the run of Table V, CIFAR-10, and two minutes",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5-cifar-more",
-        title="Section VI-B a), CIFAR-10, more shadow models",
-        claim="5,000 shadow models are below the first percentile of distances, 10,000"
-        " below the oracle.",
-        size="fixed set 200, 20 epochs, 1,000 to 16,000 shadow models, 200 targets",
-        decides="the network's error falls with every doubling, and ends below the"
-        " oracle",
-        measure=figure_5_more,
-        needs="16,000 models and five networks: a GPU, or six hours of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="figure-22",
-        title="Figure 22",
-        claim="With ReLU most derivatives of the convolutions are zero at the target.",
-        size=f"fixed set 200, 20 epochs, {_GRADIENTS} targets",
-        decides="more than half of the convolutions' derivatives are exactly zero with"
-        " ReLU, less than a tenth with ELU",
-        measure=figure_22,
-        needs="the run of Table V, CIFAR-10, and five minutes",
-    ),
-    Row(
-        paper="balle",
-        name="table-5-cifar",
-        title="Table V, CIFAR-10",
-        claim="The default attack has an error of 0.0049, below the oracle.",
-        size=SIZE,
-        decides="both attacks are below the oracle",
-        measure=table_5,
-        needs="22 minutes of two cores for the models, 40 for the network and the"
-        " classifier; the paper's 54,000 models of fixed set 5,000 are 78 days",
-    ),
-    Row(
-        paper="balle",
-        name="figure-14",
-        title="Figure 14",
-        claim="Simple pictures on a constant background are the easiest.",
-        size=SIZE,
-        decides="the rank correlation of error and variance of the target's pixels is"
-        " above 0.3",
-        measure=figure_14,
-        needs="the run of Table V, CIFAR-10",
-    ),
-    Row(
-        paper="balle",
-        name="figure-19",
-        title="Figure 19",
-        claim="On CIFAR-10 the three metrics are correlated.",
-        size=SIZE,
-        decides="Spearman's correlation of MSE and LPIPS is above 0.3 for both attacks",
-        measure=figure_19,
-        needs="the run of Table V, CIFAR-10",
-    ),
-    Row(
-        paper="balle",
-        name="table-2-cifar",
-        title="Table II, CIFAR-10",
-        claim="As on MNIST; with ReLU the attack fails as well.",
-        size=SIZE,
-        decides="kernel regression is below the oracle in the rows where the paper says"
-        " success, and above it where not",
-        measure=table_2,
-        but="by kernel the row that differs is ReLU: 0.0236, where the oracle has"
-        " 0.0365; the paper has 0.0324, above its oracle of 0.0291. By network, with"
-        " 2,000 shadow models, three rows stay above the oracle that are successes in"
-        " the paper (fixed set 0.0421, hidden layer 0.0390, epochs 0.0381), and ReLU is"
-        " below it (0.0332).",
-        needs=f"six stores of models, {_STORE} (two of them twice that), and 20 minutes"
-        " a row for the network",
-    ),
-    Row(
-        paper="balle",
-        name="figure-6",
-        title="Figure 6",
-        claim="Shadow targets of CIFAR-100 do as well as those of CIFAR-10.",
-        size="fixed set 200, 20 epochs, 500 to 2,000 shadow models, 200 targets",
-        decides="with all models the kernel's error is at most a quarter larger",
-        measure=figure_6,
-        needs=f"a store with targets of CIFAR-100, {_STORE}; two hours of networks",
-    ),
-    Row(
-        paper="balle",
-        name="figure-20",
-        title="Figure 20",
-        claim="The error grows with the epochs of the victim.",
-        size="fixed set 200, 10 to 80 epochs, 2,000 shadow models, 200 targets",
-        decides="the kernel's error grows from point to point",
-        measure=figure_20,
-        needs=f"four stores of up to 80 epochs, {_STORE} at 20",
-    ),
-)

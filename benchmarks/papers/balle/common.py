@@ -42,7 +42,7 @@ def line(
     ours: dict[str, Any] = {}
     for attack, found in run.results["attacks"].items():
         for metric, title in METRICS.items():
-            if found[metric] is not None:
+            if found.get(metric) is not None:
                 ours[f"{CALLED[attack]} {title}"] = found[metric]
     ours["NN oracle"] = run.oracle
     if exact is not None:

@@ -1,10 +1,13 @@
 """MNIST at its default settings: Figures 3 to 5, 8, 11 and 21."""
 
+from collections.abc import Sequence
+
 import matplotlib.figure
 import numpy as np
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.common import (
     CALLED,
     ORACLES,
@@ -17,19 +20,23 @@ from benchmarks.papers.balle.common import (
     number,
     since,
 )
-from benchmarks.papers.balle.factors import DEFAULT, SIZE, default
+from benchmarks.papers.balle.factors import DEFAULT, default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
-from informed.metrics import difficulty
-from informed.runs import evaluation, stored
+from informed.runs import stored
 from shadow import data, sources
 from shadow.models import ShadowModels
 
 
+@measures("balle/figure-5c")
 def figure_5c(lab: Lab) -> Found:
     """Error against the number of shadow models; Figure 5d: KL."""
-    runs = lab.sweep("attack_size")
+    return by_count(lab.sweep("attack_size"))
+
+
+def by_count(runs: Sequence[Run]) -> Found:
+    """Figure 5c of runs with ever more shadow models."""
     counts = [run.experiment.attacks["kernel"].settings.models for run in runs]
     network = [run.of("reconn") for run in runs]
     kernel = [run.of("kernel") for run in runs]
@@ -61,6 +68,7 @@ def figure_5c(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-5d")
 def figure_5d(lab: Lab) -> Found:
     """KL against the number of shadow models."""
     runs = lab.sweep("attack_size")
@@ -96,6 +104,7 @@ def figure_5d(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-4")
 def figure_4(lab: Lab) -> Found:
     """Reconstructions at the oracle's error and at the first percentile's."""
     good = default(lab)
@@ -161,6 +170,7 @@ def figure_4(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-3")
 def figure_3(lab: Lab) -> Found:
     """Distances between targets and all that the adversary has, at the paper's size."""
     pool = sources.load("mnist", data_dir=lab.data_dir)
@@ -212,13 +222,7 @@ def figure_3(lab: Lab) -> Found:
 
 def _three(run: Run) -> dict[str, dict[str, np.ndarray]]:
     """MSE, LPIPS and KL of each target, by attack."""
-    truth, judge = run.truth.images, run.classifier()
-    found = {}
-    for attack in ("kernel", "reconn"):
-        guesses = run.guesses(attack)
-        others = evaluation.other_metrics(run.experiment, judge, truth, guesses)
-        found[CALLED[attack]] = {"mse": run.errors(attack)} | others
-    return found
+    return {CALLED[attack]: run.judged(attack) for attack in ("kernel", "reconn")}
 
 
 def _scatter(found: dict[str, dict[str, np.ndarray]], other: str, label: str) -> bytes:
@@ -232,6 +236,7 @@ def _scatter(found: dict[str, dict[str, np.ndarray]], other: str, label: str) ->
     return report.png(figure)
 
 
+@measures("balle/figure-5a")
 def figure_5a(lab: Lab) -> Found:
     """MSE against LPIPS."""
     return mse_and_lpips(default(lab))
@@ -259,6 +264,7 @@ def mse_and_lpips(run: Run) -> Found:
     )
 
 
+@measures("balle/figure-5b")
 def figure_5b(lab: Lab) -> Found:
     """MSE against KL."""
     return mse_and_kl(default(lab))
@@ -302,6 +308,7 @@ def mse_and_kl(run: Run) -> Found:
     )
 
 
+@measures("balle/figure-8")
 def figure_8(lab: Lab) -> Found:
     """t-SNE of released weights, and how labels group in it."""
     runs = lab.sweep("subsampling", only=lambda name: name.endswith("512"))
@@ -344,6 +351,7 @@ def figure_8(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-21")
 def figure_21(lab: Lab) -> Found:
     """Gradient norms of targets, summed over all epochs, against their errors."""
     return gradient_norms(lab, default(lab))
@@ -381,92 +389,3 @@ def gradient_norms(lab: Lab, run: Run) -> Found:
         lines=[Line(name=n, ours={"Spearman": value}) for n, value in rho.items()],
         pictures=[Picture(report.png(figure), "One point a target.")],
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="figure-3",
-        title="Figure 3",
-        claim="The nearest image that the adversary has is at 0.0232 on average.",
-        decides="our oracle is within 0.002 of the paper's",
-        measure=figure_3,
-        needs="a minute",
-    ),
-    Row(
-        paper="balle",
-        name="figure-4",
-        title="Figure 4",
-        claim="Reconstructions are of good quality; at the oracle's error and at the"
-        " first percentile's they are visibly worse.",
-        size=SIZE,
-        decides="the kernel's mean error is below the oracle's",
-        measure=figure_4,
-        but="whether reconstructions at these errors look visibly worse is for the"
-        " reader's eyes; no rule decides it.",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5a",
-        title="Figure 5a",
-        claim="MSE and LPIPS are strongly correlated.",
-        size=SIZE,
-        decides="Spearman's correlation over targets is above 0.5 for both attacks",
-        measure=figure_5a,
-        needs="the run of Figure 4",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5b",
-        title="Figure 5b",
-        claim="A small MSE implies a small KL, and not the other way round.",
-        size=SIZE,
-        decides="the quarter of least MSE has a mean KL below a fifth of that of the"
-        " quarter of largest MSE, and above a fifth of the half with small KL has an"
-        " MSE above the median",
-        measure=figure_5b,
-        needs="the run of Figure 4",
-    ),
-    Row(
-        paper="balle",
-        name="figure-5c",
-        title="Figure 5c",
-        claim="More shadow models make the attack better; 8,000 suffice to be below the"
-        " oracle.",
-        size="fixed set 1,000, 500 to 20,000 shadow models, 1,000 targets",
-        decides="the network's error falls at every step, and is below the oracle with"
-        " 8,000 or fewer",
-        measure=figure_5c,
-    ),
-    Row(
-        paper="balle",
-        name="figure-5d",
-        title="Figure 5d",
-        claim="KL falls monotonically with the number of shadow models.",
-        size="fixed set 1,000, 500 to 20,000 shadow models, 1,000 targets",
-        decides="the network's mean KL falls at every step",
-        measure=figure_5d,
-    ),
-    Row(
-        paper="balle",
-        name="figure-8",
-        title="Figure 8",
-        claim="Weights group by the target's label, except with an unknown order at a"
-        " large rate.",
-        size="fixed set 1,000, batches of 512, 1,000 released models each",
-        decides="the share of neighbours with the same label is below half of that of"
-        " each other setting",
-        measure=figure_8,
-        needs="the runs of Figure 7",
-    ),
-    Row(
-        paper="balle",
-        name="figure-21",
-        title="Figure 21",
-        claim="Gradient norm and error of a target are weakly related, not inversely.",
-        size=SIZE,
-        decides="Spearman's correlation is between 0 and 0.7 for both attacks",
-        measure=figure_21,
-        needs="the run of Figure 4, and two minutes",
-    ),
-)

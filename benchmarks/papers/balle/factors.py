@@ -1,23 +1,16 @@
 """MNIST: what makes a reconstruction easier or harder, learned and exact attacks.
 
-Tables II, III and IV; Figures 7, 16, 17, 18 and 23; other initialisers.
+Tables II, III and IV; Figures 7, 16, 17 and 18; other initialisers.
 """
 
 import matplotlib.figure
 import numpy as np
 
-from benchmarks.papers.balle.common import (
-    CALLED,
-    both,
-    curves,
-    line,
-    number,
-)
+from benchmarks.papers.balle.common import CALLED, both, curves, line, number
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import report
 
-SIZE = "fixed set 1,000, 6,000 shadow models, 1,000 targets"
 DEFAULT = ("shadow.count=6000", "attacks.reconn.epochs=40")
 # LPIPS, MSE, KL of each line, as the appendix has them.
 _TABLE_3 = {
@@ -37,12 +30,6 @@ _TABLE_4 = {
     "width 100, output layer": (0.0477, 0.0124, 0.0840),
 }
 _NO = "random initialisation"
-# Of Table IV and its figure.
-_WIDTHS = (
-    "by kernel the width matters: 0.0217 at 1, 0.0043 at 100. The network fails at"
-    " width 1 (0.0335, the oracle 0.0311), and to it the output layer alone is no"
-    " harder than the whole (0.0204 and 0.0206)."
-)
 
 
 def _three(values: tuple[float, float, float]) -> dict[str, float]:
@@ -55,6 +42,7 @@ def default(lab: Lab) -> Run:
     return lab.run("default", "mnist.py:cpu", *DEFAULT)
 
 
+@measures("balle/table-2-mnist")
 def table_2(lab: Lab) -> Found:
     """Table II's factors, each with the exact attack where it applies."""
     runs = lab.sweep("table_2_mnist", only=lambda name: "inverted" not in name)
@@ -86,6 +74,7 @@ def table_2(lab: Lab) -> Found:
     )
 
 
+@measures("balle/table-3")
 def table_3(lab: Lab) -> Found:
     """Initialisation, learning rate and momentum."""
     runs = lab.sweep("table_3")
@@ -114,6 +103,8 @@ def table_3(lab: Lab) -> Found:
     )
 
 
+@measures("balle/table-4")
+@measures("balle/figure-16")
 def table_4(lab: Lab) -> Found:
     """Width of the victim; Figure 16 draws it."""
     runs = lab.sweep("table_4")
@@ -145,6 +136,7 @@ def table_4(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-18")
 def figure_18(lab: Lab) -> Found:
     """Size of the fixed set."""
     runs = lab.sweep("fixed_set")
@@ -172,11 +164,10 @@ def figure_18(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-17a")
 def figure_17a(lab: Lab) -> Found:
     """Ten seeds: fixed sets, initialisations and targets."""
-    runs = lab.sweep(
-        "seeds", "evaluation.lpips=false", "evaluation.classifier.epochs=0"
-    )
+    runs = lab.sweep("seeds", "evaluation.lpips=false", kl=False)
     means = {
         name: np.array([run.of(name) for run in runs]) for name in ("reconn", "kernel")
     }
@@ -199,6 +190,7 @@ def figure_17a(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-17b")
 def figure_17b(lab: Lab) -> Found:
     """The same targets under ten initialisations."""
     runs = [
@@ -266,14 +258,10 @@ def figure_17b(lab: Lab) -> Found:
     )
 
 
-def subsampling(lab: Lab) -> list[Run]:
-    """Mini-batches in an order that is known, or not; Figures 7 and 23."""
-    return lab.sweep("subsampling")
-
-
+@measures("balle/figure-7")
 def figure_7(lab: Lab) -> Found:
     """Known and unknown order."""
-    runs = subsampling(lab)
+    runs = lab.sweep("subsampling")
     by_name = {run.name: run for run in runs}
     lines = [
         line(run, exact=lab.exact(run) if run.name.startswith("known") else None)
@@ -301,35 +289,7 @@ def figure_7(lab: Lab) -> Found:
     )
 
 
-def figure_23(lab: Lab) -> Found:
-    """Figure 7 with three metrics, and with momentum."""
-    runs = [
-        *subsampling(lab),
-        *lab.sweep("subsampling", "training.momentum=0.9"),
-    ]
-    agree = []
-    for run in runs:
-        agree.append([run.of("kernel", metric) for metric in ("mse", "lpips", "kl")])
-    ranks = np.argsort(np.argsort(np.array(agree), axis=0), axis=0)
-    rho = float(np.corrcoef(ranks[:, 0], ranks[:, 1])[0, 1])
-    unknown = [r for r in runs if r.name.startswith("unknown")]
-    known = [r for r in runs if r.name.startswith("known")]
-    pairs = [
-        a.of("kernel") < b.of("kernel") for a, b in zip(known, unknown, strict=True)
-    ]
-    return Found(
-        holds=all(pairs) and rho > 0.8,
-        verdict=f"An unknown order is harder in {sum(pairs)} of {len(pairs)} settings;"
-        f" MSE and LPIPS order the settings alike (Spearman {rho:.2f}).",
-        theirs="three metrics show the same trend",
-        ours=f"unknown is harder in {sum(pairs)} of {len(pairs)}; Spearman {rho:.2f}",
-        lines=[
-            line(run, f"{run.name}, momentum {run.experiment.training.momentum}")
-            for run in runs
-        ],
-    )
-
-
+@measures("balle/glorot-he")
 def glorot_he(lab: Lab) -> Found:
     """Other initialisations, unknown to the adversary."""
     runs = [
@@ -354,124 +314,3 @@ def glorot_he(lab: Lab) -> Found:
         ours="; ".join(f"{run.name}: {both(run)}" for run in runs),
         lines=[line(run) for run in runs],
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="table-2-mnist",
-        title="Table II, MNIST",
-        claim="The attack succeeds under every change of the victim's training but one:"
-        " an initialisation that the adversary doesn't know.",
-        size=SIZE,
-        decides="kernel regression is below the nearest-neighbour oracle in the rows"
-        " where the paper says success, and above it where not",
-        measure=table_2,
-        needs="an hour of two cores, half of it for the network at width 100",
-    ),
-    Row(
-        paper="balle",
-        name="table-3",
-        title="Table III",
-        claim="Without the initialisation the attack fails at any learning rate; with"
-        " it, larger rates and momentum cost some quality.",
-        size=SIZE,
-        decides="both attacks above the oracle in every random row, the kernel below it"
-        " in every shared one, and its error larger at (0.2, 0.9) than at (0.01, 0)",
-        measure=table_3,
-        needs="45 minutes of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="table-4",
-        title="Table IV",
-        claim="The width of the hidden layer hardly matters; the output layer alone"
-        " suffices.",
-        size=SIZE,
-        decides="the kernel is below the oracle in all four rows, and the output layer"
-        " alone has a larger error than the whole",
-        measure=table_4,
-        needs="an hour of two cores, half of it for the network at width 100",
-        but=_WIDTHS,
-    ),
-    Row(
-        paper="balle",
-        name="figure-16",
-        title="Figure 16",
-        claim="Table IV as a figure.",
-        size=SIZE,
-        decides="as Table IV",
-        measure=table_4,
-        needs="the runs of Table IV",
-        but=_WIDTHS,
-    ),
-    Row(
-        paper="balle",
-        name="figure-18",
-        title="Figure 18",
-        claim="A larger fixed set increases the error slightly.",
-        size="fixed sets of 100 to 3,000, 6,000 shadow models, 1,000 targets",
-        decides="the kernel's error is larger at the largest set than at the smallest,"
-        " and below the oracle at all",
-        measure=figure_18,
-        but="2.9 times is no slight increase.",
-    ),
-    Row(
-        paper="balle",
-        name="figure-17a",
-        title="Figure 17a",
-        claim="Ten experiments with other seeds give nearly the same error, always"
-        " below the oracle.",
-        size=SIZE,
-        decides="all ten means are below the oracle by both attacks, and their standard"
-        " deviation is below a fifth of the mean",
-        measure=figure_17a,
-        needs="45 minutes of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="figure-17b",
-        title="Figure 17b",
-        claim="No initialisation is easier for all targets.",
-        size="fixed set 1,000, 3,000 shadow models, the same 1,000 targets",
-        decides="no initialisation is the best one for half of the targets",
-        measure=figure_17b,
-        needs="25 minutes of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="figure-7",
-        title="Figure 7",
-        claim="With a known order of mini-batches the attack succeeds; with an unknown"
-        " one it fails at a large learning rate.",
-        size="fixed set 1,000, 3,000 shadow models, batches of 128 and 512",
-        decides="the kernel is below the oracle wherever the order is known, and its"
-        " error in unknown order is larger at every batch size at 0.2 than at any at"
-        " 0.01",
-        measure=figure_7,
-        needs="25 minutes of two cores",
-        but="in unknown order at 0.2, batches of 512, the kernel's 0.0238 is below the"
-        " oracle's 0.0332: there the attack does not fail.",
-    ),
-    Row(
-        paper="balle",
-        name="figure-23",
-        title="Figure 23",
-        claim="The same with momentum and three metrics.",
-        size="as Figure 7, with momentum 0 and 0.9",
-        decides="an unknown order is harder in every setting, and MSE and LPIPS order"
-        " the settings alike (Spearman above 0.8)",
-        measure=figure_23,
-        needs="the runs of Figure 7, and 20 minutes of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="glorot-he",
-        title="Section VI-B e)",
-        claim="Glorot's and He's initialisations change no finding where the"
-        " initialisation is unknown.",
-        size=SIZE,
-        decides="both attacks are above the oracle for each of the three",
-        measure=glorot_he,
-    ),
-)

@@ -6,12 +6,12 @@ import jax
 import matplotlib.figure
 import numpy as np
 
+from benchmarks.papers.balle import difficulty
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
 from informed.attacks.membership import RetrainingMembership
-from informed.metrics import difficulty
 from informed.runs import stored
 from informed.threat import Knowledge, membership_game
 from shadow.data import Examples
@@ -31,6 +31,7 @@ def _factory(run: Run, initialisation: str) -> Factory:
     return dataclasses.replace(made, algorithm=changed, start=start)
 
 
+@measures("balle/algorithm-2")
 def algorithm_2(lab: Lab) -> Found:
     """Train with both candidates, and compare."""
     run = default(lab)
@@ -76,6 +77,7 @@ def algorithm_2(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-11")
 def figure_11(lab: Lab) -> Found:
     """Losses of a target under models with and without it."""
     run = default(lab)
@@ -88,24 +90,20 @@ def figure_11(lab: Lab) -> Found:
         factory = _factory(run, kind)
 
         def make(factory: Factory = factory) -> dict[str, np.ndarray]:
-            found = difficulty.losses(factory, target, others)
-            return {"seen": found.seen, "unseen": found.unseen}
+            return difficulty.losses(factory, target, others)
 
         key = [kind, _MODELS, run.experiment.values]
         found = lab.kept("figure-11", key, make)
-        compared = difficulty.WithAndWithout(
-            initialisation=kind, seen=found["seen"], unseen=found["unseen"]
-        )
-        aucs[kind] = compared.auc
-        lines.append(Line(name=f"{kind} initialisation", ours={"AUC": compared.auc}))
-        both = np.concatenate([compared.seen, compared.unseen])
+        aucs[kind] = difficulty.auc(**found)
+        lines.append(Line(name=f"{kind} initialisation", ours={"AUC": aucs[kind]}))
+        both = np.concatenate([found["seen"], found["unseen"]])
         edges = np.geomspace(max(both.min(), 1e-6), both.max(), 50)
-        axis.hist(compared.seen, edges, alpha=0.6, label="trained on it")
-        axis.hist(compared.unseen, edges, alpha=0.6, label="not")
+        axis.hist(found["seen"], edges, alpha=0.6, label="trained on it")
+        axis.hist(found["unseen"], edges, alpha=0.6, label="not")
         axis.set_xscale("log")
         axis.set_xlabel("loss of the target, nats")
         axis.set_ylabel("models")
-        axis.set_title(f"{kind} initialisation, AUC {compared.auc:.3f}", fontsize=10)
+        axis.set_title(f"{kind} initialisation, AUC {aucs[kind]:.3f}", fontsize=10)
         axis.legend(frameon=False, fontsize=8)
     figure.tight_layout()
     more = {kind: _of_more(lab, run, kind, others) for kind in aucs}
@@ -145,34 +143,8 @@ def _of_more(lab: Lab, run: Run, kind: str, others: Examples) -> np.ndarray:
         aucs = []
         for i in range(1, _MORE + 1):
             target = targets.take(slice(i, i + 1))
-            aucs.append(difficulty.losses(factory, target, some).auc)
+            aucs.append(difficulty.auc(**difficulty.losses(factory, target, some)))
         return {"aucs": np.array(aucs)}
 
     key = [kind, _MORE, _FEWER, run.experiment.values]
     return lab.kept("figure-11-more", key, make)["aucs"]
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="algorithm-2",
-        title="Algorithm 2",
-        claim="An informed adversary tells membership trivially where training is"
-        " deterministic.",
-        size=f"MNIST, fixed set 1,000, {_GAMES} games",
-        decides="every game is won where the initialisation is shared",
-        measure=algorithm_2,
-        needs="the run of Figure 4, and two minutes",
-    ),
-    Row(
-        paper="balle",
-        name="figure-11",
-        title="Figure 11",
-        claim="Losses separate members perfectly where the initialisation is known, and"
-        " overlap where it isn't.",
-        size=f"fixed set 1,000, {_MODELS} models of each kind",
-        decides="AUC above 0.99 with a shared initialisation, below 0.6 with random",
-        measure=figure_11,
-        needs="the run of Figure 4, and four minutes",
-    ),
-)

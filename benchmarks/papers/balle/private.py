@@ -4,9 +4,8 @@ import numpy as np
 
 from benchmarks.papers.balle.common import curves, grid, line, number
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Picture, Row
+from benchmarks.papers.row import Found, Picture, measures
 
-SIZE = "fixed set 1,000, 4,000 shadow models, 300 targets, clipping norm 1"
 _SHOWN = 8
 
 
@@ -15,6 +14,7 @@ def sweep(lab: Lab) -> list[Run]:
     return lab.sweep("privacy")
 
 
+@measures("balle/figure-9")
 def figure_9(lab: Lab) -> Found:
     """Error and accuracy against epsilon."""
     runs = sweep(lab)
@@ -61,6 +61,7 @@ def figure_9(lab: Lab) -> Found:
     )
 
 
+@measures("balle/figure-10")
 def figure_10(lab: Lab) -> Found:
     """Reconstructions as the network gives them, not drawn towards the mean image."""
     runs = lab.sweep(
@@ -101,35 +102,8 @@ def figure_10(lab: Lab) -> Found:
 
 def _seen(run: Run, images: np.ndarray) -> tuple[float, float]:
     """Share that the classifier is sure of; of these, share with the target's label."""
-    judge = run.classifier()
-    of_images = np.exp(judge.log_probabilities(images))
+    assert run.judge is not None
+    of_images = np.exp(run.judge.log_probabilities(images))
     sure = of_images.max(axis=1) > 0.9
     right = of_images.argmax(axis=1) == run.truth.labels
     return float(sure.mean()), float(right[sure].mean()) if sure.any() else 0.0
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="figure-9",
-        title="Figure 9",
-        claim="Large epsilons already defeat the attack, at a negligible loss of"
-        " accuracy.",
-        size=SIZE,
-        decides="both learned attacks are above the oracle at some epsilon of 10 or"
-        " more",
-        measure=figure_9,
-        needs="private models at six epsilons, about an hour of two cores",
-    ),
-    Row(
-        paper="balle",
-        name="figure-10",
-        title="Figure 10",
-        claim="Under strong privacy reconstructions are realistic and wrong.",
-        size=SIZE,
-        decides="at epsilon 1 a classifier is sure of more than half of the"
-        " reconstructions, and names the target's label for less than half of these",
-        measure=figure_10,
-        needs="the models of Figure 9, and ten minutes",
-    ),
-)

@@ -9,7 +9,7 @@ from sklearn import datasets, linear_model
 import dp
 from benchmarks import glm
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, measures
 from dp import bounds, priors
 from informed.attacks.closed_form import estimators
 from informed.attacks.closed_form.theorems import reconstruct_without_intercept
@@ -25,6 +25,7 @@ def _relative(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
 
 
+@measures("balle/theorem-1")
 def theorem_1(lab: Lab) -> Found:
     """Generalised linear models with an intercept, as scikit-learn fits them."""
     lines, worst = [], 0.0
@@ -48,6 +49,7 @@ def theorem_1(lab: Lab) -> Found:
     )
 
 
+@measures("balle/theorem-8")
 def theorem_8(lab: Lab) -> Found:
     """Linear regression without intercept: one of two candidates."""
     x, y = datasets.load_diabetes(return_X_y=True)
@@ -73,6 +75,7 @@ def theorem_8(lab: Lab) -> Found:
     )
 
 
+@measures("balle/theorem-2")
 def theorem_2(lab: Lab) -> Found:
     """The best attack on a Gaussian mechanism, simulated, beside the bound."""
     rng, lines, ok = np.random.default_rng(0), [], []
@@ -111,6 +114,7 @@ def theorem_2(lab: Lab) -> Found:
     )
 
 
+@measures("balle/theorem-5")
 def theorem_5(lab: Lab) -> Found:
     """Robustness on pairs implies the Gaussian mechanism's own delta."""
     rng, lines, ok = np.random.default_rng(0), [], []
@@ -148,6 +152,7 @@ def theorem_5(lab: Lab) -> Found:
     )
 
 
+@measures("balle/propositions-6-7")
 def propositions_6_7(lab: Lab) -> Found:
     """The bound falls exponentially with the dimension."""
     dimensions = (10, 100, 1000, 10_000, 100_000)
@@ -179,61 +184,3 @@ def propositions_6_7(lab: Lab) -> Found:
         ours=f"log gamma at most {largest[-1]:.3f} d at d = {dimensions[-1]}",
         lines=lines,
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="theorem-1",
-        title="Theorem 1",
-        claim="A target of a generalised linear model with intercept is computed in"
-        " closed form.",
-        decides="relative error below 1e-6 at every target",
-        measure=theorem_1,
-        needs="seconds",
-    ),
-    Row(
-        paper="balle",
-        name="theorem-2",
-        title="Theorem 2, Corollaries 3 and 4",
-        claim="Renyi differential privacy bounds the success of any reconstruction.",
-        size=f"uniform prior on {_CANDIDATES} candidates, Gaussian mechanism",
-        decides="at every noise level the simulated best attack is within our tightest"
-        " bound, and that within Theorem 2's",
-        measure=theorem_2,
-        needs="seconds",
-    ),
-    Row(
-        paper="balle",
-        name="theorem-5",
-        title="Theorem 5",
-        claim="Robustness against reconstruction for all pairs implies differential"
-        " privacy.",
-        size="Gaussian mechanism, four pairs of mu and epsilon",
-        decides="the delta implied by the best attack is the mechanism's own",
-        measure=theorem_5,
-        needs="seconds",
-    ),
-    Row(
-        paper="balle",
-        name="propositions-6-7",
-        title="Propositions 6 and 7",
-        claim="Under diffuse priors, privacy parameters sublinear in the dimension make"
-        " reconstruction exponentially unlikely.",
-        size="d from 10 to 100,000, epsilon and rho the root of d",
-        decides="the largest log gamma / d of the four doesn't rise from d to d, and is"
-        " below -0.01 at the last",
-        measure=propositions_6_7,
-        needs="seconds",
-    ),
-    Row(
-        paper="balle",
-        name="theorem-8",
-        title="Theorem 8",
-        claim="Without an intercept, linear regression leaves two candidates, where the"
-        " label is known.",
-        decides="one of the two has a relative error below 1e-6 at every target",
-        measure=theorem_8,
-        needs="seconds",
-    ),
-)

@@ -10,7 +10,7 @@ import reconn
 from benchmarks.papers.balle.common import number
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, measures
 from informed import metrics
 from informed.runs import stored
 from reconn import features, trainer
@@ -50,6 +50,7 @@ def _another(lab: Lab, first: Run) -> Run:
     )
 
 
+@measures("balle/figure-12")
 def figure_12(lab: Lab) -> Found:
     """From scratch, fine-tuned with a tenth of the models, and without any."""
     first = default(lab)
@@ -158,11 +159,7 @@ def _pooled(
     for models in parts:
         standardisers.append(
             features.fit(
-                models,
-                view,
-                num_models=len(models),
-                clip=config.clip,
-                standardise=True,
+                models, view, num_models=len(models), clip=config.clip, standardise=True
             )
         )
     standardisers[1] = standardisers[1].seeing(standardisers[0])
@@ -178,19 +175,3 @@ def _pooled(
     )
     found = reconn.train(both, settings, key=key, workdir=folder, progress=False)
     return found(publish(standardisers[1](weights)))
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="figure-12",
-        title="Figure 12",
-        claim="A RecoNN for one fixed set, fine-tuned on few shadow models of another,"
-        " is comparable to one trained from scratch on many.",
-        size="fixed sets of 1,000, 6,000 and 600 shadow models, 1,000 targets",
-        decides="with 600 models the fine-tuned network is better than from scratch,"
-        " and within 1.5 times the error of one with all 6,000",
-        measure=figure_12,
-        needs="the run of Figure 4, and 15 minutes of two cores",
-    ),
-)

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.papers.balle.common import CALLED, attacked, number
 from benchmarks.papers.balle.factors import DEFAULT, default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, measures
 from informed.runs import stored
 from shadow.data import Examples
 from shadow.factory import Factory
@@ -36,6 +36,7 @@ def _adversary(run: Run) -> Factory:
     return stored.factory_of(run.experiment, run.shadows, role="shadow")
 
 
+@measures("balle/nearest-of-z")
 def nearest(lab: Lab) -> Found:
     """The candidate whose model is nearest, of all targets and shadow targets."""
     lines, first = [], {}
@@ -116,6 +117,7 @@ def canonical(weights: np.ndarray, layout: Sequence[Slice]) -> np.ndarray:
     return found
 
 
+@measures("balle/permutation-invariant")
 def invariant(lab: Lab) -> Found:
     """Features that don't depend on the order of hidden units."""
     run = random(lab)
@@ -149,6 +151,7 @@ def invariant(lab: Lab) -> Found:
     )
 
 
+@measures("balle/five-million")
 def five_million(lab: Lab) -> Found:
     """Few shadow targets, each under many initialisations."""
     run = random(lab)
@@ -185,41 +188,3 @@ def five_million(lab: Lab) -> Found:
             ),
         ],
     )
-
-
-_STORE = "a store of 6,000 models with random initialisations"
-ROWS = (
-    Row(
-        paper="balle",
-        name="nearest-of-z",
-        title="Section IV-A",
-        claim="An adversary who can enumerate the candidates takes the one whose model"
-        " is nearest.",
-        size="MNIST, fixed set 1,000, 7,000 candidates, 1,000 targets",
-        decides="where A is deterministic, the target's own model is the nearest one at"
-        " every target",
-        measure=nearest,
-        needs=f"the run of Figure 4, {_STORE}, and a minute",
-    ),
-    Row(
-        paper="balle",
-        name="permutation-invariant",
-        title="Section IV-B",
-        claim="An invariant representation of hidden units brings no improvement.",
-        size="MNIST, fixed set 1,000, 6,000 shadow models of random initialisations",
-        decides="neither attack gains 5 % from hidden units in canonical order",
-        measure=invariant,
-        needs=f"{_STORE}, and three minutes",
-    ),
-    Row(
-        paper="balle",
-        name="five-million",
-        title="Section VI-B e), 5 million models",
-        claim="Many initialisations for each shadow target don't help where the"
-        " initialisation is unknown.",
-        size=f"MNIST, fixed set 1,000, {_TARGETS} targets x {_EACH} initialisations",
-        decides="both attacks stay above the oracle",
-        measure=five_million,
-        needs=f"{_STORE}, {_TARGETS * _EACH} models more, and three minutes",
-    ),
-)

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.papers.balle.common import CALLED, attacked, number
 from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.runs import stored
@@ -38,6 +38,7 @@ def _near_convergence(lab: Lab, run: Run) -> np.ndarray:
     return np.asarray(theta, np.float32)
 
 
+@measures("balle/figure-13")
 def figure_13(lab: Lab) -> Found:
     """Shadow and released models from the usual theta_0, and from that of a model."""
     run = default(lab)
@@ -119,17 +120,3 @@ def figure_13(lab: Lab) -> Found:
         ],
         pictures=[Picture(report.png(figure), "Errors of 1,000 targets.")],
     )
-
-
-ROWS = (
-    Row(
-        paper="balle",
-        name="figure-13",
-        title="Figure 13",
-        claim="Where A starts near convergence, reconstruction is harder.",
-        size="fixed set 1,000 after 10,000 others, 6,000 shadow models, 1,000 targets",
-        decides="both attacks have a larger mean error than from the usual theta_0",
-        measure=figure_13,
-        needs="the run of Figure 4, and ten minutes",
-    ),
-)

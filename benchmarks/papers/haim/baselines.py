@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks import weights_alone
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from benchmarks.papers.weights import Trained, identity, trained
 from informed import report
 from uninformed import candidates, homogeneous, model_inversion
@@ -40,6 +40,7 @@ def _prototypes(lab: Lab, title: str, made: Trained) -> np.ndarray:
     return lab.kept(f"model-inversion-{_VICTIMS[title]}", key, invert)["points"]
 
 
+@measures("haim/figure-5a")
 def figure_5a(lab: Lab) -> Found:
     """Points of extreme output: what they resemble, and each other."""
     lines, counts, likeness = [], [], []
@@ -92,6 +93,7 @@ def _alike(images: np.ndarray, labels: np.ndarray) -> float:
     return float(np.min(found))
 
 
+@measures("haim/figures-12-13")
 def figures_12_13(lab: Lab) -> Found:
     """Pictures of the prototypes, sorted by output."""
     pictures = []
@@ -112,6 +114,7 @@ def figures_12_13(lab: Lab) -> Found:
     )
 
 
+@measures("haim/figure-5b")
 def figure_5b(lab: Lab) -> Found:
     """The weights most similar to training images, above these."""
     lines, pictures, counts = [], [], []
@@ -120,13 +123,7 @@ def figure_5b(lab: Lab) -> Found:
         found = evaluation.matched(made.images, points, made.images.mean)
         counts.append(int(found.recovered.sum()))
         lines.append(
-            Line(
-                name=title,
-                ours={
-                    "units": len(points) // 2,
-                    **_counts(found),
-                },
-            )
+            Line(name=title, ours={"units": len(points) // 2, **_counts(found)})
         )
         best = np.argsort(-found.ssim)[:10]
         both = np.concatenate([found.images[best], made.images.images[best]])
@@ -144,6 +141,7 @@ def figure_5b(lab: Lab) -> Found:
     )
 
 
+@measures("haim/figures-14-15")
 def figures_14_15(lab: Lab) -> Found:
     """All weights, a hundred of them shown."""
     pictures, shares = [], []
@@ -184,51 +182,3 @@ def _montage(images: np.ndarray, columns: int = 20) -> bytes:
     report.show(axes, sheet)
     axes.set_axis_off()
     return report.png(figure)
-
-
-_SIZE = "victims of the public code, n = 500, trained by the flow to a loss of 4e-6"
-ROWS = (
-    Row(
-        paper="haim",
-        name="figure-5a",
-        title="Figure 5a",
-        claim="Model inversion shows averages of a class, not training images.",
-        size=f"{_SIZE}; {_COUNT} prototypes",
-        decides="at most five training images recovered, and prototypes of a class"
-        " correlate by more than 0.5 at the median",
-        measure=figure_5a,
-        needs="ten minutes",
-        but="prototypes are alike, but not the paper's blurred averages: one saturated"
-        " pattern a class.",
-    ),
-    Row(
-        paper="haim",
-        name="figures-12-13",
-        title="Figures 12 and 13",
-        claim="Prototypes are blurry, and most alike.",
-        size=f"{_SIZE}; {_COUNT} prototypes",
-        decides="nothing: these are pictures, of which Figure 5a counts",
-        measure=figures_12_13,
-        needs="the prototypes of Figure 5a",
-    ),
-    Row(
-        paper="haim",
-        name="figure-5b",
-        title="Figure 5b",
-        claim="First-layer weights show few training images.",
-        size=_SIZE,
-        decides="at most four training images recovered by units' weights",
-        measure=figure_5b,
-        needs="the victims of Figure 3",
-    ),
-    Row(
-        paper="haim",
-        name="figures-14-15",
-        title="Figures 14 and 15",
-        claim="All first-layer weights as images.",
-        size=_SIZE,
-        decides="nothing: these are pictures, of which Figure 5b counts",
-        measure=figures_14_15,
-        needs="the victims of Figure 3",
-    ),
-)

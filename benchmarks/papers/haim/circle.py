@@ -2,11 +2,12 @@
 
 from benchmarks import kkt_circle
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 
 _WIDTH, _RUNS, _STEPS = 1000, 2, 20_000
 
 
+@measures("haim/figure-2")
 def figure_2(lab: Lab) -> Found:
     """Train, attack, draw."""
     made = kkt_circle.play(seed=0, runs=_RUNS, steps=_STEPS, width=_WIDTH)
@@ -42,18 +43,3 @@ def figure_2(lab: Lab) -> Found:
             )
         ],
     )
-
-
-ROWS = (
-    Row(
-        paper="haim",
-        name="figure-2",
-        title="Figure 2",
-        claim="All points of a circle come out.",
-        size=f"20 points, {_RUNS} runs of {_STEPS:,} steps, 100 candidates",
-        decides="the run that an adversary would choose has a candidate within 0.05 of"
-        " each point",
-        measure=figure_2,
-        needs="a quarter of an hour",
-    ),
-)

@@ -1,7 +1,6 @@
 """Figures 1, 3, 4, 8 to 11, C.3 and B.3: images out of the weights."""
 
 import functools
-from collections.abc import Mapping
 
 import matplotlib.figure
 import numpy as np
@@ -9,7 +8,7 @@ import sklearn.metrics
 
 from benchmarks import weights_alone
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from benchmarks.papers.weights import Played, played
 from informed import report
 from uninformed import candidates
@@ -71,6 +70,7 @@ def _counts(made: Played) -> str:
 _CAPTION = "Training images, the candidates nearest to them, and SSIM."
 
 
+@measures("haim/figure-1")
 def figure_1(lab: Lab) -> Found:
     """n = 50."""
     made = _fifty(lab, _WIDE)
@@ -109,57 +109,7 @@ def figure_3(lab: Lab, data: str) -> Found:
     )
 
 
-def c_3_2(lab: Lab) -> Found:
-    """10,000 epochs of plain descent, beside training to the loss of a million."""
-    return _beside(
-        lab,
-        {
-            f"{title}, {when}": f"{data}-500-{training}"
-            for title, data in (("CIFAR-10", "cifar"), ("MNIST", "mnist"))
-            for when, training in (("to the end", "flow"), ("10,000 epochs", "short"))
-        },
-        theirs="quality very similar to that after a million epochs",
-    )
-
-
-def c_3_3(lab: Lab) -> Found:
-    """Mini-batches of 50, beside descent with all images."""
-    return _beside(
-        lab,
-        {"all images": "cifar-500-flow", "batches of 50": "cifar-500-batches"},
-        theirs="samples on the margin come out",
-    )
-
-
-def _beside(lab: Lab, names: Mapping[str, str], theirs: str) -> Found:
-    """Victims of Figure 3 and, after each of them, one of another training."""
-    runs = {title: _five_hundred(lab, name) for title, name in names.items()}
-    made = list(runs.values())
-    counts = [each.results["pooled_recovered"] for each in made]
-    usual, others = counts[::2], counts[1::2]
-    return Found(
-        holds=all(_stands_out(each, 1, "pooled_") for each in made[1::2])
-        and all(2 * b >= a for a, b in zip(usual, others, strict=True)),
-        verdict="By all runs together are recovered, in brackets similar of the"
-        " control: "
-        + "; ".join(
-            f"{title} {each.results['pooled_recovered']}"
-            f" ({each.results['pooled_held_out_similar']})"
-            for title, each in runs.items()
-        )
-        + ".",
-        theirs=theirs,
-        ours="; ".join(
-            f"{b} of 500 instead of {a}" for a, b in zip(usual, others, strict=True)
-        ),
-        lines=[_line(title, each) for title, each in runs.items()],
-        pictures=[
-            Picture(each.picture_of_all(), f"{title}, all runs together. {_CAPTION}")
-            for title, each in list(runs.items())[1::2]
-        ],
-    )
-
-
+@measures("haim/figure-4-top")
 def figure_4_top(lab: Lab) -> Found:
     """SSIM against output, by the number of points."""
     runs = {
@@ -208,6 +158,7 @@ def _scatter(runs: dict[str, Played]) -> bytes:
     return report.png(figure)
 
 
+@measures("haim/figure-4-bottom")
 def figure_4_bottom(lab: Lab) -> Found:
     """SSIM against output, by architecture."""
     runs = {units: _fifty(lab, units) for units in _UNITS}
@@ -229,6 +180,7 @@ def figure_4_bottom(lab: Lab) -> Found:
     )
 
 
+@measures("haim/figures-8-11")
 def figures_8_11(lab: Lab) -> Found:
     """Pictures of what Figure 4's lower row counts."""
     runs = {units: _fifty(lab, units) for units in _UNITS[1:]}
@@ -245,6 +197,7 @@ def figures_8_11(lab: Lab) -> Found:
     )
 
 
+@measures("haim/c-3-1")
 def c_3_1(lab: Lab) -> Found:
     """All layers begin at the standard scale, the first one too."""
     small, standard = _fifty(lab, _WIDE), _fifty(lab, _STANDARD)
@@ -266,6 +219,7 @@ def c_3_1(lab: Lab) -> Found:
     )
 
 
+@measures("haim/voting")
 def voting(lab: Lab) -> Found:
     """Candidates within a tenth of the best score averaged, as B.3 has it."""
     runs = {units: _fifty(lab, units) for units in _UNITS}
@@ -286,121 +240,5 @@ def voting(lab: Lab) -> Found:
     )
 
 
-_FIFTY = "50 images of CIFAR-10, trained to a loss of 1.5e-6; our attack, 2 runs"
-_OF_ALL = "control at most a tenth of what is recovered"
-_FIVE_HUNDRED = (
-    "the victim of the public code, trained by the flow to a loss of 4e-6; our attack,"
-    " six runs with 250 candidates, given the mean training image"
-)
-_HALF = (
-    f"by all runs together, the {_OF_ALL}, and at least half as many as after training"
-)
-ROWS = (
-    Row(
-        paper="haim",
-        name="figure-1",
-        title="Figure 1",
-        claim="Training images of CIFAR-10 come out, n = 50.",
-        size=_FIFTY,
-        decides="at least ten recovered by the run that an adversary would choose, the"
-        f" {_OF_ALL}",
-        measure=figure_1,
-        needs="five minutes",
-    ),
-    Row(
-        paper="haim",
-        name="figure-3-cifar",
-        title="Figure 3, CIFAR-10",
-        claim="Tens of images come out, n = 500.",
-        size=_FIVE_HUNDRED,
-        decides="at least twenty recovered by all runs together, as the paper's figure"
-        f" takes the best of a hundred; the {_OF_ALL}. Before six runs were made it"
-        " was the run that an adversary would choose, by which it does not hold",
-        measure=functools.partial(figure_3, data="cifar"),
-        needs="three quarters of an hour",
-        but="the rule was changed after a first measurement, by whose rule it does not"
-        " hold.",
-    ),
-    Row(
-        paper="haim",
-        name="figure-3-mnist",
-        title="Figure 3, MNIST",
-        claim="Tens of images come out, n = 500.",
-        size=f"{_FIVE_HUNDRED}; no setting was chosen on MNIST",
-        decides="at least twenty recovered by all runs together, as for CIFAR-10; the"
-        f" {_OF_ALL}",
-        measure=functools.partial(figure_3, data="mnist"),
-        needs="half an hour",
-    ),
-    Row(
-        paper="haim",
-        name="c-3-2",
-        title="Appendix C.3.2",
-        claim="10,000 epochs suffice for some.",
-        size=_FIVE_HUNDRED,
-        decides=f"{_HALF} to the end",
-        measure=c_3_2,
-        needs="the runs of Figure 3, and an hour",
-    ),
-    Row(
-        paper="haim",
-        name="c-3-3",
-        title="Appendix C.3.3",
-        claim="Mini-batches of 50 change little.",
-        size=f"{_FIVE_HUNDRED}; mini-batches for 10,000 epochs",
-        decides=f"{_HALF} with all images",
-        measure=c_3_3,
-        needs="the run of Figure 3, and half an hour",
-    ),
-    Row(
-        paper="haim",
-        name="figure-4-top",
-        title="Figure 4, top",
-        claim="Larger training sets are harder; what comes out lies on the margin.",
-        size="n = 50 and 500, the victims of Figures 1 and 3",
-        decides="the share recovered falls, and small outputs tell the recovered from"
-        " the rest with an AUC above 0.6",
-        measure=figure_4_top,
-        needs="the runs of Figures 1 and 3",
-    ),
-    Row(
-        paper="haim",
-        name="figure-4-bottom",
-        title="Figure 4, bottom",
-        claim="Images come out of other architectures, with hidden biases too.",
-        size=_FIFTY,
-        decides=f"of each at least five recovered, the {_OF_ALL}",
-        measure=figure_4_bottom,
-        needs="half an hour",
-    ),
-    Row(
-        paper="haim",
-        name="figures-8-11",
-        title="Figures 8 to 11",
-        claim="Pictures of what comes out of these.",
-        size=_FIFTY,
-        decides="nothing: these are pictures, of which Figure 4, bottom, counts",
-        measure=figures_8_11,
-        needs="the runs of Figure 4, bottom",
-    ),
-    Row(
-        paper="haim",
-        name="voting",
-        title="Appendix B.3",
-        claim="Candidates are merged by votes.",
-        size=_FIFTY,
-        decides="nothing: the paper makes no claim of what voting gains",
-        measure=voting,
-        needs="the runs of Figure 4, bottom",
-    ),
-    Row(
-        paper="haim",
-        name="c-3-1",
-        title="Appendix C.3.1",
-        claim="The standard initialisation lowers quality, but a signal stays.",
-        size=_FIFTY,
-        decides="the mean SSIM is lower, and more are recovered than of the control",
-        measure=c_3_1,
-        needs="the run of Figure 1, and five minutes",
-    ),
-)
+measures("haim/figure-3-cifar")(functools.partial(figure_3, data="cifar"))
+measures("haim/figure-3-mnist")(functools.partial(figure_3, data="mnist"))

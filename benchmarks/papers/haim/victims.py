@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks import weights_alone
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Row
+from benchmarks.papers.row import Found, Line, measures
 from benchmarks.papers.weights import Trained, trained
 from benchmarks.weights_alone import ARCHITECTURES, EPOCHS, flow
 from uninformed import homogeneous
@@ -117,6 +117,7 @@ _BATCHES = _Victim(
 )
 
 
+@measures("haim/table-1")
 def table_1(lab: Lab) -> Found:
     """Victims of Figure 4."""
     made = [trained(lab, each.name, each.setting) for each in _TABLE_1]
@@ -171,6 +172,7 @@ def _told(made: Trained) -> dict[str, int]:
     }
 
 
+@measures("haim/table-2")
 def table_2(lab: Lab) -> Found:
     """Beyond the theorem's assumptions; and whether the flow is plain descent's."""
     victims = (*_STANDARD, _BATCHES, *_SHORT)
@@ -239,6 +241,7 @@ def _spectra(one: Trained, other: Trained) -> list[float]:
 _LENGTHS = ((300, 0), (3_000, 0), (30_000, 0), (30_000, 60_000))
 
 
+@measures("haim/theorem-3-1")
 def theorem_3_1(lab: Lab) -> Found:
     """What true points with their best multipliers leave of theta, as training goes."""
     lines, left = [], []
@@ -277,42 +280,3 @@ def theorem_3_1(lab: Lab) -> Found:
         ours=f"{flow_alone[-1]:.2f} of theta unexplained",
         lines=lines,
     )
-
-
-_SIZE = "2,000 held-out images in place of 8,000"
-ROWS = (
-    Row(
-        paper="haim",
-        name="theorem-3-1",
-        title="Theorem 3.1",
-        claim="Gradient flow on a homogeneous network converges to a KKT point.",
-        size="20 images of MNIST, 784-256-256-1, four lengths of training",
-        decides="what is left of theta at the true points falls with each length of"
-        " descent, and ends below 0.3",
-        measure=theorem_3_1,
-        needs="two minutes",
-    ),
-    Row(
-        paper="haim",
-        name="table-1",
-        title="Table 1",
-        claim="Victims have no training error and test accuracies of 72 to 79 %.",
-        size=_SIZE,
-        decides="no training error anywhere, the paper's losses reached, and each test"
-        " accuracy within five percentage points of the paper's",
-        measure=table_1,
-        needs="half an hour",
-    ),
-    Row(
-        paper="haim",
-        name="table-2",
-        title="Table 2",
-        claim="Victims beyond the theorem's assumptions are as accurate: 71 to 87 %.",
-        size=f"{_SIZE}; mini-batches for 10,000 epochs",
-        decides="each test accuracy within five percentage points of the paper's; the"
-        " flow at another speed ends within a tenth of the way of plain descent, its"
-        " singular values within a tenth and its test accuracy within one point",
-        measure=table_2,
-        needs="a quarter of an hour",
-    ),
-)

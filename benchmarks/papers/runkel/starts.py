@@ -17,7 +17,7 @@ import sklearn.metrics
 
 from benchmarks import weights_alone
 from benchmarks.papers.lab import Lab
-from benchmarks.papers.row import Found, Line, Picture, Row
+from benchmarks.papers.row import Found, Line, Picture, measures
 from benchmarks.papers.weights import Trained, identity, trained
 from informed import report
 from uninformed import candidates, kkt
@@ -139,6 +139,7 @@ def _says(holds: bool, usual: _Ends) -> bool | None:
     return holds if usual.recovered >= _ENOUGH else None
 
 
+@measures("runkel/figure-5")
 def figure_5(lab: Lab) -> Found:
     """Candidates that begin at N(0, 1)."""
     made = _victim(lab)
@@ -154,6 +155,7 @@ def figure_5(lab: Lab) -> Found:
     )
 
 
+@measures("runkel/figures-6-7")
 def figures_6_7(lab: Lab) -> Found:
     """Whether an adversary can tell which candidates are training images."""
     made = _victim(lab)
@@ -185,6 +187,7 @@ def _auc(ends: _Ends) -> float | None:
     return float(sklearn.metrics.roc_auc_score(ends.true, ends.multipliers))
 
 
+@measures("runkel/figures-8-9")
 def figures_8_9(lab: Lab) -> Found:
     """Candidates that begin at other images of the same classes."""
     made = _victim(lab)
@@ -234,47 +237,3 @@ def _picture(made: Trained, ends: _Ends) -> bytes:
             if row == 0:
                 axes.set_title(f"{ends.ssim[i]:.2f}", fontsize=6, pad=1)
     return report.png(figure)
-
-
-_NOTHING = f"; nothing, where the usual start recovers fewer than {_ENOUGH}"
-_SIZE = (
-    f"{_POINTS} images of ten classes, 1000-1000 units with biases, trained to a loss"
-    f" of 1.5e-6; our attack, {2 * _POINTS} candidates, one run of 20,000 steps"
-)
-ROWS = (
-    Row(
-        paper="runkel",
-        name="figure-5",
-        title="Figure 5",
-        claim="From N(0, 1) the KKT attack finds next to nothing.",
-        size=_SIZE,
-        decides=f"at most three training images recovered{_NOTHING}",
-        measure=figure_5,
-        needs="ten minutes",
-        but="our start is noise of standard deviation 1 a pixel within the span that"
-        " W_1 tells, which is nearly that of the training images; the paper's fills"
-        " all dimensions.",
-    ),
-    Row(
-        paper="runkel",
-        name="figures-6-7",
-        title="Figures 6 and 7",
-        claim="Nobody can tell which candidates are training images.",
-        size=_SIZE,
-        decides="multipliers, which an adversary sees, have an AUC below 0.7"
-        f"{_NOTHING}",
-        measure=figures_6_7,
-        needs="the run of Figure 5",
-    ),
-    Row(
-        paper="runkel",
-        name="figures-8-9",
-        title="Figures 8 and 9",
-        claim="Candidates that begin at other images stay there.",
-        size=_SIZE,
-        decides="more than half are more similar to their start than to any training"
-        f" image, and at most one training image is recovered{_NOTHING}",
-        measure=figures_8_9,
-        needs="the run of Figure 5, and five minutes",
-    ),
-)

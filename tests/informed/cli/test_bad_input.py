@@ -107,12 +107,8 @@ def test_no_configuration_is_one_clear_line(tmp_path, capsys):
             ("config.data is a group", "config.data.name"),
         ),
         (
-            ["sweep", "--config=sweeps/table_2_mnist", "--config.base.seed=1"],
-            ("config.base is '../mnist.py:cpu'", "--config.overrides", "series"),
-        ),
-        (
-            ["sweep", "--config=sweeps/table_2_mnist", "--config.data.name=x"],
-            ("config has no 'data'", "--config.overrides"),
+            ["run", "--config=digits", "--config.seed.first=1"],
+            ("config.seed is 0", "has no fields"),
         ),
     ],
 )
@@ -129,3 +125,18 @@ def test_32_a_group_that_is_set_to_a_value_is_named(arguments, words, tmp_path, 
     assert len(error.splitlines()) == 1
     for word in words:
         assert word in error
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        (["--config=x.py", "--workdir=w", "--card=h100"], "--card"),
+        (["--config=x.py", "--workdir=w", "--sample=0"], "--sample"),
+        (["info", "store", "--worker=3/16"], "--worker"),
+        (["plan", "--config=x.py", "--launcher=ray"], "--launcher"),
+    ],
+)
+def test_options_of_other_actions_are_refused(options, option, capsys):
+    with pytest.raises(SystemExit):
+        main(["shadow", *options])
+    assert f"{option} is of `informed shadow" in capsys.readouterr().err

@@ -11,8 +11,6 @@ from informed.cli import main
 from informed.cli.gate import Gate, GateFailedError
 from informed.report import dossier_sentences, words
 from informed.report.report import Report
-from informed.runs.sweep import SweepConfig
-from shadow import checks
 
 NONE = {"successes": 0, "trials": 20, "rate": 0.0, "low": 0.0, "high": 0.168}
 ALL = {"successes": 6, "trials": 6, "rate": 1.0, "low": 0.54, "high": 1.0}
@@ -158,16 +156,6 @@ def test_a_users_log_is_not_the_log_of_training(tmp_path):
     given = argparse.Namespace(out=[str(tmp_path / "new" / "train.html")])
     assert audit_cli._log_of(given) == tmp_path / "new" / "train.html.log"
     assert (tmp_path / "new").is_dir()
-
-
-def test_success_is_a_word_and_no_metric():
-    with pytest.raises(checks.FieldError, match="is a word"):
-        SweepConfig(
-            title="t",
-            base="b.py",
-            points=(("a",),),
-            metrics=("attacks.reconn.success",),
-        )
 
 
 def test_a_file_of_bounds_that_can_not_be_run_is_one_line(tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 from informed.runs.experiment import Experiment
 from tests.informed.commands import ROOT
 
-OTHERS = ("kkt", "landscape", "deletion")  # commands with configurations of their own
+OTHERS = ("kkt", "landscape")  # commands with configurations of their own
 CONFIGS = [
     path for path in sorted((ROOT / "configs").glob("*.py")) if path.stem not in OTHERS
 ]

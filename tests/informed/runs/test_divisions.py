@@ -1,7 +1,6 @@
-"""The seed of the division, and classifiers that runs on the same targets share."""
+"""The seed of the division, and success."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from informed.metrics import judging
 from informed.runs import pipeline
 from informed.runs.experiment import Experiment
 from informed.runs.pools import Pools
-from informed.runs.stages import Paths
 
 
 def experiment(**fields):
@@ -46,25 +44,6 @@ def test_a_division_without_a_seed_of_its_own_leaves_old_stores_valid():
     seeded = dataclasses.replace(experiment().data, seed=3)
     with_seed = dataclasses.replace(experiment(), data=seeded)
     assert with_seed.model_configuration["data"]["seed"] == 3
-
-
-def test_runs_on_the_same_targets_share_a_classifier(tmp_path: Path):
-    judged = {"classifier": {"epochs": 1}}
-    found = []
-    for rate in (0.1, 0.2):
-        run = experiment(training={"epochs": 5, "learning_rate": rate})
-        run = dataclasses.replace(
-            run, evaluation=experiment(evaluation=judged).evaluation
-        )
-        folder = tmp_path / str(rate)
-        paths = Paths(
-            workdir=folder, shadow=folder, classifiers=tmp_path / "classifiers"
-        )
-        found.append(pipeline.run(run, paths, progress=False))
-    assert len(list((tmp_path / "classifiers").glob("classifier-*.npz"))) == 1
-    assert found[0]["classifier_accuracy"] == found[1]["classifier_accuracy"]
-    assert not list((tmp_path / "0.1").glob("classifier-*"))
-    assert all(each["attacks"]["kernel"]["kl"] >= 0 for each in found)
 
 
 @pytest.mark.parametrize(

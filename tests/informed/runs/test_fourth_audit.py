@@ -5,14 +5,11 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.metrics import roc_auc_score
 
 import shadow
 from informed import cli
 from informed.cli.configuration import load_experiment
-from informed.metrics import difficulty
-from informed.runs import diagnose, evaluation, reporting, stored
-from informed.runs.stages import Paths
+from informed.runs import evaluation, reporting, stored
 from shadow import ShadowStore, folders
 from tests.informed.commands import SMALL, refused, run
 
@@ -96,49 +93,6 @@ def test_a_class_without_a_picture_is_refused(pictures):
         file.rename(file.with_suffix(".tif"))
     with pytest.raises(ValueError, match="none in b"):
         folders.read(pictures)
-
-
-def test_the_classifier_of_kl_sees_no_copy_of_a_target(tmp_path, digits, monkeypatch):
-    twice = {
-        "images": np.concatenate([digits.images[:400]] * 2),
-        "labels": np.concatenate([digits.labels[:400]] * 2),
-    }
-    np.savez(tmp_path / "twice.npz", **twice)
-    arguments = [*FEW, f"--config.data.name={tmp_path / 'twice.npz'}"]
-    arguments += ["--config.evaluation.classifier.epochs=1"]
-    cli.main(["shadow", *arguments, f"--workdir={tmp_path}", "--quiet"])
-    seen, train = [], evaluation.classifier.train
-
-    def noted(examples, *others, **named):
-        seen.append(examples.images)
-        return train(examples, *others, **named)
-
-    monkeypatch.setattr(evaluation.classifier, "train", noted)
-    released = ShadowStore(tmp_path / "released")
-    paths = Paths(workdir=tmp_path, shadow=tmp_path, data_dir=None)
-    evaluation.classifier_of(load_experiment(arguments), paths, released)
-    assert len(seen[0]) == 800 - 2 * 6
-    targets = {image.tobytes() for image in released.read().images}
-    assert not targets & {image.tobytes() for image in seen[0]}
-
-
-def test_a_models_own_target_is_a_member_of_its_training(factory, digits):
-    targets = digits.take(np.arange(900, 904))
-    weights = factory.train(targets)
-    victim = factory.descent.victim
-    found = difficulty.membership_auc(victim, weights, factory.fixed, targets, own=True)
-    inside = difficulty.target_losses(victim, weights, factory.fixed)
-    outside = difficulty.target_losses(victim, weights, targets)
-    others = [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
-    truth = np.repeat([1, 0], [len(factory.fixed), 3])
-    for i, kept in enumerate(others):
-        scores = -np.concatenate([inside[i], outside[i][kept]])
-        assert found[i] == pytest.approx(roc_auc_score(truth, scores))
-
-
-def test_the_rank_correlation_of_exact_answers_cannot_be_told():
-    assert diagnose._spearman(np.zeros(4), np.arange(4.0)) is None
-    assert diagnose._spearman(np.arange(4.0), np.arange(4.0) ** 3) == 1
 
 
 def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):

@@ -137,8 +137,6 @@ OTHER_WORLDS = [
     ("evaluate", "--config.training.privacy.clip_norm=2.0", "privacy.clip_norm"),
     ("evaluate", "--config.attacks.inversion.steps=3", "attacks.inversion.steps"),
     ("evaluate", "--config.attacks.reconn.models=100", "attacks.reconn.models"),
-    ("diagnose", "--config.victim.activation=relu", "victim.activation"),
-    ("diagnose", "--config.attacks.reconn.clip=3.0", "reconn.clip"),
 ]
 
 
@@ -240,51 +238,6 @@ def test_a_leak_is_refused(finished, tmp_path, capsys):
     assert "1 of 20 test targets" in message
     assert "such as target 3" in message
     assert not (tmp_path / "leaky" / "results.json").exists()
-
-
-@pytest.mark.slow
-def test_a_classifier_judges_too(finished, tmp_path, capsys):
-    """KL of a classifier that never saw a target; kept, and read again."""
-    other = tmp_path / "other"
-    shutil.copytree(finished, other)
-    arguments = [*SMALL, "--config.evaluation.classifier.epochs=3", "--quiet"]
-    arguments += [f"--workdir={tmp_path / 'attack'}", f"--shadow={other}", "--json"]
-    results = json.loads(run(capsys, "run", *arguments))
-    assert results["classifier_accuracy"] > 0.6
-    assert results["attacks"]["reconn"]["kl"] > 0
-    (kept,) = other.glob("classifier-*.npz")
-    before = kept.stat().st_mtime_ns
-    (tmp_path / "attack" / "results.json").unlink()
-    again = json.loads(run(capsys, "evaluate", *arguments))
-    assert again["attacks"]["reconn"]["kl"] == results["attacks"]["reconn"]["kl"]
-    assert kept.stat().st_mtime_ns == before
-
-
-@pytest.mark.slow
-def test_a_finished_run_is_diagnosed(finished, tmp_path, capsys):
-    other = tmp_path / "other"
-    shutil.copytree(finished, other)
-    arguments = [*SMALL, "--config.evaluation.classifier.epochs=2", "--json"]
-    found = json.loads(run(capsys, "diagnose", *arguments, f"--workdir={other}"))
-    assert found == json.loads((other / "diagnostics.json").read_text())
-    with np.load(other / "attacks" / "reconn.npz") as arrays:
-        guesses = arrays["images"]
-    truth = ShadowStore(other / "released").read()
-    errors = np.mean((guesses - truth.images) ** 2, axis=(1, 2, 3))
-    assert found["easiest"][0] == errors.argmin()
-    assert found["hardest"][0] == errors.argmax()
-    assert set(found["spearman"]) == {"MSE, KL"}
-    assert 0.4 < found["membership_auc"] <= 1
-    pictures = {file.name for file in (other / "diagnostics").iterdir()}
-    assert pictures == {
-        "embedding.png",
-        "easy_and_hard.png",
-        "gradients.png",
-        "losses.png",
-        "metrics.png",
-    }
-    message = refused(capsys, "diagnose", *SMALL, f"--workdir={tmp_path / 'none'}")
-    assert "`informed shadow`" in message
 
 
 @pytest.mark.slow

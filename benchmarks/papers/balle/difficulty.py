@@ -1,9 +1,8 @@
-"""Why some reconstructions are good and others not: the paper's diagnostics as numbers.
+"""Why some reconstructions are good and others not: the paper's diagnostics.
 
 All of them look at finished attacks and know the targets; no attack uses them.
 
 embedding        t-SNE of released weights (Figure 8)
-membership_auc   how well losses tell members from others (Table IX)
 gradients        of a target's loss through training: norms, zeros (Figures 21, 22)
 losses           of a target under models with and without it (Figure 11)
 
@@ -22,13 +21,12 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.metrics import roc_auc_score
 
+from informed.metrics.losses import target_losses
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
-from shadow.training import cross_entropy
 from shadow.training.gradient_descent import Descent
-from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
 # Principal components that t-SNE starts from, as its authors advise.
@@ -55,54 +53,6 @@ def embedding(weights: Thetas, *, seed: int) -> Float[np.ndarray, "models 2"]:
     # About the number of neighbours that count; fewer where there are fewer models.
     perplexity = min(_PERPLEXITY, (len(weights) - 1) / 3)
     return TSNE(perplexity=perplexity, random_state=seed).fit_transform(reduced)
-
-
-def membership_auc(
-    victim: Victim,
-    weights: Thetas,
-    members: Examples,
-    others: Examples,
-    *,
-    own: bool = False,
-) -> Float[np.ndarray, " models"]:
-    """Area under the ROC curve of the attack "low loss, hence a member".
-
-    The paper takes a stronger test of membership; this one is a lower bound for it.
-
-    Args:
-      victim: the architecture whose parameters the weights are.
-      weights: theta of each model.
-      members: training points of all models, such as D_-.
-      others: points of none of them; or all targets, see `own`.
-      own: whether model i was trained on the i-th of the others, which is then left out
-        for that model.
-    """
-    of_members = target_losses(victim, weights, members)
-    of_others = target_losses(victim, weights, others)
-    truth = np.repeat([1, 0], [len(members), len(others) - own])
-    left_out = [[i] if own else [] for i in range(len(weights))]
-    scores = [
-        -np.append(inside, np.delete(outside, own))
-        for inside, outside, own in zip(of_members, of_others, left_out, strict=True)
-    ]
-    return np.array([roc_auc_score(truth, row) for row in scores])
-
-
-def target_losses(
-    victim: Victim, weights: Thetas, examples: Examples
-) -> Float[np.ndarray, "models examples"]:
-    """Cross-entropy of each example under each model, in nats."""
-    found = _losses(victim, jnp.asarray(weights), examples.images, examples.labels)
-    return np.asarray(found, np.float64)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-@highest
-def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Array:
-    def one(theta: Array) -> Array:
-        return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
-
-    return jax.lax.map(one, thetas, batch_size=_MODELS_AT_ONCE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,27 +111,15 @@ def gradients(factory: Factory, targets: Examples) -> Gradients:
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WithAndWithout:
-    """Losses of one target; under `initialisation` of many models.
-
-    Attributes:
-      initialisation: "shared" or "random".
-      seen, unseen: (models,), under models that trained on it, or on another point.
-    """
-
-    initialisation: str
-    seen: Float[np.ndarray, " models"]
-    unseen: Float[np.ndarray, " models"]
-
-    @property
-    def auc(self) -> float:
-        """How well the loss tells the two apart; 0.5 is not at all."""
-        truth = np.repeat([1, 0], [len(self.seen), len(self.unseen)])
-        return float(roc_auc_score(truth, -np.concatenate([self.seen, self.unseen])))
+def auc(seen: np.ndarray, unseen: np.ndarray) -> float:
+    """How well losses tell models that trained on a target; 0.5 is not at all."""
+    truth = np.repeat([1, 0], [len(seen), len(unseen)])
+    return float(roc_auc_score(truth, -np.concatenate([seen, unseen])))
 
 
-def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWithout:
+def losses(
+    factory: Factory, target: Examples, others: Examples
+) -> dict[str, np.ndarray]:
     """Train one model on the target and one without it, for each of some other points.
 
     Without it, a model gets one of the others in its place; with it, the target takes
@@ -192,17 +130,12 @@ def losses(factory: Factory, target: Examples, others: Examples) -> WithAndWitho
       factory: A; its initialisation decides what is compared.
       target: the one example whose loss is taken.
       others: a model of each kind for each of them.
-    Raises: ValueError: not exactly one target.
+    Returns: "seen" and "unseen", (models,) each: losses under models that trained on
+      the target, or on another point.
     """
-    if len(target) != 1:
-        raise ValueError(f"Expected one target, got {len(target)}.")
     seen = factory.fixed.take(slice(0, -1)).joined(target)
     with_it = dataclasses.replace(factory, fixed=seen).train(others)
     ids = np.arange(len(others), 2 * len(others))  # randomness of their own
     without_it = factory.train(others, ids=ids)
     of = functools.partial(target_losses, factory.descent.victim, examples=target)
-    return WithAndWithout(
-        initialisation=factory.descent.training.initialisation,
-        seen=of(with_it)[:, 0],
-        unseen=of(without_it)[:, 0],
-    )
+    return {"seen": of(with_it)[:, 0], "unseen": of(without_it)[:, 0]}

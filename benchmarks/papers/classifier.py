@@ -11,8 +11,7 @@ Source: Balle et al. 2022, Section V-B c).
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import haiku as hk
@@ -22,37 +21,17 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
+from informed.runs.experiment import Experiment
 from reconn.networks import Network
-from shadow import bars, checks, files
+from shadow import copies, sources
 from shadow.data import Examples, Images
 from shadow.precision import highest
 
-# Grows when the classifier would be another one; see `shadow.records`.
-REVISION = 3
+# Passes over the training images, images in a step, and the share that is held out.
+EPOCHS, _BATCH, _HELD_OUT = 10, 128, 0.1
+# Of Adam, with a cosine down to zero.
+_RATE = 2e-3
 _PREDICT_BATCH = 500
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierConfig:
-    """Training of the classifier.
-
-    Attributes:
-      epochs: passes over the training images; 0: no classifier.
-      batch_size, learning_rate: of Adam, with a cosine down to zero.
-      held_out: share of the images that tell the accuracy.
-    """
-
-    epochs: int = 0
-    batch_size: int = 128
-    learning_rate: float = 2e-3
-    held_out: float = 0.1
-
-    def __post_init__(self) -> None:
-        checks.at_least("epochs", self.epochs, 0)
-        checks.at_least("batch_size", self.batch_size, 1)
-        for field in ("learning_rate", "held_out"):
-            checks.positive(field, getattr(self, field))
-            checks.within(field, getattr(self, field), 0, 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,22 +48,25 @@ class Classifier:
     params: Any
     accuracy: float
 
-    def save(self, path: Path) -> None:
-        """Write to an .npz file."""
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that `of` needs, by name."""
         leaves = {f"{i:02d}": v for i, v in enumerate(jax.tree.leaves(self.params))}
-        files.write_arrays(path, accuracy=np.array(self.accuracy), **leaves)
+        return leaves | {"accuracy": np.array(self.accuracy)}
 
     @classmethod
-    def load(
-        cls, path: Path, image_shape: tuple[int, ...], num_classes: int
+    def of(
+        cls,
+        arrays: Mapping[str, np.ndarray],
+        image_shape: tuple[int, ...],
+        num_classes: int,
     ) -> "Classifier":
-        """Read what `save` wrote."""
+        """The classifier that has these `arrays`."""
         network = _network(image_shape, num_classes)
         treedef = jax.tree.structure(jax.eval_shape(network.init, jax.random.key(0)))
-        arrays = files.read_arrays(path)
-        accuracy = float(arrays.pop("accuracy"))
-        leaves = [arrays[f"{i:02d}"] for i in range(len(arrays))]
-        return cls(network.apply, jax.tree.unflatten(treedef, leaves), accuracy)
+        leaves = [arrays[f"{i:02d}"] for i in range(len(arrays) - 1)]
+        params = jax.tree.unflatten(treedef, leaves)
+        return cls(network.apply, params, float(arrays["accuracy"]))
 
     def log_probabilities(self, images: Images) -> Float[np.ndarray, "images classes"]:
         """Log-probabilities of the classes."""
@@ -104,27 +86,42 @@ class Classifier:
         return np.sum(np.exp(of_targets) * (of_targets - of_guesses), axis=1)
 
 
+def of_run(
+    experiment: Experiment, left_out: np.ndarray, *, data_dir: str | None = None
+) -> Classifier:
+    """Train on all images of a run's data set but its targets and copies of these.
+
+    Args:
+      experiment: the run.
+      left_out: indices of its targets in the data set.
+      data_dir: TFDS folder; None: TFDS_DATA_DIR.
+    """
+    pool = sources.load(experiment.data.name, data_dir=data_dir)
+    rest = np.flatnonzero(~copies.among(pool.images, pool.images[left_out]))
+    rest = np.random.default_rng(experiment.seed).permutation(rest)
+    key = jax.random.fold_in(jax.random.key(experiment.seed), 4)
+    return train(pool.take(rest), key=key)
+
+
 def train(
-    examples: Examples, config: ClassifierConfig, *, key: Array, progress: bool = True
+    examples: Examples, *, key: Array, epochs: int = EPOCHS, batch_size: int = _BATCH
 ) -> Classifier:
     """Train on some examples, holding the last of them out for the accuracy.
 
     Args:
       examples: real images, targets not among them, in random order; at least two.
-      config: size and training of the classifier.
       key: of initialisation, order and dropout.
-      progress: show a bar.
+      epochs: passes over the images.
+      batch_size: images in a step.
     """
     network = _network(examples.image_shape, examples.num_classes)
-    kept = max(1, int(len(examples) * config.held_out))
+    kept = max(1, int(len(examples) * _HELD_OUT))
     seen = examples.take(np.arange(len(examples) - kept))
     held_out = examples.take(np.arange(len(examples) - kept, len(examples)))
     init_key, order_key, dropout_key = jax.random.split(key, 3)
-    size = min(config.batch_size, len(seen))
+    size = min(batch_size, len(seen))
     steps = len(seen) // size
-    optimiser = optax.adam(
-        optax.cosine_decay_schedule(config.learning_rate, config.epochs * steps)
-    )
+    optimiser = optax.adam(optax.cosine_decay_schedule(_RATE, epochs * steps))
 
     @functools.partial(jax.jit, donate_argnums=0)
     @highest
@@ -143,18 +140,11 @@ def train(
     params = network.init(init_key)
     state = (params, optimiser.init(params))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(order_key)))
-    with bars.bar(
-        total=config.epochs * steps,
-        desc="classifier",
-        unit=" steps",
-        show=progress,
-    ) as bar:
-        for epoch in range(config.epochs):
-            order = rng.permutation(len(seen))[: steps * size].reshape(steps, size)
-            keys = jax.random.split(jax.random.fold_in(dropout_key, epoch), steps)
-            for rows, dropout in zip(order, keys, strict=True):
-                state = step(state, seen.images[rows], seen.labels[rows], dropout)
-                bar.update()
+    for epoch in range(epochs):
+        order = rng.permutation(len(seen))[: steps * size].reshape(steps, size)
+        keys = jax.random.split(jax.random.fold_in(dropout_key, epoch), steps)
+        for rows, dropout in zip(order, keys, strict=True):
+            state = step(state, seen.images[rows], seen.labels[rows], dropout)
     classifier = Classifier(network.apply, state[0], 0.0)
     guessed = classifier.log_probabilities(held_out.images).argmax(axis=1)
     return dataclasses.replace(

@@ -1,3 +1,5 @@
+"""The classifier behind KL: what it learns, what it is trained on, and KL itself."""
+
 import haiku as hk
 import jax
 import jax.numpy as jnp
@@ -6,12 +8,9 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import entropy
 
-from informed.metrics.classifier import (
-    Classifier,
-    ClassifierConfig,
-    _convolution,
-    train,
-)
+from benchmarks.papers import classifier as classifiers
+from benchmarks.papers.classifier import Classifier, _convolution, train
+from informed.cli import configuration
 from shadow import Examples
 
 
@@ -19,9 +18,9 @@ from shadow import Examples
 def trained(digits):
     return train(
         digits.take(np.random.default_rng(0).permutation(1000)),
-        ClassifierConfig(epochs=8, batch_size=32),
         key=jax.random.key(0),
-        progress=False,
+        epochs=8,
+        batch_size=32,
     )
 
 
@@ -57,9 +56,8 @@ def test_kl_grows_with_the_damage(trained, digits, rng):
 
 
 @pytest.mark.slow
-def test_save_and_load(trained, digits, tmp_path):
-    trained.save(tmp_path / "classifier.npz")
-    loaded = Classifier.load(tmp_path / "classifier.npz", digits.image_shape, 10)
+def test_its_arrays_are_all_of_it(trained, digits):
+    loaded = Classifier.of(trained.arrays, digits.image_shape, 10)
     np.testing.assert_array_equal(
         loaded.log_probabilities(digits.images[:9]),
         trained.log_probabilities(digits.images[:9]),
@@ -74,8 +72,7 @@ def test_colour_images(rng):
     images = rng.random((200, 16, 16, 3)).astype(np.float32)
     images[labels == 1, :, :, 0] *= 0.5
     examples = Examples(images=images, labels=labels, num_classes=2, name="hues")
-    config = ClassifierConfig(epochs=4, batch_size=20)
-    found = train(examples, config, key=jax.random.key(0), progress=False)
+    found = train(examples, key=jax.random.key(0), epochs=4, batch_size=20)
     assert found.accuracy > 0.9
 
 
@@ -91,8 +88,17 @@ def test_its_convolution_is_xlas(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_bad_input():
-    with pytest.raises(ValueError, match=r"epochs >= 0"):
-        ClassifierConfig(epochs=-1)
-    with pytest.raises(ValueError, match=r"held_out in \[0, 1\), got 1"):
-        ClassifierConfig(held_out=1.0)
+def test_it_sees_no_copy_of_a_target(tmp_path, digits, monkeypatch):
+    file, seen = tmp_path / "twice.npz", []
+    images = np.concatenate([digits.images[:400]] * 2)
+    np.savez(file, images=images, labels=np.concatenate([digits.labels[:400]] * 2))
+    experiment = configuration.load_experiment(
+        ["--config=digits", f"--config.data.name={file}"]
+    )
+    monkeypatch.setattr(
+        classifiers, "train", lambda examples, *, key: seen.append(examples.images)
+    )
+    classifiers.of_run(experiment, np.arange(6))
+    assert len(seen[0]) == 800 - 2 * 6
+    targets = {image.tobytes() for image in images[:6]}
+    assert not targets & {image.tobytes() for image in seen[0]}

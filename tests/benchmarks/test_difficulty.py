@@ -1,14 +1,15 @@
+"""The papers' diagnostics of released models, against loops and differences."""
+
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import shadow
-from informed.metrics import difficulty as diagnostics
+from benchmarks.papers.balle import difficulty as diagnostics
+from informed.metrics.losses import target_losses
 
 
 @pytest.fixture(scope="module")
@@ -46,38 +47,6 @@ def test_the_embedding_keeps_groups_apart(rng):
         diagnostics.embedding(np.ones((5, 3), np.float32), seed=0)
 
 
-def test_membership_auc_against_a_loop(factory, targets):
-    """On few epochs a coin; an overfitted model gives its members away."""
-    longer = factory.descent.changed(epochs=400, learning_rate=0.3)
-    overfitted = dataclasses.replace(factory, algorithm=longer)
-    weights = overfitted.train(targets.take(np.arange(3)))
-    found = diagnostics.membership_auc(
-        factory.descent.victim, weights, factory.fixed, targets.take(np.arange(3, 20))
-    )
-    victim = factory.descent.victim
-    losses = diagnostics.target_losses(victim, weights, factory.fixed)[1]
-    others = diagnostics.target_losses(
-        factory.descent.victim, weights, targets.take(np.arange(3, 20))
-    )[1]
-    wins = np.mean(losses[:, None] < others[None])
-    wins += np.mean(losses[:, None] == others[None]) / 2
-    assert found[1] == pytest.approx(wins, abs=1e-6)
-    assert found.min() > 0.6
-
-
-def test_losses_are_optaxs(factory, targets):
-    weights = factory.train(targets.take(np.arange(2)))
-    found = diagnostics.target_losses(factory.descent.victim, weights, targets)
-    for row, theta in zip(found, weights, strict=True):
-        logits = factory.descent.victim.apply(
-            factory.descent.victim.unflatten(jnp.asarray(theta)), targets.images
-        )
-        expected = optax.softmax_cross_entropy_with_integer_labels(
-            logits, targets.labels
-        )
-        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)
-
-
 def test_gradients_against_finite_differences(factory, targets):
     some = targets.take(np.arange(2))
     found = diagnostics.gradients(factory, some)
@@ -88,9 +57,9 @@ def test_gradients_against_finite_differences(factory, targets):
     for i in range(len(slopes)):
         ends = np.repeat(weights[:1], 2, axis=0)
         ends[:, i] += (0.02, -0.02)
-        low_high = diagnostics.target_losses(
-            factory.descent.victim, ends, some.take(np.arange(1))
-        )[:, 0]
+        low_high = target_losses(factory.descent.victim, ends, some.take(np.arange(1)))[
+            :, 0
+        ]
         slopes[i] = (low_high[0] - low_high[1]) / (ends[0, i] - ends[1, i])
     assert found.norms[0, -1] == pytest.approx(np.linalg.norm(slopes), rel=0.01)
 
@@ -138,16 +107,15 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
             targets.take(np.arange(1, 20)),
         )
     both = found["shared"]
-    assert (both.seen < both.unseen).all(), "with the same other point, pair by pair"
-    assert both.auc > 0.95
-    assert found["random"].auc < 0.8
+    pairs = both["seen"] < both["unseen"]
+    assert pairs.all(), "with the same other point, pair by pair"
+    assert diagnostics.auc(**both) > 0.95
+    assert diagnostics.auc(**found["random"]) < 0.8
     truth = np.repeat([1, 0], 19)
-    scores = -np.concatenate([both.seen, both.unseen])
-    assert both.auc == roc_auc_score(truth, scores)
+    scores = -np.concatenate([both["seen"], both["unseen"]])
+    assert diagnostics.auc(**both) == roc_auc_score(truth, scores)
 
 
 def test_bad_input(factory, targets):
     with pytest.raises(ValueError, match="number of targets"):
         diagnostics.gradients(factory, targets.take(np.arange(0)))
-    with pytest.raises(ValueError, match="Expected one target, got 20"):
-        diagnostics.losses(factory, targets, targets)

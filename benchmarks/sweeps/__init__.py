@@ -1,0 +1,4 @@
+"""Grids of experiments for the papers' tables and figures.
+
+python -m benchmarks.sweeps SWEEP[:SIZE] --workdir=DIR
+"""
