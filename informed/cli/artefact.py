@@ -13,7 +13,6 @@ from artefacts import Answer, Sanitised, files, inputs, page, sanitise
 from artefacts.findings import ReconstructionImpossibleError
 from artefacts.passages import passages
 from informed.attacks.artefact_networks import reconstruct_sklearn as reconstruct
-from informed.cli import gate
 from informed.cli.commands import refuse_unknown
 from shadow import checks
 from shadow.files import finite
@@ -35,7 +34,6 @@ def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
         "--gallery", help="CSV of rows that the missing one may be among, as --known"
     )
     command.add_argument("--out", help="write an HTML page here")
-    gate.add_argument(command, "artefact")
 
 
 def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
@@ -44,7 +42,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     Raises: what `files`, `reconstruct` and `sanitise` raise.
     """
     refuse_unknown(rest)
-    fails = gate.of_arguments(arguments)
     estimator = files.load_estimator(arguments.model)
     texts = _texts(estimator)
     rows, labels, names = files.load_table(
@@ -72,8 +69,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
         _print_json(arguments, answer, names, stripped, after, failure)
     else:
         _print(arguments, answer, stripped, after, failure)
-    if fails is not None:
-        fails.require(gated(summary(answer, names)))
 
 
 def _print_json(
@@ -125,41 +120,6 @@ def _print(
         print(f"  kept: {each.field:<38}{each.why}")
     if arguments.out:
         print(f"{'page':<28}{arguments.out}")
-
-
-def gated(told: dict[str, Any]) -> dict[str, gate.Value]:
-    """The fields that `--fail-if` may name, from a summary.
-
-    Where the known rows are refuted, or a part wasn't read, more may be told than was
-    found: nothing, or a part of the row, is not known there. A text has no fields that
-    are determined; `words` counts what is told of it.
-    """
-    determined = [row["determined"] for row in told["features"]]
-    doubtful = told["contradictions"] or told["unread"]
-    doubtful = bool(doubtful or (told["refuted"] and not told["certified"]))
-    guessed = [row["value"] is not None for row in told["features"]]
-    words, named = told["words"], told["named"]
-
-    def found(count: int | float) -> gate.Value:
-        return None if doubtful and not count else float(count)
-
-    partly = words is not None or not determined
-    partly = partly or (doubtful and not all(determined))
-    count = None if partly else float(sum(determined))
-    unsure = not told["exact"] and (doubtful or words is not None)
-    return {
-        "exact": None if unsure else float(told["exact"]),
-        "certified": found(float(told["certified"])),
-        "determined": count,
-        "determined_share": count / len(determined)
-        if count is not None and determined
-        else None,
-        "estimated": found(sum(guessed) - sum(determined)),
-        "words": found(len(words or ())),
-        "named": None if named is None else float(len(named) == 1),
-        "stored": found(len(told["stored"])),
-        "unread": float(len(told["unread"])),
-    }
 
 
 def _texts(estimator: Any) -> Collection[str | int]:

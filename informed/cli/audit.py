@@ -19,8 +19,7 @@ from informed.audit import AuditConfig, Report, auditing, forecast, release
 from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
 from informed.cli.progress import Progress
-from informed.report import dossier, report, words
-from informed.report.about import About
+from informed.report import report, words
 from informed.runs import reporting
 from shadow import files
 
@@ -115,17 +114,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
-    parser.add_argument(
-        "--dossier",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="document for whoever decides (.html, .json), without any record",
-    )
-    parser.add_argument(
-        "--about", metavar="ABOUT.toml", help="of --dossier; see informed dossier init"
-    )
-    gate.add_argument(parser, "audit")
+    gate.add_argument(parser)
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
@@ -184,13 +173,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     } | {"skip": tuple(arguments.skip)}
     for out in arguments.out:
         report.require_end(out)
-    fails, stated = gate.of_arguments(arguments), About.read(arguments.about)
-    for out in arguments.dossier:
-        report.require_end(out, tables=False)
-    if (fails or arguments.dossier) and (arguments.check or arguments.release):
-        raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
-    if arguments.about is not None and not arguments.dossier:
-        raise ValueError("--about is of --dossier, which is missing.")
+    most = gate.of_arguments(arguments)
+    if most is not None and (arguments.check or arguments.release):
+        raise ValueError(f"Expected no {gate.OPTION} with --check or --release.")
     if arguments.release is not None:
         _shipped(arguments)
         return
@@ -218,7 +203,7 @@ def _audit(arguments: argparse.Namespace) -> None:
             if checked.stops:
                 sys.exit(3)
             return
-        with printed.aside(log):
+        with printed.aside(log), gate.closed(most):
             document = auditing.audit(
                 arguments.train, arguments.data, **settings, **given
             )
@@ -230,8 +215,6 @@ def _audit(arguments: argparse.Namespace) -> None:
     )
     for out in arguments.out:
         document.save(out, redact=arguments.redact)
-    for out in arguments.dossier:
-        dossier.Dossier.of(document.values, stated).save(out)
     if arguments.json:
         values = document.redacted if arguments.redact else document.values
         print(files.as_json(values).decode(), end="")
@@ -239,10 +222,10 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(f"{table(document.values)}\n")
         for sentence in words.answer(document.values):
             print(sentence)
-        for out in [*arguments.out, *arguments.dossier]:
+        for out in arguments.out:
             print(f"{'written':<12}{out}")
-    if fails is not None:
-        fails.require(gated(document.values))
+    if most is not None:
+        gate.require(document.values, most)
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
@@ -313,54 +296,16 @@ def _again(arguments: argparse.Namespace) -> str:
     for name in ("encoder", "label", "fixed", "data_dir"):
         if getattr(arguments, name) is not None:
             line += [f"--{name}", str(getattr(arguments, name))]
-    for name in ("targets", "minutes", "threshold", "seed"):
-        value = getattr(arguments, name)
-        line += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
+    for name in ("targets", "minutes", "threshold", "seed", "max_success"):
+        value, option = getattr(arguments, name), f"--{name.replace('_', '-')}"
+        if value is not None:
+            line += [option, f"{value:g}" if isinstance(value, float) else str(value)]
     for name in ("reconn", "redact"):
         line += [f"--{name}"] if getattr(arguments, name) else []
-    for name in ("skip", "out", "dossier"):
+    for name in ("skip", "out"):
         for value in getattr(arguments, name):
             line += [f"--{name}", value]
-    line += ["--about", arguments.about] if arguments.about else []
-    line += ["--fail-if", arguments.fail_if] if arguments.fail_if else []
     return shlex.join(line)
-
-
-def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
-    """The fields that `--fail-if` may name, from the document of an audit."""
-    rows, rated = values["attacks"], words.rated(values)
-    # Whoever lacks two records reads them out as well; only rates aren't compared.
-    ended = [row for row in rows if row["tried"] and row["success"]]
-    return {
-        "exact": gate.most(row["exact"]["successes"] for row in ended if row["exact"]),
-        "certified": gate.most(row["certified"] for row in ended),
-        "success": gate.most(gate.share(row["success"]) for row in rated),
-        "success_upper": gate.most(row["success"]["high"] for row in rated),
-        "mse_median": gate.least(row["mse_median"] for row in rated),
-        "named": _named(values),
-        "tpr": gate.most(row["tpr"] for row in rated),
-        "untried": sum(map(words.not_begun, rows)),
-        "broken": _broken(values.get("bounds") or {}),
-        "unfinished": words.not_attacked(values)
-        + sum(max(row["planned"] - row["finished"], 0) for row in rows if row["tried"]),
-    }
-
-
-def _named(values: Mapping[str, Any]) -> gate.Value:
-    """Records named out of a gallery; None: none, and not all of them were tried."""
-    found = values["gallery"]
-    if found["first"] is None:
-        return None
-    all_tried = found["attempted"] >= values["subject"]["targets"]
-    all_tried = all_tried and not found.get("why_not")
-    return float(found["first"]) if found["first"] or all_tried else None
-
-
-def _broken(bounds: Mapping[str, Any]) -> gate.Value:
-    """Whether declared noise was refuted; None: it wasn't held against an attack."""
-    if bounds.get("privacy") and not bounds["rows"]:
-        return None
-    return float(words.broken(bounds))
 
 
 def _values(source: str, shadow: str | None) -> Mapping[str, Any]:

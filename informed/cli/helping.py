@@ -21,8 +21,8 @@ How much noise stops it:
 """
 END = """\
 informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
-3 the audit's pre-flight found what has to be mended first, 4 what --fail-if names, 130
-interrupted.
+3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
+shown to hold, 130 interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
@@ -52,11 +52,6 @@ _EXAMPLES = {
     "shadow": (
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
-    ),
-    "doctor": "informed doctor",
-    "dossier": (
-        "informed dossier init about.toml\n"
-        "  informed dossier audit.json --about about.toml --out dossier.html"
     ),
     "completion": 'eval "$(informed completion bash)"',
 }

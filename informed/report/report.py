@@ -115,15 +115,16 @@ class Report:
         return " ".join(words.answer(self.values))
 
 
-def require_end(path: str | os.PathLike, *, tables: bool = True) -> str:
+def require_end(path: str | os.PathLike) -> str:
     """The end of a file's name.
 
-    Raises: ValueError: it isn't .html, .htm, .json, or .csv where tables are written.
+    Raises: ValueError: it isn't .html, .htm, .json or .csv.
     """
     end = Path(path).suffix
-    if end not in (".html", ".htm", ".json", *((".csv",) if tables else ())):
-        ends = ".html, .json or .csv" if tables else ".html or .json"
-        raise ValueError(f"Expected {os.fspath(path)!r} to end in {ends}.")
+    if end not in (".html", ".htm", ".json", ".csv"):
+        raise ValueError(
+            f"Expected {os.fspath(path)!r} to end in .html, .json or .csv."
+        )
     return end
 
 

@@ -204,7 +204,11 @@ def attack(
     store, released = stored.stores(experiment, paths)
     for name in experiment.played:
         if only in (None, name):
-            _attack(experiment, name, paths, store, released, progress=progress)
+            try:
+                _attack(experiment, name, paths, store, released, progress=progress)
+            except Exception as error:
+                error.add_note(f"attacks.{name}")  # which a gate names
+                raise
 
 
 def _attack(
