@@ -14,9 +14,7 @@ from informed.audit import (
 )
 from informed.audit import (
     contract,
-    decoder,
     defences,
-    encoding,
     forecast,
     gallery,
     membership,
@@ -49,10 +47,8 @@ _FIRST = ("inversion", "kernel", "black box", "reconn")
 # fewer. What is set aside for it: so many times what is expected, and some seconds to
 # compile.
 _OF_GALLERY, _MARGIN, _COMPILING = 0.1, 2.0, 20.0
-# The same for a decoder of embeddings, and the seconds that are set aside for it, at
-# most: on a busy machine it took 20. And for what tells which records fall, a few
-# trainings a record.
-_OF_DECODER, _DECODER, _OF_INDICATORS = 0.2, 60.0, 0.05
+# And for what tells which records fall, a few trainings a record.
+_OF_INDICATORS = 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -109,7 +105,6 @@ def audit(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -129,8 +124,6 @@ def audit(
         `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
-      encoder: encode(images), or "mine.py:encode": `train` is a head on the embeddings
-        of a frozen encoder, made once of pictures; see `encoding`.
       predict, privacy: where they aren't in the file of `train`.
       version: of `train`, where its source can't be hashed.
       progress: called with what is done next.
@@ -145,7 +138,6 @@ def audit(
         data,
         label=label,
         data_dir=data_dir,
-        encoder=encoder,
         predict=predict,
         privacy=privacy,
         version=version,
@@ -166,7 +158,6 @@ def check(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -183,7 +174,7 @@ def check(
     found = contract.load(train, version=version, predict=predict, privacy=privacy)
     if found.privacy is not None:
         noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
-    examples, table = load(data, label=label, data_dir=data_dir, encoder=encoder)
+    examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
         found,
         examples,
@@ -200,23 +191,11 @@ def load(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
 ) -> tuple[Examples, Table | None]:
     """The data, of whatever kind; see `audit`.
 
-    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load`, `tables` and
-      `encoding`.
+    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load` and `tables`.
     """
-    examples, table = _loaded(source, label, data_dir)
-    if encoder is None:
-        return examples, table
-    table = encoding.encoded(encoder, examples, table)
-    return table.examples, table
-
-
-def _loaded(
-    source: Any, label: str | None, data_dir: str | None
-) -> tuple[Examples, Table | None]:
     if isinstance(source, Table):
         return source.examples, source
     if isinstance(source, Examples):
@@ -295,11 +274,10 @@ def _run(
         progress=progress,
     )
     # What comes after has its time set aside before the inversion goes on.
-    left, decodes = clock.left, decoder.applies(about)
-    for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left
+    left = clock.left
+    for_gallery = _OF_GALLERY * left
     trainings = gallery.MOST * models.count * checked.seconds_a_model
     aside = min(for_gallery, _COMPILING + _MARGIN * trainings) + _OF_INDICATORS * left
-    aside += min(for_decoder, _DECODER) if decodes else 0.0
     found = playing.continued(found, models, checked, schedule, progress, aside=aside)
     pool = about.known_to_all()
     progress("a gallery of public records")
@@ -314,9 +292,6 @@ def _run(
         models, found, seconds_a_model=checked.seconds_a_model, limit=clock.left
     )
     shown = records.pictures(ranking.order, models.targets, found, baselines)
-    pictured, pictures = decoder.decoded(
-        models, found, limit=min(for_decoder, clock.left)
-    )
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")
@@ -343,7 +318,6 @@ def _run(
         "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
         "gallery": named,
-        "decoder": pictured,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
@@ -355,7 +329,7 @@ def _run(
     }
     return Report(
         values=files.finite(values),
-        pictures={**shown, "table": about.table, "decoded": pictures},
+        pictures={**shown, "table": about.table},
     )
 
 

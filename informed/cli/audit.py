@@ -33,22 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def _of_audit(parser: argparse.ArgumentParser) -> None:
     default = AuditConfig()
     parser.add_argument("train", metavar="FILE.py:FUNCTION")
-    data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument(
+    parser.add_argument(
         "--data",
+        required=True,
         help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
         " class; .csv or .parquet",
-    )
-    data.add_argument(
-        "--embeddings",
-        dest="data",
-        metavar="FILE.npz",
-        help="embeddings and labels: what a head on a frozen encoder is trained on",
-    )
-    parser.add_argument(
-        "--encoder",
-        metavar="FILE.py:FUNCTION",
-        help="of the pictures in --data, whose embeddings the head is trained on",
     )
     parser.add_argument("--label", help="column of labels, of a table")
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
@@ -187,7 +176,6 @@ def _audit(arguments: argparse.Namespace) -> None:
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
-        "encoder": arguments.encoder,
         "progress": progress,
     }
     log = _log_of(arguments)
@@ -265,7 +253,6 @@ def _shipped(arguments: argparse.Namespace) -> None:
             products=arguments.products,
             label=arguments.label,
             data_dir=arguments.data_dir,
-            encoder=arguments.encoder,
         )
     certified = bool(np.asarray(found.guess.certified)[0])
     if arguments.json:
@@ -293,7 +280,7 @@ def _shipped(arguments: argparse.Namespace) -> None:
 def _again(arguments: argparse.Namespace) -> str:
     """The command line, for the page."""
     line = ["informed", "audit", arguments.train, "--data", arguments.data]
-    for name in ("encoder", "label", "fixed", "data_dir"):
+    for name in ("label", "fixed", "data_dir"):
         if getattr(arguments, name) is not None:
             line += [f"--{name}", str(getattr(arguments, name))]
     for name in ("targets", "minutes", "threshold", "seed", "max_success"):

@@ -212,6 +212,20 @@ def test_arrays_of_two_axes_are_a_table(rng):
         auditing.load("digits", label="x")
 
 
+def test_embeddings_are_data(rng, tmp_path):
+    arrays = {"embeddings": rng.standard_normal((60, 4)), "labels": np.arange(60) % 2}
+    np.savez(tmp_path / "e.npz", **arrays)
+
+    def train(rows, labels):
+        assert rows.shape == (21, 4)
+        return np.linalg.lstsq(rows, labels, rcond=None)[0]
+
+    for data in (arrays, str(tmp_path / "e.npz")):
+        found = check(train, data)
+        assert not found.stops
+        assert found.subject.fixed.image_shape == (1, 4, 1)
+
+
 def plan(**changed):
     given = {
         "minutes": 10.0,
