@@ -15,8 +15,6 @@ from informed.audit import (
 from informed.audit import (
     contract,
     defences,
-    forecast,
-    gallery,
     membership,
     noise,
     playing,
@@ -41,13 +39,8 @@ Progress = Callable[[str], None]
 _LAST = 0.03
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
-
-# Of the time that is left before defences, for training with a gallery, at most: its 64
-# trainings a record are seconds where a model takes milliseconds, and else there are
-# fewer. What is set aside for it: so many times what is expected, and some seconds to
-# compile.
-_OF_GALLERY, _MARGIN, _COMPILING = 0.1, 2.0, 20.0
-# And for what tells which records fall, a few trainings a record.
+# Of what is left before the defences, for what tells which records fall: a few
+# trainings a record.
 _OF_INDICATORS = 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
@@ -247,8 +240,17 @@ def _run(
     """Everything after the pre-flight, within what is left of the time."""
     about = checked.subject
     clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
-    asked: dict[str, Any] = {"minutes": settings.minutes, "targets": settings.targets}
-    plan = forecast.plan(checked, passed=clock.passed, **asked)
+    plan = budgets.plan(
+        minutes=settings.minutes,
+        passed=clock.passed,
+        seconds_a_model=checked.seconds_a_model,
+        targets=settings.targets,
+        public=len(about.split.shadow),
+        params=checked.params,
+        features=int(np.prod(about.fixed.image_shape)),
+        num_classes=about.fixed.num_classes,
+        differentiable=about.engine == "jax",
+    )
     secret = about.contract.privacy is not None  # who knows the seed knows the noise
     models = trained.train(
         about, targets=plan.targets, secret=secret, progress=progress
@@ -274,20 +276,9 @@ def _run(
         progress=progress,
     )
     # What comes after has its time set aside before the inversion goes on.
-    left = clock.left
-    for_gallery = _OF_GALLERY * left
-    trainings = gallery.MOST * models.count * checked.seconds_a_model
-    aside = min(for_gallery, _COMPILING + _MARGIN * trainings) + _OF_INDICATORS * left
+    aside = _OF_INDICATORS * clock.left
     found = playing.continued(found, models, checked, schedule, progress, aside=aside)
     pool = about.known_to_all()
-    progress("a gallery of public records")
-    named = gallery.named(
-        models,
-        [trial for trial in found if trial.points == 1],
-        pool,
-        seconds_a_model=checked.seconds_a_model,
-        limit=min(for_gallery, clock.left),
-    )
     baselines, ranking = records.ranked(
         models, found, seconds_a_model=checked.seconds_a_model, limit=clock.left
     )
@@ -310,14 +301,10 @@ def _run(
         "schema": report.VERSION,
         "kind": "audit",
         "subject": _about(checked, models, stops),
-        "preflight": {
-            **forecast.found(checked),
-            "plan": forecast.estimate(checked, **asked),
-        },
+        "preflight": checked.values,
         "baselines": guesses,
         "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
-        "gallery": named,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
@@ -394,7 +381,7 @@ def _attacks(
                 left = schedule.clock.left
                 limit = budgets.of_inversion(left, a_record, models.count) or limit
             progress(f"{row.title}, at most {words.seconds(limit)}")
-        found.append(playing.attempt(row, models, checked, limit=limit))
+        found.append(playing.attempt(row, models, checked, limit=limit, before=found))
     found = [judging.matched(trial, models.targets) for trial in found]
     return models, sorted(found, key=_place)
 

@@ -30,23 +30,11 @@ def rows() -> list[Row]:
     return [row for row in registry.rows().values() if row.audited]
 
 
-def listed(checked: Preflight, plan: budget.Budget) -> list[dict[str, Any]]:
-    """Every attack for the pre-flight: name, applies, why_not.
-
-    Args:
-      plan: how the time is divided.
-    """
+def listed(checked: Preflight) -> list[dict[str, Any]]:
+    """Every attack for the pre-flight: name, applies, why_not."""
     found = []
     for row in rows():
         why = row.why_not(checked.facts)
-        if not why and row.name == "inversion" and not plan.inversion_seconds:
-            a_record = plan.trainings_an_inversion * checked.seconds_a_model
-            why = (
-                "not one target in this time; --minutes"
-                f" {budget.advised(a_record, plan.targets)}"
-            )
-        if not why and row.shadows and not plan.most_shadows:
-            why = "no shadow models in this time"
         if not why and row.asked:
             why = "only where it is asked for: --reconn"
         found.append({"name": row.title, "applies": not why, "why_not": why})
@@ -101,6 +89,7 @@ def attempt(
     view: Layers | None = None,
     release: Any = None,
     stripped: bool = False,
+    before: Sequence[Trial] = (),
 ) -> Trial:
     """Play an attack on the models of an audit, within a time.
 
@@ -114,6 +103,7 @@ def attempt(
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
       stripped: whether fitted estimators lack what predictions don't need.
+      before: attacks that were played before, for those that begin at their guesses.
     """
     trial, why = begun or _blank(row, models), row.why_not(checked.facts)
     if why:
@@ -138,6 +128,12 @@ def attempt(
                 table=models.subject.table,
                 labels=models.targets.labels[models.pairs],
                 position=models.subject.place,
+                gallery=models.gallery() if row.names else None,
+                guesses=[
+                    each.images
+                    for each in before
+                    if row.names and each.reads_one and each.images is not None
+                ],
             )
             if release is None:
                 # Models without two records are trained now; others are there.

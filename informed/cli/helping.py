@@ -7,7 +7,7 @@ STORY = """\
 Can one training record be read back out of a released model?
 
 Your own training, one page:
-  informed audit mine.py:train --data mine.npz --check    seconds: what will be done
+  informed audit mine.py:train --data mine.npz --check    seconds: what applies
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 

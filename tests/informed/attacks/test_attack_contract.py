@@ -154,6 +154,8 @@ def world(digits, tmp_path_factory):
             key=KEY,
             template=template,
             labels=parts.test.labels[:4].reshape(2, 2),
+            gallery=parts.shadow.joined(parts.test),
+            guesses=[parts.test.images + np.float32(0.01)],
         )
         attack = row.make(row.config(**QUICK.get(name, {})), material)
         told = Knowledge.informed(factory, public=parts.shadow)

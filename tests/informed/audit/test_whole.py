@@ -305,8 +305,7 @@ def test_the_check_alone(code, capsys):
     )
     found = json.loads(capsys.readouterr().out)
     assert found["engine"] == "jax"
-    assert found["plan"]["targets"] == 2
-    assert {row["name"] for row in found["plan"]["attacks"]} >= {"inversion", "kernel"}
+    assert {row["name"] for row in found["attacks"]} >= {"inversion", "kernel"}
 
 
 def test_what_has_to_be_mended_first_has_an_exit_code(tmp_path, capsys):
