@@ -8,9 +8,7 @@ DOCS_HTML names the folder of a built site, every page of which is looked at ins
 the pages that are rendered here without their tutorials (`.ci/run` does so).
 """
 
-import base64
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path

@@ -268,3 +268,19 @@ def test_data_sets_of_tfds_name_their_extra_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with pytest.raises(ImportError, match=r"'mnist' is neither.*adversary\[data\]'"):
         sources.load("mnist")
+
+
+def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
+    other = shadow.Examples(
+        images=1 - digits.images, labels=digits.labels % 3, num_classes=3
+    )
+    found = shadow.split(
+        digits,
+        num_fixed=50,
+        num_shadow=200,
+        num_test=10,
+        seed=0,
+        shadow_pool=other,
+        balanced=True,
+    )
+    assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10

@@ -1,6 +1,7 @@
 """What is wrong with a configuration is one clear line, before the first model."""
 
 import importlib.util
+import json
 
 import pytest
 
@@ -129,3 +130,23 @@ def test_32_a_group_that_is_set_to_a_value_is_named(arguments, words, tmp_path, 
     assert len(error.splitlines()) == 1
     for word in words:
         assert word in error
+
+
+def test_a_json_of_a_run_is_no_audit(tmp_path, capsys):
+    (tmp_path / "results.json").write_text(json.dumps({"attacks": {"reconn": {}}}))
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "results.json")])
+    assert "work directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("seed=-1", "config.seed"),
+        ("data.seed=-1", "config.data.seed"),
+        ("shadow.count=2", "config.shadow.count"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field(field, named, tmp_path, capsys):
+    line = [*SMALL, f"--config.{field}", f"--workdir={tmp_path}"]
+    assert named in refused(capsys, "run", *line)

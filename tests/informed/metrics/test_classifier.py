@@ -6,13 +6,18 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import entropy
 
+from informed import cli
+from informed.cli.configuration import load_experiment
 from informed.metrics.classifier import (
     Classifier,
     ClassifierConfig,
     _convolution,
     train,
 )
-from shadow import Examples
+from informed.runs import evaluation
+from informed.runs.stages import Paths
+from shadow import Examples, ShadowStore
+from tests.informed.commands import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +101,36 @@ def test_bad_input():
         ClassifierConfig(epochs=-1)
     with pytest.raises(ValueError, match=r"held_out in \[0, 1\), got 1"):
         ClassifierConfig(held_out=1.0)
+
+
+FEW = [
+    *SMALL,
+    "--config.shadow.count=64",
+    "--config.data.num_test=6",
+    "--config.attacks.reconn.targets=0",
+    "--config.attacks.inversion.targets=2",
+]
+
+
+def test_the_classifier_of_kl_sees_no_copy_of_a_target(tmp_path, digits, monkeypatch):
+    twice = {
+        "images": np.concatenate([digits.images[:400]] * 2),
+        "labels": np.concatenate([digits.labels[:400]] * 2),
+    }
+    np.savez(tmp_path / "twice.npz", **twice)
+    arguments = [*FEW, f"--config.data.name={tmp_path / 'twice.npz'}"]
+    arguments += ["--config.evaluation.classifier.epochs=1"]
+    cli.main(["shadow", *arguments, f"--workdir={tmp_path}", "--quiet"])
+    seen, train = [], evaluation.classifier.train
+
+    def noted(examples, *others, **named):
+        seen.append(examples.images)
+        return train(examples, *others, **named)
+
+    monkeypatch.setattr(evaluation.classifier, "train", noted)
+    released = ShadowStore(tmp_path / "released")
+    paths = Paths(workdir=tmp_path, shadow=tmp_path, data_dir=None)
+    evaluation.classifier_of(load_experiment(arguments), paths, released)
+    assert len(seen[0]) == 800 - 2 * 6
+    targets = {image.tobytes() for image in released.read().images}
+    assert not targets & {image.tobytes() for image in seen[0]}

@@ -8,7 +8,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import shadow
+from informed.metrics import difficulty
 from informed.metrics import difficulty as diagnostics
+from informed.runs import diagnose
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,22 @@ def test_bad_input(factory, targets):
         diagnostics.gradients(factory, targets.take(np.arange(0)))
     with pytest.raises(ValueError, match="Expected one target, got 20"):
         diagnostics.losses(factory, targets, targets)
+
+
+def test_a_models_own_target_is_a_member_of_its_training(factory, digits):
+    targets = digits.take(np.arange(900, 904))
+    weights = factory.train(targets)
+    victim = factory.descent.victim
+    found = difficulty.membership_auc(victim, weights, factory.fixed, targets, own=True)
+    inside = difficulty.target_losses(victim, weights, factory.fixed)
+    outside = difficulty.target_losses(victim, weights, targets)
+    others = [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+    truth = np.repeat([1, 0], [len(factory.fixed), 3])
+    for i, kept in enumerate(others):
+        scores = -np.concatenate([inside[i], outside[i][kept]])
+        assert found[i] == pytest.approx(roc_auc_score(truth, scores))
+
+
+def test_the_rank_correlation_of_exact_answers_cannot_be_told():
+    assert diagnose._spearman(np.zeros(4), np.arange(4.0)) is None
+    assert diagnose._spearman(np.arange(4.0), np.arange(4.0) ** 3) == 1

@@ -9,6 +9,7 @@ import pytest
 from informed import cli
 from informed.cli import configuration
 from informed.runs import sweep
+from informed.runs.sweep import SweepConfig
 from shadow import checks
 
 ROOT = Path(__file__).parents[3]
@@ -148,3 +149,13 @@ def test_every_sweep_of_ours_is_valid(path, size):
     config, base = configuration.load_sweep([f"--config={path}:{size}"])
     found = sweep.points(config, base)
     assert len(found) == len(config.points)
+
+
+def test_success_is_a_word_and_no_metric():
+    with pytest.raises(checks.FieldError, match="is a word"):
+        SweepConfig(
+            title="t",
+            base="b.py",
+            points=(("a",),),
+            metrics=("attacks.reconn.success",),
+        )

@@ -1,0 +1,102 @@
+"""The report of a run: of its own models, and of no others."""
+
+import json
+
+import numpy as np
+import pytest
+
+import shadow
+from informed import cli
+from informed.cli.configuration import load_experiment
+from informed.runs import evaluation, reporting, stored
+from informed.runs.stages import Stage
+from shadow import ShadowStore
+from shadow.records import ConfigurationMismatchError, Record
+from tests.informed.commands import SMALL, refused, run
+from tests.informed.developers import developer
+
+
+def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
+    factory = developer(split, epochs=1)
+    store = shadow.ShadowStore.create(
+        tmp_path / "made", split=split, algorithm=factory.algorithm, role="released",
+        block_size=10, configuration={}, initialisation=None,
+    )  # fmt: skip
+    for fingerprint, fits in ((store.fingerprint(), True), ("another", False)):
+        record = Record.of({"released_fingerprint": fingerprint})
+        folder = tmp_path / str(fits)
+        with Stage(folder, "evaluate", record, outputs=[]).running():
+            pass
+        if fits:
+            reporting._require_evaluated(folder, released=store)
+            continue
+        with pytest.raises(ConfigurationMismatchError, match="The released models in"):
+            reporting._require_evaluated(folder, released=store)
+
+
+FEW = [
+    *SMALL,
+    "--config.shadow.count=64",
+    "--config.data.num_test=6",
+    "--config.attacks.reconn.targets=0",
+    "--config.attacks.inversion.targets=2",
+]
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A run on the models of another folder, and models of another seed in its own."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    models, work = folder / "models", folder / "work"
+    cli.main(["shadow", *FEW, f"--workdir={models}", "--quiet"])
+    cli.main(["run", *FEW, f"--workdir={work}", f"--shadow={models}", "--quiet"])
+    other = [*FEW, "--config.seed=1", f"--workdir={work}", "--quiet"]
+    cli.main(["shadow", *other])
+    return work, models
+
+
+def test_guesses_are_not_judged_by_other_models_that_lie_there(elsewhere, capsys):
+    work, models = elsewhere
+    assert "seed" in refused(capsys, "report", work)
+    assert "seed" in refused(capsys, "compare", work)
+    found = json.loads(run(capsys, "compare", work, f"--shadow={models}", "--json"))
+    assert found[0]["certified"] == found[0]["exact"]["successes"] == 2
+
+
+def test_an_attack_is_held_against_the_oracle_of_its_own_targets(elsewhere):
+    work, models = elsewhere
+    results = json.loads((work / "results.json").read_text())
+    truth = ShadowStore(models / "released").read().images
+    shadows = ShadowStore(models / "shadow")
+    pool = np.concatenate([shadows.array("fixed_images"), shadows.read().images])
+    apart = np.mean((truth[:, None] - pool[None]) ** 2, axis=(2, 3, 4)).min(axis=1)
+    found = results["attacks"]["inversion"]["nn_oracle_mse"]
+    assert found == pytest.approx(apart[:2].mean(), rel=1e-5)
+    assert results["nn_oracle_mse"] == pytest.approx(apart.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ["training.privacy.clip_norm=1.0", "training.privacy.noise_multiplier=1.0"],
+        ["training.initialisation=random"],
+    ],
+)
+def test_a_seed_that_nobody_is_told_is_not_known(fields, elsewhere):
+    _, models = elsewhere
+    store = ShadowStore(models / "released")
+    plain = load_experiment(FEW)
+    secret = load_experiment([*FEW, *(f"--config.{field}" for field in fields)])
+    assert not reporting._secret(stored.factory_of(plain, store, role="released"))
+    assert reporting._secret(stored.factory_of(secret, store, role="released"))
+
+
+def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
+    _, models = elsewhere
+    store = ShadowStore(models / "released")
+    truth = store.read()
+    one = shadow.ShadowModels(
+        weights=truth.weights[:1], images=truth.images[:1], labels=truth.labels[:1]
+    )
+    victim = stored.victim_of(load_experiment(FEW), store)
+    assert evaluation.accuracy(victim, one.weights, [0], one) is None
