@@ -126,18 +126,10 @@ def audit(
     """
     started = time.monotonic()
     settings = checks.build(AuditConfig, config, "audit")
-    checked = check(
-        train,
-        data,
-        label=label,
-        data_dir=data_dir,
-        predict=predict,
-        privacy=privacy,
-        version=version,
-        progress=progress,
-        settings=settings,
-        limit=60 * settings.minutes - (time.monotonic() - started),
-    )
+    limit = 60 * settings.minutes - (time.monotonic() - started)
+    given = {"label": label, "data_dir": data_dir, "predict": predict}
+    given |= {"privacy": privacy, "version": version, "progress": progress}
+    checked = check(train, data, settings=settings, limit=limit, **given)
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
@@ -151,20 +143,19 @@ def check(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    predict: Callable | None = None,
-    privacy: Mapping[str, Any] | None = None,
-    version: str | None = None,
     progress: Progress = lambda _: None,
     settings: AuditConfig | None = None,
     limit: float = float("inf"),
+    **contract_: Any,
 ) -> Preflight:
     """The pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: seconds of the audit that it belongs to.
+      contract_: predict, privacy and version; see `contract.load`.
     """
     settings = AuditConfig() if settings is None else settings
-    found = contract.load(train, version=version, predict=predict, privacy=privacy)
+    found = contract.load(train, **contract_)
     if found.privacy is not None:
         noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
     examples, table = load(data, label=label, data_dir=data_dir)
@@ -264,8 +255,11 @@ def _run(
     members: list[dict[str, Any]] = []
     if "membership" in schedule.parts:
         progress("membership")
-        each = checked.seconds_a_model
-        members = membership.both(models, each, limit=schedule.limit("membership"))
+        limit = schedule.limit("membership")
+        members = [
+            membership.of_two(models, checked.seconds_a_model, limit=limit),
+            membership.by_scores(models, limit=limit),
+        ]
     skipped = "noise" not in schedule.parts
     bounds = noise.measured(
         about,
@@ -358,7 +352,8 @@ def _attacks(
     a_record = plan.trainings_an_inversion * checked.seconds_a_model
     for row in playing.rows():
         if row.title in settings.skip:
-            found.append(playing.left_out(row, models, checked))
+            left_out = playing.untried(row, models, checked, why_not=words.LEFT_OUT)
+            found.append(left_out)
             continue
         if row.asked and not settings.reconn:
             continue
@@ -372,7 +367,10 @@ def _attacks(
             )
         hopeless = row.name == "inversion" and not plan.inversion_seconds
         if hopeless and not row.why_not(checked.facts):
-            found.append(playing.not_begun(row, models, a_record))
+            why = "it would finish no record in its time, which other attacks got"
+            found.append(
+                playing.untried(row, models, checked, needs=a_record, why_not=why)
+            )
             continue  # An attack that isn't among the parts isn't played, and says why.
         limit = 0.0
         if row.title in schedule.parts:
@@ -383,12 +381,8 @@ def _attacks(
             progress(f"{row.title}, at most {words.seconds(limit)}")
         found.append(playing.attempt(row, models, checked, limit=limit, before=found))
     found = [judging.matched(trial, models.targets) for trial in found]
-    return models, sorted(found, key=_place)
-
-
-def _place(trial: Trial) -> int:
-    """Where an attack stands on the page."""
-    return _FIRST.index(trial.name) if trial.name in _FIRST else len(_FIRST)
+    names = (*_FIRST, *(trial.name for trial in found))
+    return models, sorted(found, key=lambda trial: names.index(trial.name))
 
 
 def _about(

@@ -213,7 +213,7 @@ def _audit(arguments: argparse.Namespace) -> None:
     finally:
         progress.close()
     document = Report(
-        values={**document.values, "again": _again(arguments)},
+        values={**document.values, "again": shlex.join(["informed", *arguments.argv])},
         pictures=document.pictures,
     )
     for out in arguments.out:
@@ -333,24 +333,6 @@ def _shipped(arguments: argparse.Namespace) -> None:
         f" the nearest other record is at {found.without_release_mse:.2g}.\n"
         f"Who reads it out {known} that this is the record (certificate)."
     )
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    """The command line, for the page."""
-    line = ["informed", "audit", arguments.train, "--data", arguments.data]
-    for name in ("label", "fixed", "data_dir"):
-        if getattr(arguments, name) is not None:
-            line += [f"--{name}", str(getattr(arguments, name))]
-    for name in ("targets", "minutes", "threshold", "seed", "max_success"):
-        value, option = getattr(arguments, name), f"--{name.replace('_', '-')}"
-        if value is not None:
-            line += [option, f"{value:g}" if isinstance(value, float) else str(value)]
-    for name in ("reconn", "redact"):
-        line += [f"--{name}"] if getattr(arguments, name) else []
-    for name in ("skip", "out"):
-        for value in getattr(arguments, name):
-            line += [f"--{name}", value]
-    return shlex.join(line)
 
 
 def _values(source: str, shadow: str | None) -> Mapping[str, Any]:

@@ -99,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
     arguments, rest = parsers(asked)[0].parse_known_args(argv)
+    arguments.argv = argv
     try:
         _execute(arguments, rest)
     except _EXPECTED as error:

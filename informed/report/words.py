@@ -182,15 +182,6 @@ def strongest(values: Values) -> Values | None:
     return max(rated(values), key=how_good, default=None)
 
 
-def most_successful(values: Values) -> Values | None:
-    """The attack on one record that was better than a guess most often."""
-
-    def how_often(row: Values) -> tuple:
-        return row["success"]["rate"], row["exact"]["rate"], row["success"]["trials"]
-
-    return max(rated(values), key=how_often, default=None)
-
-
 def not_begun(row: Values) -> bool:
     """Whether an attack that applies was not tried."""
     return row["applies"] and not row["tried"]

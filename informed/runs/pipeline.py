@@ -67,7 +67,8 @@ def shadow(
         stored.shadow_record(experiment),
         outputs=("shadow/manifest.json", "released/manifest.json"),
     )
-    if stage.done and not any(store.missing() for store in _stores(paths)):
+    stores = (ShadowStore(paths.store(role)) for role in ROLES)
+    if stage.done and not any(store.missing() for store in stores):
         made, _ = stored.stores(experiment, paths)
         feasible.require(experiment, stored.victim_of(experiment, made))
         return
@@ -269,8 +270,3 @@ def _attack(
         values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
         files.write_arrays(paths.workdir / output, **known)
-
-
-def _stores(paths: Paths) -> list[ShadowStore]:
-    """Both stores of the shadow stage."""
-    return [ShadowStore(paths.store(role)) for role in ROLES]

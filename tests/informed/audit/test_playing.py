@@ -35,7 +35,7 @@ def test_a_forgotten_seed_is_no_protection(digits):
     found = check(forgotten, digits)
     assert not found.facts.deterministic
     models = trained.train(found.subject, targets=2)
-    trials = {row.name: playing.left_out(row, models, found) for row in playing.rows()}
+    trials = {row.name: playing.untried(row, models, found) for row in playing.rows()}
     assert trials["inversion"].applies, "it wasn't tried, so a gate counts it"
     assert "other weights" in trials["inversion"].why_not
     assert "seed" not in trials["inversion"].knows
@@ -55,7 +55,7 @@ def test_a_predict_that_raises_is_no_missing_predict(error, digits):
     assert not any("Smith" in (each.remedy or "") for each in found.findings)
     models = trained.train(found.subject, targets=2)
     rows = [row for row in playing.rows() if row.sees == "answers"]
-    assert all(playing.left_out(row, models, found).applies for row in rows)
+    assert all(playing.untried(row, models, found).applies for row in rows)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError])

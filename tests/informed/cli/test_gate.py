@@ -160,7 +160,7 @@ def test_an_audit_is_written_and_then_fails(training, tmp_path, capfd):
     assert said.startswith("informed audit: --max-success 0.9: ")
     assert "inversion succeeded for 2 of 2, whose interval ends at 1" in said
     values = json.loads(out.read_text())
-    assert "--max-success 0.9" in values["again"]
+    assert "--max-success=0.9" in values["again"]
     with pytest.raises(GateFailedError):
         gate.require(values, 0.9)
 
