@@ -16,7 +16,6 @@ from jaxtyping import Array
 
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.row import Material, NoSettings, NotApplicableError
-from informed.metrics import galleries
 from informed.threat import Knowledge, Reconstruction
 from shadow.data import Examples
 from shadow.parallel import OtherSizeError
@@ -115,7 +114,8 @@ class GalleryAttack:
         ]
         if not guesses:
             return np.arange(0)
-        apart = galleries.distances(np.array(guesses), self.gallery.images)
+        flat = self.gallery.images.reshape(len(self.gallery), -1)
+        apart = [np.sum((flat - guess.ravel()) ** 2, axis=1) for guess in guesses]
         merged = np.argsort(apart, axis=1, kind="stable")[:, :count].T.ravel()
         _, first = np.unique(merged, return_index=True)
         return merged[np.sort(first)][:count]
