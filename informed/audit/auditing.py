@@ -127,9 +127,10 @@ def audit(
     started = time.monotonic()
     settings = checks.build(AuditConfig, config, "audit")
     limit = 60 * settings.minutes - (time.monotonic() - started)
-    given = {"label": label, "data_dir": data_dir, "predict": predict}
-    given |= {"privacy": privacy, "version": version, "progress": progress}
-    checked = check(train, data, settings=settings, limit=limit, **given)
+    given: dict[str, Any] = {"label": label, "data_dir": data_dir}
+    given |= {"predict": predict, "privacy": privacy, "version": version}
+    given |= {"progress": progress, "settings": settings, "limit": limit}
+    checked = check(train, data, **given)
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
