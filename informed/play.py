@@ -23,6 +23,7 @@ from shadow.data import Examples
 
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
+GALLERY = ", a gallery that holds it"
 TWO = "all records but two, their labels, the training code and the seed"
 _LATE = "out of time"
 
@@ -45,6 +46,7 @@ class Trial:
       finished: (attempted,) bool.
       choice: (releases,), which of two candidates a membership attack names.
       points: unknown records of each release; those of one label come in any order.
+      names: whether its guesses are records of a gallery that holds the targets.
       found: everything that the attack returned, of the finished targets.
       seconds: that the attack took, the training of its shadow models included.
       trainings: runs of the training function, shadow models included; None: nothing
@@ -67,6 +69,7 @@ class Trial:
     finished: np.ndarray | None = None
     choice: np.ndarray | None = None
     points: int = 1
+    names: bool = False
     found: Reconstruction | None = None
     seconds: float = 0.0
     trainings: int | None = 0
@@ -75,6 +78,11 @@ class Trial:
     remedy: str = ""
     why_not: str = ""
     applies: bool = True
+
+    @property
+    def reads_one(self) -> bool:
+        """Whether it guesses one record, which its adversary doesn't have."""
+        return self.points == 1 and not self.names
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -89,12 +97,14 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
     """
     needs_seed = row.shadows or {"initialisation", "training_key"} & {*row.uses}
     knows = ALL_BUT_ONE if secret or not needs_seed else SEED
+    knows += GALLERY if row.names else ""
     return Trial(
         name=name or row.title,
         about=row.about,
         sees=sees,
         knows=TWO if row.points == 2 else knows,
         points=row.points,
+        names=row.names,
         planned=planned,
         remedy=row.remedy,
     )

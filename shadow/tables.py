@@ -77,16 +77,12 @@ class Table:
       columns: the columns, in the order of their features.
       label: name of the column of labels.
       classes: the names of the labels, in the order of their numbers.
-      behind: what the rows are embeddings of, where that is told: texts (rows,), or
-        pictures (rows, height, width, channels) in [0, 1]. For people to look at; no
-        attack is shown it.
     """
 
     examples: Examples
     columns: tuple[Column, ...]
     label: str
     classes: tuple[str, ...]
-    behind: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -213,8 +209,7 @@ def load_embeddings(path: str | os.PathLike) -> Table:
 def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> Table:
     """A table of arrays embeddings (records, dimensions) and labels (records,).
 
-    What was embedded may stand beside them: texts (records,), or images as
-    `shadow.Examples` has them.
+    A dimension without a range is taken for constant.
 
     Args:
       arrays: by their names.
@@ -234,58 +229,9 @@ def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> T
             f"Expected {EMBEDDINGS} in {name} to be (records, dimensions) and labels"
             f" (records,), got {embeddings.shape} and {labels.shape}."
         )
-    behind = _behind(arrays, len(labels), name)
-    return embedded(embeddings, labels, name=name, behind=behind)
-
-
-def embedded(
-    embeddings: np.ndarray,
-    labels: np.ndarray,
-    *,
-    name: str = "embeddings",
-    behind: np.ndarray | None = None,
-) -> Table:
-    """Embeddings (records, dimensions) as a table, with what is behind them.
-
-    Args:
-      embeddings: of the records; a dimension without a range is taken for constant.
-      labels: (records,).
-      name: the name of the table in messages.
-      behind: see `Table.behind`.
-    Raises: ValueError, as `table_of`.
-    """
     cells = {f"e{i}": column for i, column in enumerate(embeddings.T)}
     narrow = _NARROW * float(np.median(np.ptp(embeddings, axis=0)))
-    table = table_of(
-        {**cells, "label": labels}, label="label", name=name, narrow=narrow
-    )
-    return dataclasses.replace(table, behind=behind)
-
-
-def _behind(
-    arrays: Mapping[str, np.ndarray], number: int, name: str
-) -> np.ndarray | None:
-    """The texts or images of embeddings."""
-    given = [each for each in ("texts", "images") if each in arrays]
-    if not given:
-        return None
-    behind = np.asarray(arrays[given[0]])
-    wanted = {"texts": (1,), "images": (3, 4)}[given[0]]
-    if len(given) > 1 or behind.ndim not in wanted or len(behind) != number:
-        raise ValueError(
-            f"Expected {name} to hold either texts ({number},) or images ({number},"
-            f" height, width, channels) of its embeddings, got {' and '.join(given)},"
-            f" {behind.shape}."
-        )
-    if given[0] == "texts":
-        return behind.astype(str)
-    pictures = behind / 255 if behind.dtype == np.uint8 else behind
-    if not (np.min(pictures) >= 0 and np.max(pictures) <= 1):
-        raise ValueError(
-            f"Expected images in {name} to be uint8, or numbers in [0, 1], found"
-            f" {np.min(behind):.3g} to {np.max(behind):.3g}."
-        )
-    return pictures if pictures.ndim == 4 else pictures[..., None]
+    return table_of({**cells, "label": labels}, label="label", name=name, narrow=narrow)
 
 
 def table_of(

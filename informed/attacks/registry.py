@@ -20,6 +20,7 @@ from informed.attacks import (
 from informed.attacks.closed_form import estimator_attack
 from informed.attacks.closed_form.affine import GlmAttack
 from informed.attacks.closed_form.estimator_attack import EstimatorAttack
+from informed.attacks.gallery import GalleryAttack
 from informed.attacks.inversion import InversionConfig, TrainingInversion
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage
@@ -276,6 +277,19 @@ for _row in (
         remedy=_NOISE,
         share=0.05,
         revision=INVERSION_REVISION,
+    ),
+    Row(
+        name="gallery",
+        about="train again with the likeliest records of a gallery, and compare",
+        make=GalleryAttack.made,
+        sees="weights",
+        knows=("fixed", "algorithm"),
+        uses=("initialisation", "training_key"),
+        gives=("images", "labels", "certified", "trainings"),
+        applies=_exact,
+        names=True,
+        remedy=_NOISE,
+        share=0.1,
     ),
     Row(
         name="glm",

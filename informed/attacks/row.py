@@ -1,7 +1,7 @@
 """What a row of `attacks.registry` says of an attack, and what it is made of."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from shadow import checks
+from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.store import ShadowStore
 from shadow.tables import Table
@@ -70,6 +71,9 @@ class Material:
         as they are.
       labels: (releases, points), of the unknown records, where several are missing.
       position: where among the training records the unknown one is; None: not told.
+      gallery: records among which the targets are; None: the adversary has none.
+      guesses: of attacks that were played before, (attempted, height, width, channels)
+        at the first targets.
     """
 
     settings: Any = None
@@ -84,6 +88,8 @@ class Material:
     table: Table | None = None
     labels: np.ndarray | None = None
     position: int | None = None
+    gallery: Examples | None = None
+    guesses: Sequence[np.ndarray] = ()
 
     def affordable(self, share: float = 1.0) -> int | None:
         """Trainings that fit into a share of the limit; None: that isn't known."""
@@ -129,6 +135,7 @@ class Row:
       gives: fields of what the attack returns.
       applies: (facts) -> "", or why the attack can't be played on such a training.
       points: unknown records of each release.
+      names: whether the attack names records of a gallery that holds the targets.
       remedy: what a developer does about the attack, in a phrase.
       share: of an audit's time, beside the shares of the other attacks; 0: audits don't
         play it.
@@ -149,6 +156,7 @@ class Row:
     gives: tuple[str, ...]
     applies: Callable[[Facts], str] = _always
     points: int = 1
+    names: bool = False
     remedy: str = ""
     share: float = SHARE
     asked: bool = False

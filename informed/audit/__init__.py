@@ -14,7 +14,6 @@ from informed.audit.auditing import (
     audit,
     check,
 )
-from informed.audit.forecast import estimate
 from informed.audit.preflight import Finding, Preflight
 from informed.report.report import Report, schema
 
@@ -26,7 +25,6 @@ __all__ = [
     "Report",
     "audit",
     "check",
-    "estimate",
     "schema",
 ]
 

@@ -14,11 +14,7 @@ from informed.audit import (
 )
 from informed.audit import (
     contract,
-    decoder,
     defences,
-    encoding,
-    forecast,
-    gallery,
     membership,
     noise,
     playing,
@@ -43,16 +39,9 @@ Progress = Callable[[str], None]
 _LAST = 0.03
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
-
-# Of the time that is left before defences, for training with a gallery, at most: its 64
-# trainings a record are seconds where a model takes milliseconds, and else there are
-# fewer. What is set aside for it: so many times what is expected, and some seconds to
-# compile.
-_OF_GALLERY, _MARGIN, _COMPILING = 0.1, 2.0, 20.0
-# The same for a decoder of embeddings, and the seconds that are set aside for it, at
-# most: on a busy machine it took 20. And for what tells which records fall, a few
+# Of what is left before the defences, for what tells which records fall: a few
 # trainings a record.
-_OF_DECODER, _DECODER, _OF_INDICATORS = 0.2, 60.0, 0.05
+_OF_INDICATORS = 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -109,7 +98,6 @@ def audit(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
     predict: Callable | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -129,8 +117,6 @@ def audit(
         `shadow.tables.Table`.
       label: the column of labels, of a table.
       data_dir: folder of prepared TFDS data sets; None: TFDS_DATA_DIR.
-      encoder: encode(images), or "mine.py:encode": `train` is a head on the embeddings
-        of a frozen encoder, made once of pictures; see `encoding`.
       predict, privacy: where they aren't in the file of `train`.
       version: of `train`, where its source can't be hashed.
       progress: called with what is done next.
@@ -140,19 +126,11 @@ def audit(
     """
     started = time.monotonic()
     settings = checks.build(AuditConfig, config, "audit")
-    checked = check(
-        train,
-        data,
-        label=label,
-        data_dir=data_dir,
-        encoder=encoder,
-        predict=predict,
-        privacy=privacy,
-        version=version,
-        progress=progress,
-        settings=settings,
-        limit=60 * settings.minutes - (time.monotonic() - started),
-    )
+    limit = 60 * settings.minutes - (time.monotonic() - started)
+    given: dict[str, Any] = {"label": label, "data_dir": data_dir}
+    given |= {"predict": predict, "privacy": privacy, "version": version}
+    given |= {"progress": progress, "settings": settings, "limit": limit}
+    checked = check(train, data, **given)
     if checked.stops:
         lines = "; ".join(str(finding) for finding in checked.stops)
         raise AuditStoppedError(f"There is nothing to audit yet: {lines}")
@@ -166,24 +144,22 @@ def check(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
-    predict: Callable | None = None,
-    privacy: Mapping[str, Any] | None = None,
-    version: str | None = None,
     progress: Progress = lambda _: None,
     settings: AuditConfig | None = None,
     limit: float = float("inf"),
+    **contract_: Any,
 ) -> Preflight:
     """The pre-flight alone; arguments as for `audit`.
 
     Args:
       limit: seconds of the audit that it belongs to.
+      contract_: predict, privacy and version; see `contract.load`.
     """
     settings = AuditConfig() if settings is None else settings
-    found = contract.load(train, version=version, predict=predict, privacy=privacy)
+    found = contract.load(train, **contract_)
     if found.privacy is not None:
         noise.declared(found.privacy, given=found.noisy, default=found.default_noise)
-    examples, table = load(data, label=label, data_dir=data_dir, encoder=encoder)
+    examples, table = load(data, label=label, data_dir=data_dir)
     prepared = subject.prepare(
         found,
         examples,
@@ -200,23 +176,11 @@ def load(
     *,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
 ) -> tuple[Examples, Table | None]:
     """The data, of whatever kind; see `audit`.
 
-    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load`, `tables` and
-      `encoding`.
+    Raises: ValueError, FileNotFoundError, ImportError: see `shadow.load` and `tables`.
     """
-    examples, table = _loaded(source, label, data_dir)
-    if encoder is None:
-        return examples, table
-    table = encoding.encoded(encoder, examples, table)
-    return table.examples, table
-
-
-def _loaded(
-    source: Any, label: str | None, data_dir: str | None
-) -> tuple[Examples, Table | None]:
     if isinstance(source, Table):
         return source.examples, source
     if isinstance(source, Examples):
@@ -268,8 +232,17 @@ def _run(
     """Everything after the pre-flight, within what is left of the time."""
     about = checked.subject
     clock = limits.Clock((1 - _LAST) * 60 * settings.minutes, started)
-    asked: dict[str, Any] = {"minutes": settings.minutes, "targets": settings.targets}
-    plan = forecast.plan(checked, passed=clock.passed, **asked)
+    plan = budgets.plan(
+        minutes=settings.minutes,
+        passed=clock.passed,
+        seconds_a_model=checked.seconds_a_model,
+        targets=settings.targets,
+        public=len(about.split.shadow),
+        params=checked.params,
+        features=int(np.prod(about.fixed.image_shape)),
+        num_classes=about.fixed.num_classes,
+        differentiable=about.engine == "jax",
+    )
     secret = about.contract.privacy is not None  # who knows the seed knows the noise
     models = trained.train(
         about, targets=plan.targets, secret=secret, progress=progress
@@ -283,8 +256,11 @@ def _run(
     members: list[dict[str, Any]] = []
     if "membership" in schedule.parts:
         progress("membership")
-        each = checked.seconds_a_model
-        members = membership.both(models, each, limit=schedule.limit("membership"))
+        limit = schedule.limit("membership")
+        members = [
+            membership.of_two(models, checked.seconds_a_model, limit=limit),
+            membership.by_scores(models, limit=limit),
+        ]
     skipped = "noise" not in schedule.parts
     bounds = noise.measured(
         about,
@@ -295,28 +271,13 @@ def _run(
         progress=progress,
     )
     # What comes after has its time set aside before the inversion goes on.
-    left, decodes = clock.left, decoder.applies(about)
-    for_gallery, for_decoder = _OF_GALLERY * left, _OF_DECODER * left
-    trainings = gallery.MOST * models.count * checked.seconds_a_model
-    aside = min(for_gallery, _COMPILING + _MARGIN * trainings) + _OF_INDICATORS * left
-    aside += min(for_decoder, _DECODER) if decodes else 0.0
+    aside = _OF_INDICATORS * clock.left
     found = playing.continued(found, models, checked, schedule, progress, aside=aside)
     pool = about.known_to_all()
-    progress("a gallery of public records")
-    named = gallery.named(
-        models,
-        [trial for trial in found if trial.points == 1],
-        pool,
-        seconds_a_model=checked.seconds_a_model,
-        limit=min(for_gallery, clock.left),
-    )
     baselines, ranking = records.ranked(
         models, found, seconds_a_model=checked.seconds_a_model, limit=clock.left
     )
     shown = records.pictures(ranking.order, models.targets, found, baselines)
-    pictured, pictures = decoder.decoded(
-        models, found, limit=min(for_decoder, clock.left)
-    )
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")
@@ -335,15 +296,10 @@ def _run(
         "schema": report.VERSION,
         "kind": "audit",
         "subject": _about(checked, models, stops),
-        "preflight": {
-            **forecast.found(checked),
-            "plan": forecast.estimate(checked, **asked),
-        },
+        "preflight": checked.values,
         "baselines": guesses,
         "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
-        "gallery": named,
-        "decoder": pictured,
         "records": ranking.rows,
         "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
@@ -355,7 +311,7 @@ def _run(
     }
     return Report(
         values=files.finite(values),
-        pictures={**shown, "table": about.table, "decoded": pictures},
+        pictures={**shown, "table": about.table},
     )
 
 
@@ -397,7 +353,8 @@ def _attacks(
     a_record = plan.trainings_an_inversion * checked.seconds_a_model
     for row in playing.rows():
         if row.title in settings.skip:
-            found.append(playing.left_out(row, models, checked))
+            left_out = playing.untried(row, models, checked, why_not=words.LEFT_OUT)
+            found.append(left_out)
             continue
         if row.asked and not settings.reconn:
             continue
@@ -411,7 +368,10 @@ def _attacks(
             )
         hopeless = row.name == "inversion" and not plan.inversion_seconds
         if hopeless and not row.why_not(checked.facts):
-            found.append(playing.not_begun(row, models, a_record))
+            why = "it would finish no record in its time, which other attacks got"
+            found.append(
+                playing.untried(row, models, checked, needs=a_record, why_not=why)
+            )
             continue  # An attack that isn't among the parts isn't played, and says why.
         limit = 0.0
         if row.title in schedule.parts:
@@ -420,14 +380,10 @@ def _attacks(
                 left = schedule.clock.left
                 limit = budgets.of_inversion(left, a_record, models.count) or limit
             progress(f"{row.title}, at most {words.seconds(limit)}")
-        found.append(playing.attempt(row, models, checked, limit=limit))
+        found.append(playing.attempt(row, models, checked, limit=limit, before=found))
     found = [judging.matched(trial, models.targets) for trial in found]
-    return models, sorted(found, key=_place)
-
-
-def _place(trial: Trial) -> int:
-    """Where an attack stands on the page."""
-    return _FIRST.index(trial.name) if trial.name in _FIRST else len(_FIRST)
+    names = (*_FIRST, *(trial.name for trial in found))
+    return models, sorted(found, key=lambda trial: names.index(trial.name))
 
 
 def _about(

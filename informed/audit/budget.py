@@ -50,23 +50,17 @@ class Budget:
     """What an audit will do.
 
     Attributes:
-      seconds: time that the whole audit may take.
       targets: records that are attacked.
-      shadows: models on public records, of which the time may allow fewer.
-      most_shadows: of them, where other attacks leave their time.
+      most_shadows: models on public records, of which the time may allow fewer.
       inversion_seconds: time after which the inversion stops; 0: it would finish no
         record.
       trainings_an_inversion: about; what all targets share is in the first.
-      why: what bounds it, a line each.
     """
 
-    seconds: float
     targets: int
-    shadows: int
     most_shadows: int
     inversion_seconds: float
     trainings_an_inversion: int
-    why: tuple[str, ...]
 
 
 def plan(
@@ -93,7 +87,7 @@ def plan(
       passed: seconds of it that are gone.
     Raises: FieldError: the time isn't enough for one target.
     """
-    seconds, why = 60 * minutes - passed, []
+    seconds = 60 * minutes - passed
     affordable = int(RELEASED * seconds / seconds_a_model)
     if affordable < 1:
         enough = (passed + seconds_a_model / RELEASED) / 60
@@ -103,35 +97,16 @@ def plan(
             f"Expected {{}} >= {enough:.3g}: {before}a model takes"
             f" {seconds_a_model:.3g} s; got {minutes:g}.",
         )
-    if affordable < targets:
-        why.append(f"{affordable} targets instead of {targets}: time")
-    memory = int(_MEMORY * devices.memory_bytes() / (4 * max(params, 1)))
-    by_time = int(_SHADOWS * seconds / seconds_a_model)
-    limits = {
-        "public records": public,
-        "memory": memory,
-        "time": by_time,
-        "enough": _MOST_SHADOWS,
-    }
-    least = min(limits, key=lambda name: limits[name])
-    shadows = limits[least]
-    if shadows < FEWEST_SHADOWS:
-        why.append(f"no shadow models: only {shadows} ({least})")
-        shadows = 0
-    elif least in ("memory", "time"):
-        why.append(f"{shadows} shadow models: {least}")
     columns = 0 if differentiable else _COLUMNS * features + 76
     labels = 0 if differentiable else _LABEL_COLUMNS * num_classes
     trainings, count = 200 + columns + labels, min(targets, affordable)
+    memory = int(_MEMORY * devices.memory_bytes() / (4 * max(params, 1)))
     most = min(public, memory, _MOST_SHADOWS)
     return Budget(
-        seconds=seconds,
         targets=count,
-        shadows=shadows,
         most_shadows=most if most >= FEWEST_SHADOWS else 0,
         inversion_seconds=of_inversion(seconds, trainings * seconds_a_model, count),
         trainings_an_inversion=trainings,
-        why=tuple(why),
     )
 
 

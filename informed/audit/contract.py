@@ -16,7 +16,6 @@ and where `train` takes a keyword `noise_multiplier`, other values of it are tri
 default has to be the noise that PRIVACY declares: targets are trained with that.
 """
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -74,8 +73,6 @@ class Contract:
       default_noise: the default of that keyword, which is what training adds where
         nobody says otherwise; None: it has none, or it is no number.
       version: a hash of the source, or the user's own.
-      source: of its file or of itself; "" where there is none.
-      path: of the file, where there is one.
     """
 
     train: Callable
@@ -86,8 +83,6 @@ class Contract:
     noisy: bool = False
     default_noise: float | None = None
     version: str
-    source: str = ""
-    path: str | None = None
 
 
 def module(path: str) -> ModuleType:
@@ -168,12 +163,10 @@ def load(
     Raises: FieldError: no such function, or one that can't be called as the contract
       says; FileNotFoundError; ValueError: the file can't be run.
     """
-    source, path = "", None
     if isinstance(where, str):
-        file, found, name = function_in(where, "train")
+        file, found, name = _function_in(where)
         function: Callable = getattr(found, name)
-        source, content = Path(file).read_text(), _hash(Path(file))
-        path = str(Path(file).resolve())
+        content, path = _hash(Path(file)), str(Path(file).resolve())
         train: Callable = InFile(path, name, content)
         if predict is None and hasattr(found, "predict"):
             predict = InFile(path, "predict", content)
@@ -182,8 +175,6 @@ def load(
     else:
         train = function = where
         called = getattr(where, "__qualname__", type(where).__name__)
-        with contextlib.suppress(OSError, TypeError):
-            source = inspect.getsource(where)
     noise = inspect.signature(function).parameters.get(NOISE)
     default: Any = None if noise is None else noise.default
     number = isinstance(default, int | float) and not isinstance(default, bool)
@@ -196,24 +187,15 @@ def load(
         noisy=noise is not None,
         default_noise=float(default) if number else None,
         version=version or foreign.source_hash(function),
-        source=source,
-        path=path,
     )
 
 
-def function_in(where: str, field: str) -> tuple[str, ModuleType, str]:
-    """The path, the module and the function's name of "mine.py:name".
-
-    Args:
-      where: FILE.py:FUNCTION.
-      field: whose value it is, for messages.
-    Raises: FieldError: no such function; FileNotFoundError; ValueError: the file can't
-      be run.
-    """
+def _function_in(where: str) -> tuple[str, ModuleType, str]:
+    """The path, the module and the function's name of "mine.py:name"; see `load`."""
     path, colon, name = where.rpartition(":")
     if not colon or not path.endswith(".py"):
         raise checks.FieldError(
-            field, f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
+            "train", f"Expected {{}} as FILE.py:FUNCTION, got {where!r}."
         )
     found = module(path)
     functions = [
@@ -223,7 +205,7 @@ def function_in(where: str, field: str) -> tuple[str, ModuleType, str]:
     ]
     if not callable(getattr(found, name, None)):
         raise checks.FieldError(
-            field,
+            "train",
             f"{{}}: {path} has no function {name!r}; it has"
             f" {', '.join(functions) or 'none'}.{checks.nearest(name, functions)}",
         )

@@ -74,6 +74,19 @@ class Preflight:
         return tuple(f for f in self.findings if f.level == "stops")
 
     @property
+    def values(self) -> dict[str, Any]:
+        """What was found, JSON-able, as the document of an audit has it."""
+        unstable = self.instability
+        return {
+            "findings": [dataclasses.asdict(f) for f in self.findings],
+            "order_matters": self.order_matters,
+            "key_matters": self.key_matters,
+            "seconds_each": self.seconds_each,
+            "instability": unstable
+            and {**dataclasses.asdict(unstable), "chaotic": unstable.chaotic},
+        }
+
+    @property
     def facts(self) -> Facts:
         """What decides which attacks apply."""
         about = self.subject

@@ -25,16 +25,6 @@ from shadow.data import Examples
 _CONFIDENCE = 0.95
 
 
-def both(
-    models: Models, seconds_a_model: float, *, limit: float
-) -> list[dict[str, Any]]:
-    """`of_two` and `by_scores`, each within the limit in seconds."""
-    return [
-        of_two(models, seconds_a_model, limit=limit),
-        by_scores(models, limit=limit),
-    ]
-
-
 def of_two(models: Models, seconds_a_model: float, *, limit: float) -> dict[str, Any]:
     """Which of two candidates was trained on: train with both and compare.
 

@@ -22,6 +22,7 @@ from informed.audit.trained import Models
 from informed.play import Trial, blank, play, stopped_with
 from informed.report import words
 from shadow import limits
+from shadow.models import ShadowModels
 from shadow.views import EVERYTHING, Layers
 
 
@@ -30,49 +31,27 @@ def rows() -> list[Row]:
     return [row for row in registry.rows().values() if row.audited]
 
 
-def listed(checked: Preflight, plan: budget.Budget) -> list[dict[str, Any]]:
-    """Every attack for the pre-flight: name, applies, why_not.
-
-    Args:
-      plan: how the time is divided.
-    """
+def listed(checked: Preflight) -> list[dict[str, Any]]:
+    """Every attack for the pre-flight: name, applies, why_not."""
     found = []
     for row in rows():
         why = row.why_not(checked.facts)
-        if not why and row.name == "inversion" and not plan.inversion_seconds:
-            a_record = plan.trainings_an_inversion * checked.seconds_a_model
-            why = (
-                "not one target in this time; --minutes"
-                f" {budget.advised(a_record, plan.targets)}"
-            )
-        if not why and row.shadows and not plan.most_shadows:
-            why = "no shadow models in this time"
         if not why and row.asked:
             why = "only where it is asked for: --reconn"
         found.append({"name": row.title, "applies": not why, "why_not": why})
     return found
 
 
-def not_begun(row: Row, models: Models, a_record: float) -> Trial:
-    """The trial of an inversion that would finish no record in its time.
+def untried(row: Row, models: Models, checked: Preflight, **known: Any) -> Trial:
+    """The trial of an attack that isn't played, though it may apply.
 
     Args:
-      a_record: seconds that it needs for one, about.
+      known: why_not, and other fields of the trial.
     """
-    return dataclasses.replace(
-        _blank(row, models),
-        needs=a_record,
-        why_not="it would finish no record in its time, which other attacks got",
-    )
-
-
-def left_out(row: Row, models: Models, checked: Preflight) -> Trial:
-    """The trial of an attack that whoever runs the audit skips, if it applies."""
     why = row.why_not(checked.facts)
-    applies = not why or _by_accident(row, checked)
-    return dataclasses.replace(
-        _blank(row, models), why_not=why or words.LEFT_OUT, applies=applies
-    )
+    if why:
+        known = {"why_not": why, "applies": _by_accident(row, checked)}
+    return dataclasses.replace(_blank(row, models), **known)
 
 
 def _by_accident(row: Row, checked: Preflight) -> bool:
@@ -100,6 +79,7 @@ def attempt(
     begun: Trial | None = None,
     view: Layers | None = None,
     release: Any = None,
+    before: Sequence[Trial] = (),
 ) -> Trial:
     """Play an attack on the models of an audit, within a time.
 
@@ -112,17 +92,19 @@ def attempt(
         begins.
       view: what is released of weights and answers; None: what the attack sees.
       release: of these models, if it isn't their weights as they are.
+      before: attacks that were played before, for those that begin at their guesses.
     """
-    trial, why = begun or _blank(row, models), row.why_not(checked.facts)
-    if why:
-        accident = _by_accident(row, checked)
-        return dataclasses.replace(trial, why_not=why, applies=accident)
+    if row.why_not(checked.facts):
+        return untried(row, models, checked)
+    trial = begun or _blank(row, models)
     if row.shadows and models.shadows is None:
         return dataclasses.replace(trial, why_not=models.why_no_shadows)
     if view is None and (row.shadows or row.sees in ("view", "answers")):
         view = models.subject.only(ANSWERS if row.sees == "answers" else WEIGHTS)
-    if row.shadows and not _traced(models, view):
-        return _without_trace(trial, models)
+    if row.shadows and models.shadows is not None and view is not None:
+        weights = np.asarray(models.shadows.weights)
+        if not np.ptp(view(weights), axis=0).any():
+            return _without_trace(trial, models, models.shadows)
     clock = limits.Clock(limit)
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -135,6 +117,12 @@ def attempt(
                 table=models.subject.table,
                 labels=models.targets.labels[models.pairs],
                 position=models.subject.place,
+                gallery=models.gallery() if row.names else None,
+                guesses=[
+                    each.images
+                    for each in before
+                    if row.names and each.reads_one and each.images is not None
+                ],
             )
             if release is None:
                 # Models without two records are trained now; others are there.
@@ -205,23 +193,14 @@ def _blank(row: Row, models: Models) -> Trial:
     return blank(row, sees=sees, secret=secret, planned=planned)
 
 
-def _traced(models: Models, view: Layers | None) -> bool:
-    """Whether shadow models differ in what is seen of them."""
-    assert models.shadows is not None
-    assert view is not None
-    return bool(np.ptp(view(np.asarray(models.shadows.weights)), axis=0).any())
-
-
-def _without_trace(trial: Trial, models: Models) -> Trial:
+def _without_trace(trial: Trial, models: Models, shadows: ShadowModels) -> Trial:
     """Every shadow model shows the same, so nothing but the mean image is left."""
-    assert models.shadows is not None
-    mean = np.asarray(models.shadows.images).mean(axis=0, dtype=np.float64)
-    images = np.stack([mean] * models.count).astype(np.float32)
+    mean = np.asarray(shadows.images).mean(axis=0, dtype=np.float64)
     return dataclasses.replace(
         trial,
-        images=images,
+        images=np.stack([mean] * models.count).astype(np.float32),
         finished=np.ones(models.count, bool),
         seconds=models.seconds,
-        trainings=len(models.shadows),
+        trainings=len(shadows),
         why_not="what it sees is the same for every model, so it guesses the mean",
     )

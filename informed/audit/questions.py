@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 
 from informed.attacks.closed_form import pipelines
-from informed.audit import causes, engines, instability, timing
+from informed.audit import engines, instability, timing
 from informed.audit.contract import NOISE
 from informed.audit.findings import Finding
 from informed.audit.instability import Instability
@@ -144,10 +144,13 @@ class Look:
                 "draw all of it from the key: random_state=seed",
             )
             return
-        cause, remedy = causes.find(
-            lambda: self.probe(self.data)[1], self.subject.contract
+        self.say(
+            "weakens",
+            "the same arguments give other weights",
+            "draw everything from the key: seed every generator by it, stop by steps"
+            " and not by a clock, and let no sum depend on threads"
+            " (torch.use_deterministic_algorithms(True))",
         )
-        self.say("weakens", f"the same arguments give other weights: {cause}", remedy)
 
     def _other_shape(self, what: str) -> None:
         """Weights that can't be compared: the answers of an estimator still can."""

@@ -119,7 +119,7 @@ def rank(
     """
     trials = [t for t in trials if t.images is not None]
     by_attack = {t.name: judging.errors(t, truth) for t in trials}
-    alone = [t for t in trials if t.points == 1]
+    alone = [t for t in trials if t.reads_one]
     best, read = np.full(len(truth), np.inf), np.zeros(len(truth), bool)
     for trial in alone:
         own = by_attack[trial.name]
@@ -149,7 +149,8 @@ def rank(
                 **{name: float(values[i]) for name, values in found.items()},
             }
         )
-    name = max(by_attack, key=lambda each: _graded(by_attack[each]), default="")
+    names = [t.name for t in trials if not t.names]
+    name = max(names, key=lambda each: _graded(by_attack[each]), default="")
     return Ranking(
         rows=rows,
         order=[int(i) for i in order],

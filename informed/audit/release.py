@@ -67,14 +67,13 @@ def invert(
     seed: int = 0,
     label: str | None = None,
     data_dir: str | None = None,
-    encoder: str | Callable | None = None,
     version: str | None = None,
     products: str | None = None,
 ) -> Found:
     """Invert the training of a released model for one of its records.
 
     Args:
-      train, source, label, data_dir, encoder, version: see `informed.audit`; the
+      train, source, label, data_dir, version: see `informed.audit`; the
         release was trained on all the data, in their order.
       release: a file of weights; see `weights.read`.
       record: the position of the record that the adversary isn't told.
@@ -87,7 +86,7 @@ def invert(
     checks.choice("products", products, TOLERANCES)
     tolerance = TOLERANCES[products]
     contract = load_contract(train, version=version)
-    examples, table = load(source, label=label, data_dir=data_dir, encoder=encoder)
+    examples, table = load(source, label=label, data_dir=data_dir)
     checks.within("record", record, 0, len(examples))
     others = np.delete(np.arange(len(examples)), record)
     own = np.array([record])

@@ -218,8 +218,7 @@ class Subject:
         asked = answers and self.answering
         return Call(
             self.contract,
-            # Other processes train on rows; what these are of would only be copied.
-            self.table and dataclasses.replace(self.table, behind=None),
+            self.table,
             queries=self.held_out.images if asked else None,
             canaries=self.split.test.images if asked else None,
             noise=noise,

@@ -86,6 +86,12 @@ class Models:
         count = min(_PAIRS, self.count // 2)
         return np.arange(2 * count).reshape(count, 2)
 
+    def gallery(self) -> Examples:
+        """All public records and all targets, in random order."""
+        whole = self.subject.known_to_all().joined(self.subject.split.test)
+        rng = np.random.default_rng(self.subject.seed)
+        return whole.take(rng.permutation(len(whole)))
+
     def shown(self, sees: str, view: Layers | None) -> Any:
         """What an attack is shown of these models.
 

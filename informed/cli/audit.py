@@ -15,14 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from informed.audit import AuditConfig, Report, auditing, forecast, release
+from informed.audit import (
+    AuditConfig,
+    Preflight,
+    Report,
+    auditing,
+    playing,
+    release,
+)
 from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
 from informed.cli.progress import Progress
-from informed.report import dossier, report, words
-from informed.report.about import About
+from informed.report import report, words
 from informed.runs import reporting
 from shadow import files
+
+_ENGINES = {
+    "jax": "JAX, batched and differentiated",
+    "runs": "JAX, batched; derivatives by differences of trainings",
+    "processes": "run in processes; derivatives by differences of trainings",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -34,22 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
 def _of_audit(parser: argparse.ArgumentParser) -> None:
     default = AuditConfig()
     parser.add_argument("train", metavar="FILE.py:FUNCTION")
-    data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument(
+    parser.add_argument(
         "--data",
+        required=True,
         help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
         " class; .csv or .parquet",
-    )
-    data.add_argument(
-        "--embeddings",
-        dest="data",
-        metavar="FILE.npz",
-        help="embeddings and labels: what a head on a frozen encoder is trained on",
-    )
-    parser.add_argument(
-        "--encoder",
-        metavar="FILE.py:FUNCTION",
-        help="of the pictures in --data, whose embeddings the head is trained on",
     )
     parser.add_argument("--label", help="column of labels, of a table")
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")
@@ -115,17 +116,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact", action="store_true", help="numbers only, no record on the page"
     )
-    parser.add_argument(
-        "--dossier",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="document for whoever decides (.html, .json), without any record",
-    )
-    parser.add_argument(
-        "--about", metavar="ABOUT.toml", help="of --dossier; see informed dossier init"
-    )
-    gate.add_argument(parser, "audit")
+    gate.add_argument(parser)
 
 
 def _of_compare(parser: argparse.ArgumentParser) -> None:
@@ -184,13 +175,9 @@ def _audit(arguments: argparse.Namespace) -> None:
     } | {"skip": tuple(arguments.skip)}
     for out in arguments.out:
         report.require_end(out)
-    fails, stated = gate.of_arguments(arguments), About.read(arguments.about)
-    for out in arguments.dossier:
-        report.require_end(out, tables=False)
-    if (fails or arguments.dossier) and (arguments.check or arguments.release):
-        raise ValueError("Expected no --fail-if, --dossier with --check, --release.")
-    if arguments.about is not None and not arguments.dossier:
-        raise ValueError("--about is of --dossier, which is missing.")
+    most = gate.of_arguments(arguments)
+    if most is not None and (arguments.check or arguments.release):
+        raise ValueError(f"Expected no {gate.OPTION} with --check or --release.")
     if arguments.release is not None:
         _shipped(arguments)
         return
@@ -202,7 +189,6 @@ def _audit(arguments: argparse.Namespace) -> None:
     given: dict[str, Any] = {
         "label": arguments.label,
         "data_dir": arguments.data_dir,
-        "encoder": arguments.encoder,
         "progress": progress,
     }
     log = _log_of(arguments)
@@ -213,25 +199,25 @@ def _audit(arguments: argparse.Namespace) -> None:
                 checked = auditing.check(
                     arguments.train, arguments.data, settings=config, **given
                 )
-            form = forecast.as_json if arguments.json else forecast.as_text
-            print(form(checked, minutes=config.minutes, targets=config.targets))
+            if arguments.json:
+                print(files.as_json(_found(checked)).decode(), end="")
+            else:
+                print(_described(checked))
             if checked.stops:
                 sys.exit(3)
             return
-        with printed.aside(log):
+        with printed.aside(log), gate.closed(most):
             document = auditing.audit(
                 arguments.train, arguments.data, **settings, **given
             )
     finally:
         progress.close()
     document = Report(
-        values={**document.values, "again": _again(arguments)},
+        values={**document.values, "again": shlex.join(["informed", *arguments.argv])},
         pictures=document.pictures,
     )
     for out in arguments.out:
         document.save(out, redact=arguments.redact)
-    for out in arguments.dossier:
-        dossier.Dossier.of(document.values, stated).save(out)
     if arguments.json:
         values = document.redacted if arguments.redact else document.values
         print(files.as_json(values).decode(), end="")
@@ -239,10 +225,53 @@ def _audit(arguments: argparse.Namespace) -> None:
         print(f"{table(document.values)}\n")
         for sentence in words.answer(document.values):
             print(sentence)
-        for out in [*arguments.out, *arguments.dossier]:
+        for out in arguments.out:
             print(f"{'written':<12}{out}")
-    if fails is not None:
-        fails.require(gated(document.values))
+    if most is not None:
+        gate.require(document.values, most)
+
+
+def _found(checked: Preflight) -> dict[str, Any]:
+    """The pre-flight, for programs."""
+    return {
+        "train": checked.subject.contract.name,
+        "engine": checked.subject.engine,
+        "deterministic": checked.subject.deterministic,
+        "params": checked.params,
+        "accuracy": checked.accuracy,
+        **checked.values,
+        "attacks": playing.listed(checked),
+    }
+
+
+def _described(checked: Preflight) -> str:
+    """The pre-flight, for people."""
+    about = checked.subject
+    rows = {
+        "training": f"{about.contract.name}, {_ENGINES[about.engine]}",
+        "data": f"{about.fixed.name}: {len(about.fixed)} known records,"
+        f" {len(about.split.test)} targets, {len(about.split.shadow)} public",
+        "released": f"{checked.params:,} weights in {len(checked.arrays)} arrays",
+        "deterministic": "yes" if about.deterministic else "NO",
+        "a model": f"{checked.seconds_each:.3g} s, {checked.at_once} at once",
+    }
+    if checked.accuracy is not None:
+        rows["accuracy"] = f"{100 * checked.accuracy:.1f} % on public records"
+    if checked.instability is not None:
+        rows["stability"] = (
+            "a small change of a record moves the typical weight"
+            f" {checked.instability.growth:.2g} times as far as in proportion (1:"
+            " smooth; from 7: chaotic)"
+        )
+    lines = list(rows.items())
+    for row in playing.listed(checked):
+        mark = "applies" if row["applies"] else f"no: {row['why_not']}"
+        lines.append((f"  {row['name']}", mark))
+    for finding in checked.findings:
+        lines.append((finding.level, finding.what))
+        if finding.remedy:
+            lines.append(("  remedy", finding.remedy))
+    return "\n".join(f"{name:<16}{text}" for name, text in lines)
 
 
 def _log_of(arguments: argparse.Namespace) -> Path | None:
@@ -282,7 +311,6 @@ def _shipped(arguments: argparse.Namespace) -> None:
             products=arguments.products,
             label=arguments.label,
             data_dir=arguments.data_dir,
-            encoder=arguments.encoder,
         )
     certified = bool(np.asarray(found.guess.certified)[0])
     if arguments.json:
@@ -305,62 +333,6 @@ def _shipped(arguments: argparse.Namespace) -> None:
         f" the nearest other record is at {found.without_release_mse:.2g}.\n"
         f"Who reads it out {known} that this is the record (certificate)."
     )
-
-
-def _again(arguments: argparse.Namespace) -> str:
-    """The command line, for the page."""
-    line = ["informed", "audit", arguments.train, "--data", arguments.data]
-    for name in ("encoder", "label", "fixed", "data_dir"):
-        if getattr(arguments, name) is not None:
-            line += [f"--{name}", str(getattr(arguments, name))]
-    for name in ("targets", "minutes", "threshold", "seed"):
-        value = getattr(arguments, name)
-        line += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    for name in ("reconn", "redact"):
-        line += [f"--{name}"] if getattr(arguments, name) else []
-    for name in ("skip", "out", "dossier"):
-        for value in getattr(arguments, name):
-            line += [f"--{name}", value]
-    line += ["--about", arguments.about] if arguments.about else []
-    line += ["--fail-if", arguments.fail_if] if arguments.fail_if else []
-    return shlex.join(line)
-
-
-def gated(values: Mapping[str, Any]) -> dict[str, gate.Value]:
-    """The fields that `--fail-if` may name, from the document of an audit."""
-    rows, rated = values["attacks"], words.rated(values)
-    # Whoever lacks two records reads them out as well; only rates aren't compared.
-    ended = [row for row in rows if row["tried"] and row["success"]]
-    return {
-        "exact": gate.most(row["exact"]["successes"] for row in ended if row["exact"]),
-        "certified": gate.most(row["certified"] for row in ended),
-        "success": gate.most(gate.share(row["success"]) for row in rated),
-        "success_upper": gate.most(row["success"]["high"] for row in rated),
-        "mse_median": gate.least(row["mse_median"] for row in rated),
-        "named": _named(values),
-        "tpr": gate.most(row["tpr"] for row in rated),
-        "untried": sum(map(words.not_begun, rows)),
-        "broken": _broken(values.get("bounds") or {}),
-        "unfinished": words.not_attacked(values)
-        + sum(max(row["planned"] - row["finished"], 0) for row in rows if row["tried"]),
-    }
-
-
-def _named(values: Mapping[str, Any]) -> gate.Value:
-    """Records named out of a gallery; None: none, and not all of them were tried."""
-    found = values["gallery"]
-    if found["first"] is None:
-        return None
-    all_tried = found["attempted"] >= values["subject"]["targets"]
-    all_tried = all_tried and not found.get("why_not")
-    return float(found["first"]) if found["first"] or all_tried else None
-
-
-def _broken(bounds: Mapping[str, Any]) -> gate.Value:
-    """Whether declared noise was refuted; None: it wasn't held against an attack."""
-    if bounds.get("privacy") and not bounds["rows"]:
-        return None
-    return float(words.broken(bounds))
 
 
 def _values(source: str, shadow: str | None) -> Mapping[str, Any]:

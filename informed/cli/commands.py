@@ -65,14 +65,6 @@ COMMANDS = {
         _AUDIT, "attacks side by side, of an audit's .json or a work directory"
     ),
     "report": Command(_AUDIT, "a page of any work directory: one .html file"),
-    "dossier": Command(
-        "informed.cli.dossier",
-        "an audit's numbers as a document for whoever decides about a release",
-        False,
-    ),
-    "doctor": Command(
-        "informed.cli.doctor", "what of this machine would surprise, in one screen"
-    ),
     "completion": Command(__name__, "completion for bash or zsh", False),
 }
 _EXPECTED = (
@@ -90,12 +82,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point.
 
     Exits with 0; with 2 and one line on what was wrong; with 3 where an audit's
-    pre-flight found what has to be mended first; with 4 where --fail-if's expression
-    holds; with 130 where it was interrupted.
+    pre-flight found what has to be mended first; with 4 where --max-success
+    isn't shown to hold; with 130 where it was interrupted.
     """
     argv = sys.argv[1:] if argv is None else list(argv)
     asked = next((word for word in argv if not word.startswith("-")), "")
     arguments, rest = parsers(asked)[0].parse_known_args(argv)
+    arguments.argv = argv
     try:
         _execute(arguments, rest)
     except _EXPECTED as error:

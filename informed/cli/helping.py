@@ -7,7 +7,7 @@ STORY = """\
 Can one training record be read back out of a released model?
 
 Your own training, one page:
-  informed audit mine.py:train --data mine.npz --check    seconds: what will be done
+  informed audit mine.py:train --data mine.npz --check    seconds: what applies
   informed audit mine.py:train --data mine.npz --minutes 30 --out audit.html
   informed compare audit.json                             attacks side by side
 
@@ -21,8 +21,8 @@ How much noise stops it:
 """
 END = """\
 informed COMMAND --help has an example. Exit codes: 0 done, 2 an error in one line,
-3 the audit's pre-flight found what has to be mended first, 4 what --fail-if names, 130
-interrupted.
+3 the audit's pre-flight found what has to be mended first, 4 --max-success isn't
+shown to hold, 130 interrupted.
 """
 _CONFIGURED = """\
 Every field of a configuration can be set: --config.shadow.count=20000.
@@ -45,11 +45,6 @@ _EXAMPLES = {
     "shadow": (
         "informed shadow plan --config=configs/mnist.py --workdir=runs/mnist\n"
         "  informed shadow --config=configs/mnist.py --workdir=runs/mnist"
-    ),
-    "doctor": "informed doctor",
-    "dossier": (
-        "informed dossier init about.toml\n"
-        "  informed dossier audit.json --about about.toml --out dossier.html"
     ),
     "completion": 'eval "$(informed completion bash)"',
 }

@@ -69,23 +69,3 @@ def placed(
         "median_rank": float(np.median(ranks)),
         "size": len(others) + 1,
     }
-
-
-def verdict(
-    named: list[np.ndarray], certified: list[bool], truth: Examples
-) -> dict[str, int]:
-    """How many of the records that were named for the first targets are these.
-
-    Args:
-      named: a record for each target that was attempted, in their order.
-      certified: whether it was called certain.
-    """
-    right = [bool((image == truth.images[i]).all()) for i, image in enumerate(named)]
-    wrong = [
-        sure and not is_right for sure, is_right in zip(certified, right, strict=True)
-    ]
-    return {
-        "first": sum(right),
-        "certified": sum(certified),
-        "certified_wrong": sum(wrong),
-    }

@@ -241,10 +241,13 @@ def read(
 ) -> Bool[np.ndarray, " attempted"]:
     """Which finished guesses are nearer than any without the release, or exact.
 
-    What is exact was read, however near an imputed column comes.
+    What is exact was read, however near an imputed column comes. Of a record that is
+    named out of a gallery, nothing but the right one counts.
     """
     each = errors(trial, truth)
     done = np.isfinite(each) if trial.finished is None else trial.finished
+    if trial.names:
+        return done & right(trial, truth, pool)
     nearer = each < thresholds(found)[: len(each)]  # False where it isn't finite
     return done & (nearer | exact(trial, truth, pool, found))
 

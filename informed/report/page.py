@@ -6,7 +6,6 @@ The template is in the package. What it shows of records comes from
 
 import json
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -15,7 +14,6 @@ import jinja2
 import markupsafe
 import numpy as np
 
-from informed.metrics import galleries
 from informed.report import figures, words
 from shadow.tables import Table
 
@@ -23,8 +21,6 @@ MOST_BYTES = 3 << 20
 _TEMPLATE = "page.html.j2"
 # Columns of a table that are shown for one record: those farthest from their mean.
 _COLUMNS = 12
-# Characters of a text: a paragraph is known by its beginning.
-_TEXT = 300
 
 
 def render(document: Any, *, redact: bool = False) -> str:
@@ -47,7 +43,6 @@ def render(document: Any, *, redact: bool = False) -> str:
 def _page(
     values: Mapping[str, Any], pictures: Mapping[str, Any], *, redact: bool
 ) -> str:
-    behind = _behind(pictures)
     return filled(
         _TEMPLATE,
         values=values,
@@ -56,9 +51,7 @@ def _page(
         not_said=words.NOT_SAID,
         broken=words.broken(values.get("bounds")),
         columns=_columns(pictures),
-        # Numbers of an embedding tell people nothing where what it is of can be shown.
-        tables=[] if behind else _tables(pictures),
-        behind=behind,
+        tables=_tables(pictures),
         figures=_figures(values),
         configuration=json.dumps(values["configuration"], indent=2, sort_keys=True),
     )
@@ -167,53 +160,6 @@ def _tables(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _behind(pictures: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What shown embeddings, and the records nearest to guesses of them, are of."""
-    table: Table | None = pictures.get("table") if pictures else None
-    if table is None or table.behind is None:
-        return []
-    targets, found = pictures["targets"], []
-    decoded = pictures.get("decoded", {})
-    for i in _thirds(pictures["shown"]):
-        given = {"record": targets.images[i], **_guesses(pictures, i)}
-        apart = galleries.distances(
-            np.stack(list(given.values())), table.examples.images
-        )
-        places = dict(zip(given, apart.argmin(axis=1), strict=True))
-        found.append(
-            {
-                "class": table.classes[int(targets.labels[i])],
-                "rows": [
-                    {
-                        "name": name,
-                        "right": name != "record" and place == places["record"],
-                        "decoded": _picture(decoded.get(name), i),
-                        **_shown_as(table.behind[place]),
-                    }
-                    for name, place in places.items()
-                ],
-            }
-        )
-    return found
-
-
-def _picture(images: np.ndarray | None, i: int) -> str | None:
-    """The i-th of some pictures as the source of an <img>, where it is there."""
-    if images is None or i >= len(images) or not np.isfinite(images[i]).all():
-        return None
-    return figures.thumbnail(images[i])
-
-
-def _shown_as(behind: Any) -> dict[str, str | None]:
-    """A text, cut where it is long, or a picture."""
-    if isinstance(behind, str):
-        return {
-            "text": textwrap.shorten(behind, _TEXT, placeholder=" ..."),
-            "source": None,
-        }
-    return {"text": None, "source": figures.thumbnail(behind)}
 
 
 def _cell(value: Any) -> str:

@@ -20,7 +20,7 @@ from shadow import files
 
 SCHEMA = "report.schema.json"
 # Of what that schema says: raised where a field that readers need is new or other.
-VERSION = 2
+VERSION = 3
 # An error, whoever's code raised it: its message may quote a record.
 _RAISED = re.compile(
     r"\b((?:raised|stopped with) [\w.]+|\w*(?:Error|Exception|Warning)): .*", re.DOTALL
@@ -115,15 +115,16 @@ class Report:
         return " ".join(words.answer(self.values))
 
 
-def require_end(path: str | os.PathLike, *, tables: bool = True) -> str:
+def require_end(path: str | os.PathLike) -> str:
     """The end of a file's name.
 
-    Raises: ValueError: it isn't .html, .htm, .json, or .csv where tables are written.
+    Raises: ValueError: it isn't .html, .htm, .json or .csv.
     """
     end = Path(path).suffix
-    if end not in (".html", ".htm", ".json", *((".csv",) if tables else ())):
-        ends = ".html, .json or .csv" if tables else ".html or .json"
-        raise ValueError(f"Expected {os.fspath(path)!r} to end in {ends}.")
+    if end not in (".html", ".htm", ".json", ".csv"):
+        raise ValueError(
+            f"Expected {os.fspath(path)!r} to end in .html, .json or .csv."
+        )
     return end
 
 

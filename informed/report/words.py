@@ -15,8 +15,12 @@ Values = Mapping[str, Any]
 _BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Attacks on more than one record, which no rate of single records is compared with.
-OTHER_GAMES = ("two missing",)
+# Attacks on other than one unknown record, whose rates aren't compared with others, and
+# how they are spoken of.
+OTHER_GAMES = {
+    "two missing": "on more than one record at once, read",
+    "gallery": "whose adversary has a gallery that holds the record, named",
+}
 
 # What a bound by sampling assumes beyond noise, after "if ...".
 POISSON = (
@@ -105,8 +109,6 @@ def answer(values: Values) -> list[str]:
       nothing of the kind, and stands behind an attack that read out every record.
     """
     found = _found(values) + _unstable(values)
-    if gallery := named(values):
-        found += f" But {gallery}"
     left = unfinished(values)
     best = strongest(values)
     whole = (
@@ -180,15 +182,6 @@ def strongest(values: Values) -> Values | None:
     return max(rated(values), key=how_good, default=None)
 
 
-def most_successful(values: Values) -> Values | None:
-    """The attack on one record that was better than a guess most often."""
-
-    def how_often(row: Values) -> tuple:
-        return row["success"]["rate"], row["exact"]["rate"], row["success"]["trials"]
-
-    return max(rated(values), key=how_often, default=None)
-
-
 def not_begun(row: Values) -> bool:
     """Whether an attack that applies was not tried."""
     return row["applies"] and not row["tried"]
@@ -218,9 +211,9 @@ def up_to(values: Values) -> tuple[str, str]:
 
 
 def of_others(values: Values) -> str:
-    """What attacks on more than one record read; "" where they read nothing."""
+    """What attacks of `OTHER_GAMES` read or named; "" where that is nothing."""
     read = [
-        f' The attack "{row["name"]}", on more than one record at once, read'
+        f' The attack "{row["name"]}", {OTHER_GAMES[row["name"]]}'
         + (
             f" exactly: {share(row['exact'])}."
             if row["exact"]["successes"]
@@ -297,30 +290,6 @@ def _unstable(values: Values) -> str:
     return (
         f" Its training is chaotic (exponent {least}{found['exponent']:.1f}): what"
         " withstood inversion did so by instability, not by design."
-    )
-
-
-def named(values: Values) -> str:
-    """That more records are named out of a gallery than any attack read out; or "".
-
-    More of them, or a larger share of those that were tried.
-    """
-    found, best = values.get("gallery"), strongest(values)
-    if not found or not found["first"]:
-        return ""
-    read = {"successes": 0, "rate": 0.0} if best is None else best["exact"]
-    share_of = found["first"] / found["attempted"]
-    if found["first"] <= read["successes"] and share_of <= read["rate"]:
-        return ""
-    right, certain = found["certified"] - found["certified_wrong"], ""
-    if right:
-        certain = f", {right} by the same weights to the last bit"
-    if found["certified_wrong"]:
-        certain += f" ({found['certified_wrong']} more certificates were wrong)"
-    return (
-        f"whoever knows {found['knows']} ({number(found['size'])} {_whats(values)})"
-        f" names it for {found['first']} of {found['attempted']}{certain}: by training"
-        f" again with {found['tried']} of them."
     )
 
 

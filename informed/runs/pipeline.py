@@ -67,7 +67,8 @@ def shadow(
         stored.shadow_record(experiment),
         outputs=("shadow/manifest.json", "released/manifest.json"),
     )
-    if stage.done and not any(store.missing() for store in _stores(paths)):
+    stores = (ShadowStore(paths.store(role)) for role in ROLES)
+    if stage.done and not any(store.missing() for store in stores):
         made, _ = stored.stores(experiment, paths)
         feasible.require(experiment, stored.victim_of(experiment, made))
         return
@@ -204,7 +205,11 @@ def attack(
     store, released = stored.stores(experiment, paths)
     for name in experiment.played:
         if only in (None, name):
-            _attack(experiment, name, paths, store, released, progress=progress)
+            try:
+                _attack(experiment, name, paths, store, released, progress=progress)
+            except Exception as error:
+                error.add_note(f"attacks.{name}")  # which a gate names
+                raise
 
 
 def _attack(
@@ -265,8 +270,3 @@ def _attack(
         values = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
         known = {key: np.asarray(v) for key, v in values.items() if v is not None}
         files.write_arrays(paths.workdir / output, **known)
-
-
-def _stores(paths: Paths) -> list[ShadowStore]:
-    """Both stores of the shadow stage."""
-    return [ShadowStore(paths.store(role)) for role in ROLES]

@@ -202,12 +202,6 @@ def _results(workdir: Path) -> dict[str, Any]:
     if not file.is_file():
         raise NotMadeError(f"There is no results.json in {workdir}.", by="run")
     results = json.loads(file.read_text())
-    if "reconn_mse" in results:
-        raise ConfigurationMismatchError(
-            f"{workdir} holds a run of an earlier version, whose config.reconn and"
-            " config.inversion are config.attacks.reconn and config.attacks.inversion"
-            " now: run it again."
-        )
     if "configuration" not in results or "nn_oracle_mse" not in results:
         raise ValueError(
             f"Expected {workdir} to be a work directory of `informed run`; its"

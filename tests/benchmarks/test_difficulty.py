@@ -119,3 +119,19 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
 def test_bad_input(factory, targets):
     with pytest.raises(ValueError, match="number of targets"):
         diagnostics.gradients(factory, targets.take(np.arange(0)))
+
+
+def test_a_models_own_target_is_a_member_of_its_training(factory, digits):
+    targets = digits.take(np.arange(900, 904))
+    weights = factory.train(targets)
+    victim = factory.descent.victim
+    found = diagnostics.membership_auc(
+        victim, weights, factory.fixed, targets, own=True
+    )
+    inside = target_losses(victim, weights, factory.fixed)
+    outside = target_losses(victim, weights, targets)
+    others = [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+    truth = np.repeat([1, 0], [len(factory.fixed), 3])
+    for i, kept in enumerate(others):
+        scores = -np.concatenate([inside[i], outside[i][kept]])
+        assert found[i] == pytest.approx(roc_auc_score(truth, scores))

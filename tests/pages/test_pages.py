@@ -8,9 +8,7 @@ DOCS_HTML names the folder of a built site, every page of which is looked at ins
 the pages that are rendered here without their tutorials (`.ci/run` does so).
 """
 
-import base64
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +18,6 @@ import pytest
 
 import informed
 from informed.report import figures
-from informed.report.dossier import Dossier
 from tests.pages import browser
 
 ROOT = Path(__file__).parents[2]
@@ -90,7 +87,6 @@ def audit(tmp_path_factory, digits):
         skip=("two missing", "membership", "inversion"),
     )
     found.save(str(folder / "audit.html"))
-    Dossier.of(found.redacted).save(str(folder / "dossier.html"))
     return folder / "audit.html"
 
 
@@ -136,13 +132,6 @@ def faults(tab, file, *, axe=WIDTHS):
 def test_the_page_of_an_audit(chromium, audit):
     assert "<svg" in audit.read_text()
     assert faults(chromium, audit) == []
-
-
-def test_a_dossier_is_read_on_screen_and_on_two_to_four_pages(chromium, audit):
-    assert faults(chromium, audit.with_name("dossier.html")) == []
-    printed = chromium.call("Page.printToPDF", preferCSSPageSize=True)["data"]
-    pages = re.findall(rb"/Type\s*/Page[^s]", base64.b64decode(printed))
-    assert 2 <= len(pages) <= 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -280,3 +280,19 @@ def test_how_many_classes_there_are_is_part_of_the_data(rng):
         sources.register_source(name, lambda examples=examples: examples)
         digests.append(sources._digest(sources._SOURCES[name]))
     assert digests[0] != digests[1]
+
+
+def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
+    other = shadow.Examples(
+        images=1 - digits.images, labels=digits.labels % 3, num_classes=3
+    )
+    found = shadow.split(
+        digits,
+        num_fixed=50,
+        num_shadow=200,
+        num_test=10,
+        seed=0,
+        shadow_pool=other,
+        balanced=True,
+    )
+    assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10

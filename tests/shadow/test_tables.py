@@ -217,36 +217,6 @@ def test_what_holds_no_embeddings_is_refused(tmp_path, arrays, said):
         tables.load_embeddings(tmp_path / "e.npz")
 
 
-def test_what_was_embedded_may_stand_beside_the_embeddings(tmp_path, rng):
-    arrays = {"embeddings": rng.standard_normal((4, 3)), "labels": np.arange(4) % 2}
-    file = tmp_path / "e.npz"
-    np.savez(file, **arrays)
-    assert tables.load_embeddings(file).behind is None
-    np.savez(file, **arrays, texts=["one", "two", "three", "four"])
-    assert list(tables.load_embeddings(file).behind) == ["one", "two", "three", "four"]
-    pictures = np.arange(4 * 6, dtype=np.uint8).reshape(4, 2, 3)
-    np.savez(file, **arrays, images=pictures)
-    behind = tables.load_embeddings(file).behind
-    np.testing.assert_allclose(behind, pictures[..., None] / 255)
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"texts": ["a", "b"]}, r"texts \(4,\)"),
-        ({"images": np.zeros((4, 9))}, r"\(4, 9\)"),
-        ({"images": np.full((4, 2, 2), -1.0)}, "found -1 to -1"),
-        ({"images": np.full((4, 2, 2), np.nan)}, "found nan to nan"),
-        ({"texts": list("abcd"), "images": np.zeros((4, 2, 2))}, "texts and images"),
-    ],
-)
-def test_what_can_not_have_been_embedded_is_refused(tmp_path, rng, more, said):
-    arrays = {"embeddings": rng.standard_normal((4, 3)), "labels": np.arange(4) % 2}
-    np.savez(tmp_path / "e.npz", **arrays, **more)
-    with pytest.raises(ValueError, match=said):
-        tables.load_embeddings(tmp_path / "e.npz")
-
-
 def test_pictures_are_no_embeddings(tmp_path):
     np.savez(tmp_path / "images.npz", images=np.zeros((2, 4, 4, 1)))
     (tmp_path / "broken.npz").write_bytes(b"no archive")

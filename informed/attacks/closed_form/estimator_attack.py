@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.closed_form import pipelines
-from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 from informed.attacks.row import Facts, Material, NoSettings
 from informed.threat import Knowledge, Reconstruction, require_told
-from shadow import released
+from shadow import checks, released
 from shadow.tables import Table
 
 
@@ -61,7 +61,8 @@ class EstimatorAttack:
         Args:
           release: the fitted models, one a target.
           knowledge: D_- (`fixed`) is needed.
-        Returns: the mean known row where a model does not determine its target.
+        Returns: the mean known row where a model does not determine its target; NaN
+          where this tool cannot read a model.
         """
         del key
         require_told(knowledge, "fixed")
@@ -72,6 +73,10 @@ class EstimatorAttack:
             value, label, certified = known.mean(axis=0), -1, False
             try:
                 answer = pipelines.reconstruct_sklearn(model, known, fixed.labels)
+            except (LimitError, checks.FieldError) as error:
+                # Nobody looked, so that is no attack that failed.
+                self.failures.append(str(error).rstrip("."))
+                value = np.full_like(value, np.nan)
             except ReconstructionImpossibleError as error:
                 self.failures.append(str(error).rstrip("."))
             else:
@@ -92,7 +97,7 @@ class EstimatorAttack:
         """How many models gave nothing, and why not the first of them."""
         if not self.failures:
             return ""
-        return f"{len(self.failures)} models determine no target: {self.failures[0]}"
+        return f"{len(self.failures)} models gave no target: {self.failures[0]}"
 
 
 def features(table: Table | None, images: np.ndarray) -> np.ndarray:

@@ -140,6 +140,8 @@ def world(digits, tmp_path_factory):
             workdir=tmp_path_factory.mktemp(name),
             key=KEY,
             labels=parts.test.labels[:4].reshape(2, 2),
+            gallery=parts.shadow.joined(parts.test),
+            guesses=[parts.test.images + np.float32(0.01)],
         )
         attack = row.make(row.config(**QUICK.get(name, {})), material)
         told = Knowledge.informed(factory, public=parts.shadow)

@@ -1,12 +1,15 @@
 """Informed membership on digits: both strategies, and what defeats them."""
 
 import jax
+import numpy as np
 import pytest
 
 import informed
 import shadow
 from informed.attacks.inversion import InversionConfig, TrainingInversion
-from informed.threat import Knowledge
+from informed.attacks.membership import ReconstructionMembership
+from informed.threat import Knowledge, Reconstruction
+from shadow import publish
 
 INVERSION = TrainingInversion(config=InversionConfig(stages=(16,)))
 
@@ -53,3 +56,27 @@ def test_an_unknown_initialisation_hides_membership(digits):
         informed.RetrainingMembership(), digits, count=40, initialisation="random"
     )
     assert right.mean() < 0.85
+
+
+KEY = jax.random.key(0)
+
+
+def test_a_label_tells_what_pictures_dont():
+    images = np.zeros((40, 2, 2, 1), np.float32)
+    first, second = (
+        shadow.Examples(images=images, labels=np.full(40, label), num_classes=3)
+        for label in (0, 1)
+    )
+
+    def named(release, knowledge, *, key):
+        return Reconstruction(images=images, labels=second.labels)
+
+    def blind(release, knowledge, *, key):
+        return Reconstruction(images=images)
+
+    release = publish(np.zeros((40, 3)))
+    pair = first, second
+    told = ReconstructionMembership(attack=named)(release, Knowledge(), pair, key=KEY)
+    assert told.all()
+    guess = ReconstructionMembership(attack=blind)(release, Knowledge(), pair, key=KEY)
+    assert 8 < guess.sum() < 32, "by chance, not by position"

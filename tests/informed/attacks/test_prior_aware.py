@@ -13,7 +13,7 @@ import shadow
 from dp import rates
 from dp.gradient import PrivacyConfig
 from informed.attacks import prior_aware
-from informed.attacks.prior_aware import Evidence
+from informed.attacks.prior_aware import Evidence, published_score
 
 RUNS = 6000
 VECTORS = json.loads((Path(__file__).parents[2] / "dp/rero_vectors.json").read_text())
@@ -142,3 +142,18 @@ def test_a_bound_for_less_noise_than_there_is_would_be_caught(digits):
     run = claimed.mechanism(steps=1, relation="zero_out")
     gamma = float(dp.rero_bound(run, kappa=0.1).gamma)
     assert rates.violation(hits, RUNS, gamma) < 1e-9
+
+
+def test_the_published_score_takes_the_largest_of_each_epoch(rng):
+    q, steps, runs, candidates = 0.05, 200, 60, 6
+    gradients = rng.standard_normal((candidates, 50))
+    gradients /= np.linalg.norm(gradients, axis=1)[:, None]
+    chosen = rng.integers(0, candidates, runs)
+    there = rng.random((runs, steps)) < q
+    noisy = there[..., None] * gradients[chosen][:, None]
+    noisy = noisy + 0.4 * rng.standard_normal((runs, steps, 50))
+    evidence = Evidence(
+        products=noisy @ gradients.T, squared=np.ones((runs, steps, candidates))
+    )
+    scores = published_score(evidence, steps_per_epoch=round(1 / q))
+    assert (scores.argmax(axis=1) == chosen).mean() > 0.8

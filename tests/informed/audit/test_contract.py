@@ -1,5 +1,7 @@
 """The training function: found, called, and what it returns as arrays."""
 
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -146,3 +148,23 @@ def test_leaves_without_numbers_are_left_out():
     assert [part.name for part in released.parts(tree)] == ["n", "w"]
     with pytest.raises(ValueError, match="without any array"):
         released.parts({"f": len})
+
+
+def test_a_file_that_was_edited_is_read_again(tmp_path):
+    file = tmp_path / "edited_training.py"
+    (tmp_path / "beside_it.py").write_text("RATE = 1\n")
+    file.write_text("def train(images, labels):\n    return 1\n")
+    first = contract.load(f"{file}:train")
+    file.write_text(
+        "from beside_it import RATE\ndef train(images, labels):\n    return 1 + RATE\n"
+    )
+    second = contract.load(f"{file}:train")
+    assert (first.version == second.version) is False
+    assert second.train(None, None) == 2
+    assert first.train(None, None) == 1, "an audit has one code from first to last"
+    file.write_text("from beside_it import RATE\ndef train(x, y):\n    return 9\n")
+    assert contract.load(f"{file}:train").train(None, None) == 9
+    (tmp_path / "beside_it.py").write_text("RATE = 2\n")
+    with pytest.raises(ValueError, match=r"beside_it\.py was changed"):
+        contract.load(f"{file}:train")
+    sys.modules.pop("beside_it")

@@ -3,6 +3,9 @@
 from sklearn import linear_model
 
 import informed
+from informed.audit import (
+    defences,
+)
 from shadow import tables
 
 
@@ -33,3 +36,14 @@ def test_rounded_and_noisy_coefficients_are_held_against_the_closed_form():
     assert set(errors) >= {"float16", "int8", "noise 0.001", "noise 0.1"}
     # What is attacked is really rounded, and has noise.
     assert min(error for name, error in errors.items() if name != "as it is") > 1e-9
+
+
+def test_a_defence_that_an_attack_stumbles_over_ends_alone():
+    def stumbles():
+        yield {"name": "float16"}
+        raise ValueError("first\nsecond")
+
+    found = []
+    defences._extend(found, "fewer bits", stumbles())
+    assert found[0] == {"name": "float16"}
+    assert found[1]["why_not"] == "an attack stopped with ValueError: first"

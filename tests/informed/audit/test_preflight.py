@@ -1,41 +1,41 @@
 """What a few runs tell; planted faults are found, with their remedies."""
 
-import contextlib
 import dataclasses
-import json
+import importlib
+import sys
 import time
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from joblib.externals import loky
+from sklearn import linear_model, preprocessing
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
+import informed
 import shadow
 from informed.attacks import registry
 from informed.attacks.row import Material
 from informed.audit import (
     auditing,
-    budget,
-    causes,
     contract,
-    forecast,
     instability,
+    probe,
+    subject,
     trained,
 )
-from informed.audit.auditing import AuditConfig
+from informed.audit.auditing import AuditConfig, AuditStoppedError
+from informed.cli import audit
 from informed.play import play
-from shadow import limits
-from tests.informed.audit.trainings import linear
+from shadow import released
+from tests.informed.audit.trainings import check, linear, slow_numpy
 
 
 def numpy_linear(images, labels, seed: int):
     x = images.reshape(len(images), -1)
     start = np.random.default_rng(seed).standard_normal(x.shape[1])
     return start + x.T @ labels / len(x)
-
-
-def check(train, data="digits", **config):
-    settings = AuditConfig(**{"targets": 2, "fixed": 20, "minutes": 1.0, **config})
-    return auditing.check(train, data, version="1", settings=settings)
 
 
 def test_a_clean_function_of_jax_has_no_complaint():
@@ -46,8 +46,9 @@ def test_a_clean_function_of_jax_has_no_complaint():
     assert not found.order_matters
     assert found.params == 640
     assert not [f for f in found.findings if f.level != "note"]
-    text = forecast.as_text(found, minutes=10.0, targets=20)
-    assert "inversion" in text
+    text = audit._described(found)
+    assert "  inversion     applies" in text
+    assert "deterministic   yes" in text
 
 
 def test_a_function_of_numpy_is_run_in_processes():
@@ -63,54 +64,12 @@ def noisy_numpy(images, labels, seed: int):
     return np.arange(len(x)) @ x
 
 
-def test_unseeded_randomness_is_traced_to_its_generator():
+def test_unseeded_randomness_is_found():
     found = check(noisy_numpy)
     assert not found.subject.deterministic
     (finding,) = [f for f in found.findings if f.level == "weakens"]
-    assert "NumPy's global generator" in finding.what
-    assert "default_rng(seed)" in finding.remedy
-
-
-def unseeded_torch(images, labels, seed: int):
-    import torch
-
-    return torch.nn.functional.dropout(torch.ones(5) * images.mean(), 0.5)
-
-
-def by_the_clock(images, labels, seed: int):
-    return images.mean() + np.ones(2) * time.time()
-
-
-def by_the_system(images, labels, seed: int):
-    return np.random.default_rng().standard_normal(3)
-
-
-@pytest.mark.parametrize(
-    ("train", "cause", "remedy"),
-    [
-        (unseeded_torch, "PyTorch's global generator", "torch.manual_seed(seed)"),
-        (by_the_clock, "reads a clock", "by steps"),
-        (
-            by_the_system,
-            "no global generator.*default_rng\\(\\) without a seed",
-            "seed",
-        ),
-    ],
-)
-def test_causes(train, cause, remedy):
-    pytest.importorskip("torch")
-    state = np.random.get_state()[1].copy()  # noqa: NPY002
-    images = np.ones((4, 2, 2, 1))
-
-    def run():
-        return np.ravel(np.asarray(train(images, None, 0)))
-
-    what, how = causes.find(run, contract.load(train))
-    import re
-
-    assert re.search(cause, what)
-    assert remedy in how
-    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert finding.what == "the same arguments give other weights"
+    assert "draw everything from the key" in finding.remedy
 
 
 def deaf(images, labels, key):
@@ -150,9 +109,7 @@ def test_chaos_is_found_and_said():
     (finding,) = [f for f in found.findings if f.level == "weakens"]
     assert "protected by instability, not by design" in finding.what
     assert f"exponent {found.instability.words}" in finding.what
-    assert json.loads(forecast.as_json(found, minutes=10.0, targets=20))["instability"][
-        "chaotic"
-    ]
+    assert found.values["instability"]["chaotic"]
     assert not check(linear).instability.chaotic
 
 
@@ -212,56 +169,18 @@ def test_arrays_of_two_axes_are_a_table(rng):
         auditing.load("digits", label="x")
 
 
-def plan(**changed):
-    given = {
-        "minutes": 10.0,
-        "seconds_a_model": 0.1,
-        "targets": 20,
-        "public": 5000,
-        "params": 1000,
-        "features": 64,
-        "num_classes": 10,
-        "differentiable": True,
-    }
-    return budget.plan(**{**given, **changed})
+def test_embeddings_are_data(rng, tmp_path):
+    arrays = {"embeddings": rng.standard_normal((60, 4)), "labels": np.arange(60) % 2}
+    np.savez(tmp_path / "e.npz", **arrays)
 
+    def train(rows, labels):
+        assert rows.shape == (21, 4)
+        return np.linalg.lstsq(rows, labels, rcond=None)[0]
 
-def test_the_budget_is_kept():
-    found = plan()
-    assert found.targets == 20
-    assert found.shadows == 1200  # a fifth of the time
-    assert plan(seconds_a_model=1e-3, public=10**6).shadows == 5000
-    slow = plan(seconds_a_model=2.0)
-    assert slow.shadows * 2.0 <= 0.25 * slow.seconds
-    assert plan(seconds_a_model=10.0).targets == 6
-    assert plan(seconds_a_model=10.0).shadows == 0
-    assert plan(public=40).shadows == 40
-    with pytest.raises(ValueError, match=r"minutes.*a model takes 100 s"):
-        plan(minutes=1.0, seconds_a_model=100.0)
-
-
-def test_a_limit_interrupts_and_is_taken_back():
-    with pytest.raises(limits.OutOfTimeError), limits.seconds(0.05):
-        time.sleep(5)
-    with limits.seconds(0.05):
-        pass
-    time.sleep(0.08)
-
-
-def test_where_no_time_is_left_nothing_begins():
-    with pytest.raises(limits.OutOfTimeError, match="No time"), limits.seconds(0.0):
-        pytest.fail("it was begun")
-
-
-def test_a_limit_that_is_taken_for_another_error_comes_again():
-    def reads_a_cache():
-        with contextlib.suppress(Exception):
-            time.sleep(5)
-        time.sleep(5)
-
-    with pytest.raises(limits.OutOfTimeError), limits.seconds(0.05, again=0.05):
-        reads_a_cache()
-    time.sleep(0.12)
+    for data in (arrays, str(tmp_path / "e.npz")):
+        found = check(train, data)
+        assert not found.stops
+        assert found.subject.fixed.image_shape == (1, 4, 1)
 
 
 class Endless:
@@ -285,3 +204,199 @@ def test_trainings_of_an_inversion_without_time_are_not_counted(tmp_path):
 
 def test_shadow_still_loads_by_name():
     assert len(shadow.load("digits")) == 1797
+
+
+def test_scores_that_are_no_numbers_are_not_asked_for(digits):
+    def train(images, labels, seed: int):
+        return means_of(images, labels)
+
+    def means_of(images, labels):
+        flat = images.reshape(len(images), -1)
+        return np.stack([flat[labels == c].sum(axis=0) for c in range(10)])
+
+    def predict(weights, images):
+        scores = np.maximum(images.reshape(len(images), -1) @ weights.T, 0)
+        images -= 1  # its own arrays, whatever it does to them
+        with np.errstate(divide="ignore"):
+            return np.log(scores * (scores > 50))
+
+    data = digits.take(np.arange(300))
+    settings = auditing.AuditConfig(targets=2, fixed=30, minutes=0.5)
+    held = data.images.copy()
+    found = auditing.check(train, data, predict=predict, settings=settings, version="1")
+    assert any("aren't finite numbers" in str(each) for each in found.findings)
+    np.testing.assert_array_equal(data.images, held)
+    assert found.subject.held_out.images.min() >= 0
+
+
+def test_a_module_that_was_changed_after_its_import_stops(
+    digits, tmp_path, monkeypatch
+):
+    (tmp_path / "changed_later.py").write_text(
+        "import numpy as np\n\nSCALE = 1.0\n\n\ndef train(images, labels, seed: int):\n"
+        "    rows = np.asarray(images).reshape(len(images), -1)\n"
+        "    return SCALE * rows.sum(axis=0)[:8]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    # Processes that were begun before don't look there.
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    loky.get_reusable_executor().shutdown(wait=True)
+    module = importlib.import_module("changed_later")
+    settings = auditing.AuditConfig(targets=2, fixed=30, minutes=0.5)
+    data = digits.take(np.arange(300))
+
+    def stopped():
+        found = auditing.check(module.train, data, settings=settings)
+        return [str(each) for each in found.findings if each.level == "stops"]
+
+    try:
+        assert not stopped()
+        module.SCALE = 2.0
+        assert any("other processes give other weights" in each for each in stopped())
+    finally:
+        del sys.modules["changed_later"]
+
+
+def half(images, labels, seed):
+    """Gradient descent on half of the records, which the seed chooses."""
+    kept = np.random.default_rng(seed).permutation(len(images))[: len(images) // 2]
+    x = images[kept].reshape(len(kept), -1)
+    w = np.zeros((x.shape[1], 10))
+    for _ in range(5):
+        scores = np.exp(x @ w)
+        scores /= scores.sum(axis=1, keepdims=True)
+        w -= 0.5 * x.T @ (scores - np.eye(10)[labels[kept]]) / len(x)
+    return w
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_targets_stand_where_the_released_models_take_them(seed, digits):
+    """By another key than that of the released models other records are left out."""
+    settings = AuditConfig(targets=3, fixed=60, seed=seed)
+    found = auditing.check(half, digits, version="1", settings=settings)
+    models = trained.train(found.subject, targets=3)
+    assert np.ptp(models.released, axis=0).any()
+
+
+@pytest.mark.parametrize("kind", ["raises ValueError", "gives NaN"])
+def test_a_training_that_takes_no_value_beyond_its_range_is_named(kind, digits):
+    def checked(images, labels, seed):
+        if "raises" in kind and (images.min() < 0 or images.max() > 1):
+            raise ValueError("pixels lie in [0, 1]")
+        with np.errstate(invalid="ignore"):
+            return half(np.sqrt(images), labels, 0)
+
+    settings = AuditConfig(targets=3, fixed=60)
+    found = auditing.check(checked, digits, version=kind, settings=settings)
+    assert any(f"training {kind}" in each.what for each in found.findings)
+
+
+def ignoring(images, labels, seed):
+    return np.random.default_rng(seed).normal(size=(4, 3))
+
+
+FEW = {"targets": 3, "fixed": 60, "minutes": 0.5}
+
+
+def test_models_without_a_trace_of_their_records_are_no_audit():
+    with pytest.raises(AuditStoppedError, match="3 released models, each"):
+        informed.audit(ignoring, "digits", version="1", **FEW)
+
+
+def half_left_out(images, labels, seed: int):
+    """Trains on a half that the seed draws, so that some places count for nothing."""
+    kept = np.random.default_rng(seed).permutation(len(images))[: len(images) // 2]
+    return images[kept].reshape(len(kept), -1).sum(axis=0)
+
+
+def test_a_target_is_put_where_it_counts(digits):
+    last = 20
+    key = check(half_left_out, digits).subject.factory("released").public_key
+    seed = next(
+        s for s in range(50)
+        if last not in np.random.default_rng(s + key).permutation(last + 1)[
+            : (last + 1) // 2
+        ]
+    )  # fmt: skip
+
+    def seeded(images, labels, key: int):
+        return half_left_out(images, labels, seed + key)
+
+    found = check(seeded, digits)
+    assert found.subject.position is not None
+    assert any("changes nothing" in f.what and "places" in f.what
+               for f in found.findings)  # fmt: skip
+    call = found.subject.call()
+    images, labels = found.subject.training_set(0)
+    other, _ = found.subject.training_set(1)
+    moved = call.train(images, labels, key) - call.train(other, labels, key)
+    assert np.abs(moved).max() > 0
+
+
+def test_nan_weights_are_not_called_random():
+    def exploding(images, labels, seed: int):
+        return images.reshape(-1)[:3] * np.nan
+
+    found = check(exploding)
+    assert [f.what for f in found.findings] == ["3 weights are NaN or infinite"]
+
+
+def imputed(rows_, labels):
+    return make_pipeline(
+        SimpleImputer(), preprocessing.StandardScaler(), linear_model.Ridge()
+    ).fit(rows_, labels)
+
+
+def not_imputed(rows_, labels):
+    return linear_model.Ridge().fit(rows_, labels)
+
+
+def test_missing_values_are_the_business_of_training(rng):
+    x = rng.standard_normal((80, 4))
+    x[rng.random((80, 4)) < 0.1] = np.nan
+    data = (x, np.arange(80) % 2)
+    found = check(imputed, data)
+    assert not found.stops
+    with pytest.raises(RuntimeError, match=r"NaN.*missing in column 0") as raised:
+        check(not_imputed, data)
+    assert "\n" not in str(raised.value)
+
+
+def test_foreign_code_has_one_thread_while_it_is_tried(digits):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    seen = []
+
+    def counting(images, labels, seed: int):
+        seen.extend(each["num_threads"] for each in threadpoolctl.threadpool_info())
+        return np.asarray(images).reshape(len(images), -1).sum(axis=0)
+
+    found = subject.prepare(contract.load(counting, version="1"), digits, targets=2)
+    probe.Probe(found)(found.training_set(0))
+    assert seen
+    assert set(seen) == {1}
+
+
+def test_a_model_takes_what_it_takes(digits):
+    found = check(slow_numpy, digits)
+    assert 0.2 <= found.seconds_each < 0.4
+    assert found.seconds_a_model == pytest.approx(
+        found.seconds_each / found.at_once, rel=1e-6
+    )
+
+
+def test_what_holds_no_numbers_is_named():
+    def with_words(images, labels, seed: int):
+        return {"w": images.reshape(len(images), -1).sum(axis=0), "vocabulary": ["Ann"]}
+
+    found = check(with_words)
+    assert any("vocabulary/0 (str)" in f.what for f in found.findings)
+    assert released.left_out({"a": np.ones(2), "b": "x"}) == ["b (str)"]
+
+
+def test_an_error_is_one_line(capsys):
+    def two_lines(images, labels, seed: int):
+        raise ValueError("first\nsecond")
+
+    with pytest.raises(RuntimeError) as raised:
+        check(two_lines)
+    assert str(raised.value).endswith("raised ValueError: first")

@@ -1,6 +1,7 @@
 """What is wrong with a configuration is one clear line, before the first model."""
 
 import importlib.util
+import json
 
 import pytest
 
@@ -140,3 +141,23 @@ def test_options_of_other_actions_are_refused(options, option, capsys):
     with pytest.raises(SystemExit):
         main(["shadow", *options])
     assert f"{option} is of `informed shadow" in capsys.readouterr().err
+
+
+def test_a_json_of_a_run_is_no_audit(tmp_path, capsys):
+    (tmp_path / "results.json").write_text(json.dumps({"attacks": {"reconn": {}}}))
+    with pytest.raises(SystemExit):
+        main(["compare", str(tmp_path / "results.json")])
+    assert "work directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        ("seed=-1", "config.seed"),
+        ("data.seed=-1", "config.data.seed"),
+        ("shadow.count=2", "config.shadow.count"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field(field, named, tmp_path, capsys):
+    line = [*SMALL, f"--config.{field}", f"--workdir={tmp_path}"]
+    assert named in refused(capsys, "run", *line)

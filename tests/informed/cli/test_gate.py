@@ -1,208 +1,249 @@
-"""`--fail-if`: what it takes, what it refuses, and that it errs on one side."""
+"""`--max-success`: what it lets through, and that it fails closed."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from informed.audit import auditing
-from informed.cli import audit, gate, main, running
-from informed.cli.gate import Gate, GateFailedError
-from shadow import checks
+from informed.attacks import registry
+from informed.audit import trained
+from informed.cli import gate, main
+from informed.cli.gate import GateFailedError
+from informed.metrics import success_rate
+from shadow import limits
+from tests.informed.commands import SMALL
 
-# Expression, and whether it fails where exact is 2, success_upper 0.3, mse_median 0.01,
-# certified 0; of tpr nothing is known.
-GOOD = {
-    "exact > 0": True,
-    "exact > 2": False,
-    "exact >= 2": True,
-    "exact < 2": False,
-    "exact <= 2": True,
-    "exact == 2": True,
-    "exact != 2": False,
-    "0 < exact": True,
-    "0 < exact <= 1": False,
-    "exact > 0 or success_upper > 0.5": True,
-    "exact > 5 or success_upper > 0.05": True,
-    "exact > 5 or success_upper > 0.5": False,
-    "exact > 0 and success_upper > 0.5": False,
-    "not exact == 0": True,
-    "not (exact > 0 and success_upper > 0.2)": False,
-    "  mse_median < 1e-1  ": True,
-    "mse_median < -1": False,
-    "exact > certified": True,
-    "tpr > 0.1": True,
-    "tpr > 0.1 and exact > 5": False,
-    "tpr > 0.1 or exact > 5": True,
-    "not tpr > 0.1": True,
-}
-VALUES = {
-    "exact": 2.0,
-    "success_upper": 0.3,
-    "mse_median": 0.01,
-    "certified": 0.0,
-    "tpr": None,
-}
-BAD = {
-    "": "invalid syntax",
-    "exact": "expected comparisons",
-    "1": "expected comparisons",
-    "exact >": "invalid syntax",
-    "exact > 'a'": "names of fields and numbers",
-    "exact > True": "names of fields and numbers",
-    "exact > 1j": "names of fields and numbers",
-    "exact + 1 > 2": "names of fields and numbers",
-    "exakt > 0": "there is no field exakt. Did you mean 'exact'?",
-    "1 > 0": "names no field",
-    "exact in (1, 2)": "expected >, >=",
-    "exact is 1": "expected >, >=",
-    "exact = 1": "",
-    "exact > 0; exact > 1": "",
-    "__import__('os').system('touch HERE') > 0": "names of fields and numbers",
-    "exact > __import__('os').getpid()": "names of fields and numbers",
-    "(lambda: exact)() > 0": "names of fields and numbers",
-    "exact.__class__ > 0": "names of fields and numbers",
-    "[exact > 0 for x in 'a']": "expected comparisons",
-    "exact > 0 if exact else 1": "expected comparisons",
-    "exact > 0 and print(1)": "expected comparisons",
-    "exact > (y := 1)": "names of fields and numbers",
-    "exact > 0 or " * 60 + "exact > 0": "longer than 500",
-    "((exact > 0)": "",
-    "exact > 0\x00": "",
-}
+MOST = 0.3
 
 
-@pytest.mark.parametrize(("text", "fails"), GOOD.items())
-def test_expressions_are_decided(text, fails):
-    found = Gate.parse(text, "audit")
-    if not fails:
-        found.require(VALUES)
-        return
-    with pytest.raises(GateFailedError) as stopped:
-        found.require(VALUES)
-    assert stopped.value.exit_code == 4
-    unknown = "can't be decided" in str(stopped.value)
-    assert unknown == ("tpr" in text)
+def rate(successes, trials=20):
+    found = success_rate(np.arange(trials) < successes)
+    return {"successes": successes, "trials": trials, "high": found.high}
 
 
-@pytest.mark.parametrize(("text", "why"), BAD.items())
-def test_what_is_no_expression_is_refused_and_not_executed(
-    text, why, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(checks.FieldError) as refused:
-        Gate.parse(text, "audit")
-    message = str(refused.value)
-    assert why in message
-    assert "--fail-if" in message
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_run_passes_or_not_by_its_results():
-    rate = {"successes": 3, "trials": 4, "low": 0.2, "high": 0.99}
-    row = {"certified": None, "closer_than_oracle": rate, "mse": 0.1, "mse_median": 0.2}
-    results = {"attacks": {"a": row, "b": row | {"certified": 1, "mse": 0.05}}}
-    values = running.gated(results)
-    assert set(values) == set(gate.FIELDS["run"])
-    assert values["success"] == 0.75
-    assert (values["certified"], values["mse"]) == (1, 0.05)
-    Gate.parse("mse < 0.05 or success > 0.8", "run").require(values)
-    # A run without attacks measured nothing.
-    with pytest.raises(GateFailedError, match="can't be decided"):
-        Gate.parse("mse < 0.05", "run").require(running.gated({"attacks": {}}))
-
-
-def test_the_shipped_action_has_an_expression_that_is_one():
-    text = (Path(__file__).parents[3] / "examples" / "release_gate.yml").read_text()
-    (expression,) = re.findall(r'--fail-if "(.*)"', text)
-    nothing = dict.fromkeys(("exact", "named", "untried", "unfinished"), 0.0)
-    Gate.parse(expression, "audit").require(VALUES | nothing)
-    for name in nothing:
-        with pytest.raises(GateFailedError):
-            Gate.parse(expression, "audit").require(VALUES | nothing | {name: 1.0})
-    assert "informed audit" in text
-
-
-def test_the_documentation_has_every_field():
-    text = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
-    rows = text.partition("## A release gate")[2].partition("\n## ")[0]
-    for fields in gate.FIELDS.values():
-        for name, about in fields.items():
-            assert f"| `{name}` |" in rows
-            assert about in rows
-
-
-def test_failing_says_what_was_found():
-    with pytest.raises(GateFailedError, match=r"exact is 2, success_upper is 0\.3\)"):
-        Gate.parse("exact > 0 or success_upper > 0.05", "audit").require(VALUES)
-    with pytest.raises(GateFailedError, match="tpr is not known"):
-        Gate.parse("tpr > 0.1", "audit").require(VALUES)
-
-
-def test_an_attack_that_finished_nothing_lets_nothing_through():
-    row = {
-        "name": "inversion", "tried": True, "applies": True, "success": None,
-        "exact": None, "certified": None, "mse_median": None, "tpr": None, "planned": 5,
-        "targets": 0, "finished": 0,
+def row(name="inversion", successes=0, **changed):
+    return {
+        "name": name, "applies": True, "tried": True, "planned": 20, "finished": 20,
+        "success": rate(successes), "why_not": "", **changed,
     }  # fmt: skip
-    other = {"name": "black box", "tried": False, "applies": False}
-    both = row | {"name": "two missing", "success": {"successes": 5, "high": 1.0}}
-    rows = [row, row | {"tried": False}, row | other, both]
-    values = audit.gated({"attacks": rows, "gallery": {"first": None}})
-    # What doesn't apply isn't missing; two missing records are another game.
-    assert (values["untried"], values["unfinished"]) == (1, 10)
-    assert set(values) == set(gate.FIELDS["audit"])
-    for text in ("exact > 0", "exact == 0", "success_upper > 0.99", "certified > 0"):
-        with pytest.raises(GateFailedError, match="can't be decided"):
-            Gate.parse(text, "audit").require(values)
+
+
+def audit(*rows, asked=20):
+    return {
+        "attacks": list(rows),
+        "subject": {"targets": 20},
+        "configuration": {"targets": asked},
+    }
+
+
+def run(**successes):
+    attacks = {name: {"closer_than_oracle": each} for name, each in successes.items()}
+    return {"attacks": attacks}
+
+
+UNTRIED = {"tried": False, "finished": None, "success": None}
+NOT_APPLYING = row("black box", applies=False, **UNTRIED)
+# Why each fails, and what it is.
+FAILING = {
+    "kernel succeeded for 3 of 20, whose interval ends at 0.379": audit(
+        row(), row("kernel", 3)
+    ),
+    "two missing succeeded for 0 of 6, whose interval ends at 0.459": audit(
+        row(), row("two missing", planned=6, finished=6, success=rate(0, 6))
+    ),
+    "inversion finished 0 of 20 (out of time at target 1)": audit(
+        row(finished=0, success=None, why_not="out of time at target 1"), row("kernel")
+    ),
+    "inversion finished 19 of 20": audit(row(finished=19, success=rate(0, 19))),
+    "kernel was not tried (it stopped with KeyError)": audit(
+        row(), row("kernel", **UNTRIED | {"why_not": "it stopped with KeyError"})
+    ),
+    "span was not tried (left out": audit(
+        row(), row("span", **UNTRIED | {"why_not": "left out by whoever ran it"})
+    ),
+    "no attack was evaluated": audit(NOT_APPLYING),
+    "16 records were not attacked": audit(row(), asked=36),
+    "inversion was evaluated on no record": audit(row(success=rate(0) | {"trials": 0})),
+    "whose interval ends at nan": audit(row(success=rate(0) | {"high": float("nan")})),
+    "can't be read (KeyError": audit({"name": "inversion"}),
+    "can't be read (TypeError": audit(row(success=rate(0) | {"high": None})),
+    "can't be read (KeyError: 'attacks')": {},
+    "reconn succeeded for 3 of 20": run(kernel=rate(0), reconn=rate(3)),
+    "can't be read": run(kernel=None),
+    "kernel was evaluated on no record": run(kernel=rate(0) | {"trials": 0}),
+    "kernel was not tried": run(reconn=rate(0))
+    | {"configuration": {"attacks": {"reconn": {}, "kernel": {"targets": None}}}},
+}
+
+
+@pytest.mark.parametrize("why", FAILING)
+def test_what_was_not_shown_to_be_below_the_limit_fails(why):
+    with pytest.raises(GateFailedError) as failed:
+        gate.require(FAILING[why], MOST)
+    assert str(failed.value).startswith("--max-success 0.3: ")
+    assert why in str(failed.value)
+    assert "\n" not in str(failed.value)
+    assert failed.value.exit_code == 4
+
+
+def test_a_run_without_attacks_fails():
+    with pytest.raises(GateFailedError, match="no attack was evaluated"):
+        gate.require(run(), 1.0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        audit(row(), row("kernel", 2), NOT_APPLYING),
+        run(reconn=rate(0), kernel=rate(2))
+        | {"configuration": {"attacks": {"reconn": {}, "inversion": {"targets": 0}}}},
+    ],
+)
+def test_the_limit_itself_passes(values):
+    high = rate(2)["high"]
+    gate.require(values, high)
+    with pytest.raises(GateFailedError, match="kernel succeeded for 2 of 20"):
+        gate.require(values, high - 1e-6)
+
+
+def test_every_attack_that_fails_is_named():
+    with pytest.raises(GateFailedError, match=r"inversion succeeded.*; kernel was not"):
+        gate.require(audit(row(successes=20), row("kernel", **UNTRIED)), MOST)
+
+
+def test_the_documentation_and_the_shipped_action_name_the_option():
+    root = Path(__file__).parents[3]
+    action = (root / "examples" / "release_gate.yml").read_text()
+    assert "informed audit" in action
+    assert f"{gate.OPTION} 0." in action
+    assert gate.OPTION in (root / "docs" / "audit.md").read_text()
+
+
+# On the command line
+
+
+def status(capfd, *arguments):
+    """Exit status, and the last line of stderr."""
+    try:
+        main([*map(str, arguments)])
+    except SystemExit as stopped:
+        lines = capfd.readouterr().err.strip().splitlines()
+        return stopped.code, lines[-1]
+    return 0, ""
 
 
 @pytest.fixture
 def training(tmp_path, digits):
     """The mean of all records: whoever knows the others has the missing one."""
     (tmp_path / "mean.py").write_text(
+        "import numpy as np\n"
         "def train(images, labels):\n    return images.mean(axis=0)\n"
+        "def noise(images, labels, seed):\n"
+        "    return np.random.default_rng(seed).normal(size=3)\n"
+        "def breaks(images, labels):\n    raise OSError('disk')\n"
     )
     images, labels = digits.images[:90], digits.labels[:90]
     np.savez(tmp_path / "digits.npz", images=images, labels=labels)
-    skip = ("two missing", "membership", "noise", "defences", "kernel")
-    return [
-        "audit", f"{tmp_path}/mean.py:train", f"--data={tmp_path}/digits.npz",
+    return lambda name="train": [
+        "audit", f"{tmp_path}/mean.py:{name}", f"--data={tmp_path}/digits.npz",
         "--fixed=40", "--targets=2", "--minutes=2", "--quiet", "--json",
-        *(f"--skip={part}" for part in skip if part in auditing.PARTS),
+        "--skip=membership", "--skip=defences",
     ]  # fmt: skip
 
 
 def test_an_audit_is_written_and_then_fails(training, tmp_path, capfd):
     out = tmp_path / "audit.json"
-    with pytest.raises(SystemExit) as stopped:
-        main([*training, f"--out={out}", "--fail-if=exact > 0 or untried > 100"])
-    assert stopped.value.code == 4
-    told = capfd.readouterr()
-    assert told.err.strip().splitlines()[-1] == (
-        "informed audit: --fail-if 'exact > 0 or untried > 100': it holds (exact is 2,"
-        f" untried is {audit.gated(json.loads(told.out))['untried']:g})."
-    )
-    assert json.loads(out.read_text())["attacks"]
+    line = [*training(), f"--out={out}", "--max-success=0.9"]
+    code, said = status(capfd, *line)
+    assert code == 4
+    assert said.startswith("informed audit: --max-success 0.9: ")
+    assert "inversion succeeded for 2 of 2, whose interval ends at 1" in said
+    values = json.loads(out.read_text())
+    assert "--max-success=0.9" in values["again"]
+    with pytest.raises(GateFailedError):
+        gate.require(values, 0.9)
 
 
-def test_a_gate_for_a_check_is_refused_before_anything_is_done(training, capsys):
-    for extra in (["--check", "--fail-if=exact > 0"], ["--fail-if=exakt > 0"]):
-        with pytest.raises(SystemExit) as stopped:
-            main([*training, *extra])
-        assert stopped.value.code == 2
-        assert "--fail-if" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["noise", "breaks"])
+def test_an_audit_that_ends_before_its_attacks_fails(name, training, capfd):
+    """No released models with a trace of their records; a training that raises."""
+    code, said = status(capfd, *training(name), "--max-success=1")
+    assert code == 4
+    assert said.startswith("informed audit: --max-success 1: it stopped with")
+    without, _ = status(capfd, *training(name))
+    assert without == {"noise": 3, "breaks": 2}[name]
 
 
-@pytest.mark.parametrize("order", [(float("nan"), 1e-8), (1e-8, float("nan"))])
-def test_what_is_no_number_lets_nothing_through(order):
-    """NaN compares with nothing, so that what stands first would decide."""
-    assert gate.least(order) == gate.most(order) == 1e-8
-    assert gate.most([float("nan")]) is None
-    for value in (float("nan"), gate.least([float("nan")])):
-        with pytest.raises(GateFailedError, match="can't be decided"):
-            Gate.parse("mse < 0.001", "run").require({"mse": value})
-    with pytest.raises(checks.FieldError, match="names of fields and numbers"):
-        Gate.parse(f"mse > {'9' * 400}", "run")
+def test_released_models_that_cannot_be_trained_fail(training, capfd, monkeypatch):
+    def stops(*arguments, **named):
+        raise limits.OutOfTimeError("released models")
+
+    monkeypatch.setattr(trained, "train", stops)
+    code, said = status(capfd, *training(), "--max-success=1")
+    assert (code, "released models" in said) == (4, True)
+
+
+def test_an_attack_that_raises_in_an_audit_fails(training, capfd, monkeypatch):
+    inversion = registry.find("inversion")
+
+    def stops(config, material):
+        raise ZeroDivisionError("in the attack")
+
+    broken = {**inversion.__dict__, "make": stops}
+    monkeypatch.setitem(registry._ROWS, "inversion", type(inversion)(**broken))
+    code, said = status(capfd, *training(), "--max-success=1")
+    assert code == 4
+    assert "inversion was not tried (it stopped with ZeroDivisionError" in said
+
+
+def test_a_gate_for_a_check_is_refused_before_anything_is_done(training, capfd):
+    code, said = status(capfd, *training(), "--check", "--max-success=1")
+    assert (code, "--max-success" in said) == (2, True)
+
+
+@pytest.mark.parametrize("most", ["-0.1", "1.01", "nan", "inf"])
+def test_a_limit_outside_of_0_and_1_is_refused(most, training, tmp_path, capfd):
+    run_ = ["run", *SMALL, f"--workdir={tmp_path}"]
+    for line in (training(), run_):
+        code, said = status(capfd, *line, f"--max-success={most}")
+        assert (code, "--max-success in [0, 1]" in said) == (2, True), said
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run: 20 targets of reconn, 2 of inversion."""
+    path = tmp_path_factory.mktemp("run")
+    main(["run", *SMALL, f"--workdir={path}", "--quiet"])
+    return path
+
+
+def test_a_run_passes_or_fails_by_its_results(folder, capfd):
+    line = ["run", *SMALL, f"--workdir={folder}", "--quiet", "--json"]
+    code, said = status(capfd, *line, "--max-success=0.99")
+    assert code == 4
+    assert "inversion succeeded for 2 of 2" in said
+    assert status(capfd, *line, "--max-success=1") == (0, "")
+
+
+def test_a_run_whose_attack_raises_names_it(folder, capfd, monkeypatch):
+    inversion = registry.find("inversion")
+
+    def stops(config, material):
+        raise TypeError("in the attack")
+
+    broken = {**inversion.__dict__, "make": stops, "revision": 99}
+    monkeypatch.setitem(registry._ROWS, "inversion", type(inversion)(**broken))
+    line = ["run", *SMALL, f"--workdir={folder}", "--quiet", "--max-success=1"]
+    for stage in folder.glob("stages/attack-inversion*"):
+        stage.unlink()
+    code, said = status(capfd, *line)
+    assert code == 4
+    assert "attacks.inversion: it stopped with TypeError: in the attack" in said
+
+
+def test_a_run_that_evaluated_nothing_fails(folder, capfd, monkeypatch):
+    monkeypatch.setattr("informed.runs.pipeline.run", lambda *a, **k: {"attacks": {}})
+    line = ["run", *SMALL, f"--workdir={folder}", "--quiet", "--json"]
+    code, said = status(capfd, *line, "--max-success=1")
+    assert (code, "no attack was evaluated" in said) == (4, True)

@@ -13,7 +13,7 @@ from scipy import stats
 import dp
 from dp import rero
 from informed import cli
-from informed.cli import privacy
+from informed.cli import main, privacy
 
 
 def run(capsys, *arguments):
@@ -272,3 +272,11 @@ def test_the_page_shows_what_is_printed(capsys, monkeypatch, tmp_path):
         for line in lines:
             parts = [re.escape(part) for part in line.split("...")]
             assert any(re.match(".*".join(parts), each) for each in printed), line
+
+
+def test_a_file_of_bounds_that_can_not_be_run_is_one_line(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("nothing_of_this_name\n")
+    line = "bound --noise-multiplier=1 --steps=10 --kappa=0.1 --bounds"
+    with pytest.raises(SystemExit):
+        main([*line.split(), str(tmp_path / "mine.py")])
+    assert "mine.py could not be run: NameError" in capsys.readouterr().err

@@ -166,6 +166,19 @@ def test_an_exact_guess_is_a_success_whatever_comes_near(truth, pool):
     assert row["success"]["successes"] == row["exact"]["successes"] == 10
 
 
+def test_an_exact_guess_is_a_success_however_near_an_imputed_column(rng):
+    """Every column stands twice, so that each can be had from the other."""
+    rows = rng.random((60, 1, 4, 1)).astype(np.float32)
+    twice = np.concatenate([rows, rows], axis=2)
+    every = shadow.Examples(images=twice, labels=np.arange(60) % 3, num_classes=3)
+    records, others = every.take(slice(0, 10)), every.take(slice(10, None))
+    found = judging.baselines(records, others, groups=np.arange(8))
+    row = judging.judge(
+        trial((records.images + 1e-5).astype(np.float32)), records, others, found
+    )
+    assert row["success"]["successes"] == row["exact"]["successes"] == 10
+
+
 @pytest.mark.parametrize("rows", [6, 40])
 def test_leverage_is_that_of_the_covariance(rows, rng):
     pool, own = rng.standard_normal((rows, 12)), rng.standard_normal((3, 12))

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dp
 import shadow
 from dp.gradient import PrivacyConfig
 from informed import cli
 from informed.runs import protection
 from shadow.training import steps_taken
+from tests.informed import developers
 
 
 def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
@@ -149,3 +151,37 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
     guessing = np.mean(truth == 0)
     assert guessing > 0.8
     assert results["label_bound"] >= results["label_kappa"] >= guessing
+
+
+def test_a_broken_noise_declaration_is_seen(monkeypatch, rng, digits):
+    run = dp.Gaussian(noise_multiplier=6.0, steps=1, relation="replace_one")
+    own = protection.Accounted(target=None, any_record=None, replaced=run, how="")
+    monkeypatch.setattr(protection, "accounted", lambda developer: own)
+    images = rng.random((15, 8, 8, 1)).astype(np.float32)
+    truth = shadow.ShadowModels(
+        weights=np.zeros((15, 3), np.float32),
+        images=images,
+        labels=np.zeros(15, np.int32),
+    )
+    found = protection.against(
+        {"epsilon": 1.0, "label_bound": 1.0},
+        developers.developer(developers.parts_of(digits)),
+        truth,
+        {"images": images},
+    )
+    assert found["roc_violations"] > 0
+
+
+def test_what_is_known_of_a_target_breaks_no_bound(digits):
+    private = PrivacyConfig(noise_multiplier=1000.0, clip_norm=1.0)
+    parts = developers.parts_of(digits, fixed=30, targets=40)
+    factory = developers.developer(parts, epochs=2, privacy=private)
+    theory = protection.of(factory, parts.fixed.labels)
+    models = shadow.ShadowModels.of(factory.train(parts.test), parts.test)
+    guess = np.full_like(parts.test.images, 0.3)
+    guess[:, :4] = parts.test.images[:, :4]
+    given = {"images": guess, "labels": parts.test.labels}
+    seen = protection.against(theory, factory, models, given)
+    assert seen["roc_violations"]
+    told = protection.against(theory, factory, models, given, known=True)
+    assert set(told.values()) == {None}

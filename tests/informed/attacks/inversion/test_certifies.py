@@ -7,6 +7,8 @@ import pytest
 
 import shadow
 from informed.attacks.inversion import TrainingInversion
+from informed.attacks.inversion.attack import _first_explained
+from informed.attacks.inversion.certificate import Candidate
 from informed.threat import Knowledge
 from shadow.data import Examples
 
@@ -55,3 +57,20 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
     assert apart[1:].max() < 1e-6
     assert found.certified.all() != hidden
     assert (apart[0] > 1e-3) == hidden
+
+
+def test_a_candidate_of_which_nothing_is_known_is_passed_over():
+    def candidate(residual):
+        return Candidate(
+            images=np.full((1, 2, 2, 1), residual, np.float32),
+            labels=np.zeros(1, int),
+            residual=residual,
+            explained=False,
+            certified=False,
+            expected_mse=1.0,
+            if_levels=False,
+        )
+
+    found = _first_explained(iter(map(candidate, (np.nan, 1e-3, 1e-2))))
+    assert found.residual == 1e-3
+    assert np.isnan(_first_explained(iter([candidate(np.nan)])).residual)

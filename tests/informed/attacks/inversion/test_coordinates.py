@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from informed.attacks.inversion import coordinates, gauss_newton
+from informed.attacks.inversion.coordinates import principal_components
 
 
 @pytest.fixture
@@ -58,3 +59,8 @@ def test_directions_of_black_pixels_are_left_out(images):
     moves = space.moves(moving.directions)
     assert moves.shape == (12, 1, 4, 4, 1)
     assert np.linalg.matrix_rank(moves.reshape(12, 16)) == 12
+
+
+def test_one_known_record_tells_no_spread():
+    with pytest.raises(ValueError, match="at least two known records"):
+        principal_components(np.zeros((1, 2, 2, 1)))

@@ -1,17 +1,38 @@
-"""Findings of the fourth audit on runs: each failed before it was mended."""
+"""The report of a run: of its own models, and of no others."""
 
 import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import shadow
 from informed import cli
 from informed.cli.configuration import load_experiment
 from informed.runs import evaluation, reporting, stored
-from shadow import ShadowStore, folders
+from informed.runs.stages import Stage
+from shadow import ShadowStore
+from shadow.records import ConfigurationMismatchError, Record
 from tests.informed.commands import SMALL, refused, run
+from tests.informed.developers import developer
+
+
+def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
+    factory = developer(split, epochs=1)
+    store = shadow.ShadowStore.create(
+        tmp_path / "made", split=split, algorithm=factory.algorithm, role="released",
+        block_size=10, configuration={}, initialisation=None,
+    )  # fmt: skip
+    for fingerprint, fits in ((store.fingerprint(), True), ("another", False)):
+        record = Record.of({"released_fingerprint": fingerprint})
+        folder = tmp_path / str(fits)
+        with Stage(folder, "evaluate", record, outputs=[]).running():
+            pass
+        if fits:
+            reporting._require_evaluated(folder, released=store)
+            continue
+        with pytest.raises(ConfigurationMismatchError, match="The released models in"):
+            reporting._require_evaluated(folder, released=store)
+
 
 FEW = [
     *SMALL,
@@ -70,31 +91,6 @@ def test_a_seed_that_nobody_is_told_is_not_known(fields, elsewhere):
     assert reporting._secret(stored.factory_of(secret, store, role="released"))
 
 
-@pytest.fixture
-def pictures(tmp_path, rng):
-    for label in ("a", "b"):
-        (tmp_path / "pictures" / label).mkdir(parents=True)
-        for i in range(3):
-            pixels = rng.integers(0, 256, (4, 4), np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "pictures" / label / f"{i}.png")
-    return tmp_path / "pictures"
-
-
-def test_pictures_that_changed_are_another_data_set(pictures):
-    experiment = load_experiment([*FEW, f"--config.data.name={pictures}"])
-    before = stored.shadow_record(experiment)
-    assert stored.shadow_record(experiment) == before
-    Image.fromarray(np.zeros((4, 4), np.uint8)).save(pictures / "b" / "1.png")
-    assert stored.shadow_record(experiment) != before
-
-
-def test_a_class_without_a_picture_is_refused(pictures):
-    for file in (pictures / "b").iterdir():
-        file.rename(file.with_suffix(".tif"))
-    with pytest.raises(ValueError, match="none in b"):
-        folders.read(pictures)
-
-
 def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
     _, models = elsewhere
     store = ShadowStore(models / "released")
@@ -104,32 +100,3 @@ def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
     )
     victim = stored.victim_of(load_experiment(FEW), store)
     assert evaluation.accuracy(victim, one.weights, [0], one) is None
-
-
-def test_a_balanced_shadow_pool_of_other_classes_is_balanced(digits):
-    other = shadow.Examples(
-        images=1 - digits.images, labels=digits.labels % 3, num_classes=3
-    )
-    found = shadow.split(
-        digits,
-        num_fixed=50,
-        num_shadow=200,
-        num_test=10,
-        seed=0,
-        shadow_pool=other,
-        balanced=True,
-    )
-    assert np.bincount(found.shadow.labels, minlength=10).tolist() == [20] * 10
-
-
-@pytest.mark.parametrize(
-    ("field", "named"),
-    [
-        ("seed=-1", "config.seed"),
-        ("data.seed=-1", "config.data.seed"),
-        ("shadow.count=2", "config.shadow.count"),
-    ],
-)
-def test_what_cannot_be_is_refused_by_its_field(field, named, tmp_path, capsys):
-    line = [*SMALL, f"--config.{field}", f"--workdir={tmp_path}"]
-    assert named in refused(capsys, "run", *line)

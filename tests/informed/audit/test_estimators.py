@@ -1,0 +1,117 @@
+"""Audits of trainings that return fitted estimators of scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn import datasets, linear_model, preprocessing, svm
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+import informed
+from informed.attacks import registry
+from informed.audit import contract, subject, trained
+from informed.report import words
+from shadow import released, tables
+from tests.informed.audit.trainings import check
+
+
+def flat(images):
+    return np.asarray(images).reshape(len(images), -1)
+
+
+def forest(images, labels, seed):
+    return RandomForestClassifier(3, random_state=seed).fit(flat(images), labels)
+
+
+def support_vectors(images, labels):
+    return svm.SVC(C=100.0).fit(flat(images), labels)
+
+
+def bundle(images, labels):
+    model = KNeighborsClassifier(1).fit(flat(images), labels)
+    return {"centre": np.median(flat(images), axis=0), "model": model}
+
+
+def scaled_regression(rows, labels):
+    model = linear_model.LogisticRegression()
+    return make_pipeline(preprocessing.StandardScaler(), model).fit(rows, labels)
+
+
+def said(report):
+    return " ".join(finding.what for finding in report.findings)
+
+
+def test_an_estimator_that_nobody_looks_into_is_said_to_weaken_the_audit(digits):
+    report = check(forest, digits)
+    assert not report.stops
+    assert not report.subject.comparable
+    assert "RandomForestClassifier may store training records" in said(report)
+    assert "linear models" in registry.find("closed_form").why_not(report.facts)
+
+
+def test_a_forest_without_a_seed_is_not_deterministic(digits):
+    def unseeded(images, labels):
+        return RandomForestClassifier(3).fit(flat(images), labels)
+
+    report = check(unseeded, digits)
+    assert not report.subject.deterministic
+    assert "another model" in said(report)
+
+
+def test_a_forest_that_declares_noise_is_not_audited(digits):
+    noise = {"noise_multiplier": 5.0, "steps": 1, "clip_norm": 1.0}
+    report = check(forest, digits, privacy=noise)
+    assert any("no weights in which noise" in each.what for each in report.stops)
+
+
+def test_an_estimator_within_something_is_named(digits):
+    left_out = released.left_out(bundle(digits.images[:40], digits.labels[:40]))
+    assert left_out == ["model (KNeighborsClassifier, beside its arrays of floats)"]
+    assert "KNeighborsClassifier" in said(check(bundle, digits))
+
+
+def test_weights_that_change_their_shape_are_not_compared(digits):
+    report = check(support_vectors, digits, fixed=100, targets=8)
+    assert not report.stops
+    assert not report.subject.comparable
+    assert "other shapes" in registry.find("inversion").why_not(report.facts)
+
+
+def test_shapes_that_agree_by_chance_in_the_preflight(digits):
+    prepared = subject.prepare(
+        contract.load(support_vectors, version="1"), digits, targets=8, fixed=100
+    )
+    models = trained.train(prepared, targets=8)
+    assert not models.subject.comparable
+    assert models.released.shape == (8, 0)
+
+
+@pytest.mark.slow
+def test_an_audit_of_weights_that_change_their_shape(digits):
+    document = informed.audit(
+        support_vectors, digits, version="1", fixed=100, targets=8, minutes=3.0
+    )
+    by_name = {row["name"]: row for row in document.values["attacks"]}
+    assert by_name["black box"]["tried"]
+    assert "other shapes" in by_name["inversion"]["why_not"]
+
+
+def test_the_means_of_a_scaler_are_read_in_an_audit():
+    rows, labels = datasets.load_wine(return_X_y=True)
+    columns = {f"c{i}": rows[:, i] for i in range(rows.shape[1])}
+    table = tables.table_of({**columns, "kind": labels}, label="kind")
+    skip = ("inversion", "noise", "defences", "membership", "two missing", "gallery")
+    document = informed.audit(
+        scaled_regression, table, targets=3, fixed=60, minutes=1.0, skip=skip
+    )
+    attacks = document.values["attacks"]
+    row = next(row for row in attacks if row["name"] == "closed form")
+    assert row["exact"]["successes"] == row["success"]["successes"] == 3
+    assert (row["certified"], row["certified_wrong"]) == (3, 0)
+    assert words.answer(document.values)[0].startswith(
+        "Someone who sees the fitted model"
+    )
+    # A record is certified by whichever attack certifies it.
+    records = document.values["records"]
+    assert [row["certified"] for row in records] == [True] * 3
+    assert [row["certified_by"] for row in records] == [["closed form"]] * 3

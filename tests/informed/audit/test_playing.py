@@ -1,0 +1,139 @@
+"""Which attacks an audit plays, and what comes of those that it can't."""
+
+import dataclasses
+import time
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn import linear_model
+
+from informed.attacks import registry
+from informed.audit import membership, playing, trained
+from informed.metrics import judging
+from informed.report import words
+from informed.threat import Reconstruction
+from tests.informed.audit.trainings import check, linear
+
+
+def forgotten(images, labels):
+    """A start that no seed decides."""
+    x = images.reshape(len(images), -1)
+    w = np.random.default_rng().standard_normal((x.shape[1], 10))
+    for _ in range(3):
+        scores = np.exp(x @ w)
+        scores /= scores.sum(axis=1, keepdims=True)
+        w -= 0.5 * x.T @ (scores - np.eye(10)[labels]) / len(x)
+    return w
+
+
+def _ridge(images, labels):
+    return linear_model.Ridge().fit(images.reshape(len(images), -1), labels)
+
+
+def test_a_forgotten_seed_is_no_protection(digits):
+    found = check(forgotten, digits)
+    assert not found.facts.deterministic
+    models = trained.train(found.subject, targets=2)
+    trials = {row.name: playing.untried(row, models, found) for row in playing.rows()}
+    assert trials["inversion"].applies, "it wasn't tried, so a gate counts it"
+    assert "other weights" in trials["inversion"].why_not
+    assert "seed" not in trials["inversion"].knows
+    pairs = membership.of_two(models, 0.01, limit=60.0)
+    assert pairs["rate"] is None
+    assert "equal arguments give other weights" in pairs["why_not"]
+
+
+@pytest.mark.parametrize("error", [ValueError, TypeError])
+def test_a_predict_that_raises_is_no_missing_predict(error, digits):
+    def predict(returned, images):
+        raise error("row [0.4, 1.0] of patient Smith is out of range")
+
+    found = check(forgotten, digits, predict=predict)
+    said = next(each for each in found.findings if "predict raised" in each.what)
+    assert error.__name__ in said.what
+    assert not any("Smith" in (each.remedy or "") for each in found.findings)
+    models = trained.train(found.subject, targets=2)
+    rows = [row for row in playing.rows() if row.sees == "answers"]
+    assert all(playing.untried(row, models, found).applies for row in rows)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError, AssertionError])
+def test_an_attack_that_stops_counts_as_not_tried(error, digits):
+    def stops(config, material):
+        raise error("it broke")
+
+    row = dataclasses.replace(registry.find("inversion"), make=stops)
+    found = check(_ridge, digits)
+    models = trained.train(found.subject, targets=2)
+    trial = playing.attempt(row, models, found, limit=60.0)
+    assert (trial.applies, trial.images) == (True, None)
+    assert "it broke" in trial.why_not
+    judged = judging.judge(trial, models.targets, models.targets, [])
+    assert words.not_begun(judged)
+    values = {"attacks": [judged], "subject": {"kind": "images"}}
+    assert words.unfinished(values)[0].startswith("Inversion was not tried: it stopped")
+
+
+def test_what_is_the_same_for_every_model_is_a_result(digits):
+    def deaf(images, labels, key):
+        return jnp.zeros(3) + images.shape[1]
+
+    found = check(deaf, digits, targets=3)
+    about = dataclasses.replace(found.subject, engine="jax")
+    models = trained.with_shadows(trained.train(about, targets=3), 40)
+    trial = playing.attempt(registry.find("kernel"), models, found, limit=60.0)
+    assert trial.finished.all()
+    assert "the same for every model" in trial.why_not
+    np.testing.assert_allclose(
+        trial.images[0], models.shadows.images.mean(axis=0), atol=1e-6
+    )
+
+
+def test_the_rows_that_are_listed_are_those_that_are_played(digits):
+    def numbers(images, labels, seed: int):
+        return np.asarray(images).reshape(len(images), -1).sum(axis=0)
+
+    found = check(numbers, digits)
+    listed = {row["name"]: row for row in playing.listed(found)}
+    assert not listed["closed form"]["applies"]
+    assert "estimator" in listed["closed form"]["why_not"]
+    fitted_ = check(lambda i, labels: _ridge(i, labels), digits)
+    listed = {row["name"]: row for row in playing.listed(fitted_)}
+    assert listed["closed form"]["applies"]
+    private = dataclasses.replace(
+        found.subject.contract, privacy={"steps": 1, "noise_multiplier": 1.0}
+    )
+    secret = dataclasses.replace(
+        found, subject=dataclasses.replace(found.subject, contract=private)
+    )
+    assert "secret" in registry.find("two_missing").why_not(secret.facts)
+
+
+def test_two_missing_is_held_against_its_pairs(digits):
+    found = check(linear, digits, targets=8)
+    models = trained.train(found.subject, targets=8)
+    row = registry.find("two_missing")
+    unplayed = dataclasses.replace(row, applies=lambda facts: "it isn't played here")
+    assert playing.attempt(unplayed, models, found, limit=60.0).planned == 6
+
+
+class OneTarget:
+    """Finds the first target and is then out of time."""
+
+    def each(self, release, knowledge, *, key):
+        yield Reconstruction(images=np.zeros((1, 8, 8, 1), np.float32))
+        time.sleep(20)
+
+
+def test_what_was_found_before_the_time_was_over_is_kept(digits):
+    found = check(_ridge, digits)
+    models = trained.train(found.subject, targets=2)
+    row = registry.find("inversion")
+    row = dataclasses.replace(row, make=lambda config, material: OneTarget())
+    trial = playing.attempt(row, models, found, limit=0.5)
+    assert trial.finished.tolist() == [True, False]
+    np.testing.assert_array_equal(trial.images[0], 0)
+    assert np.isnan(trial.images[1]).all()
+    assert trial.planned == 2
+    assert "out of time at target 2 of 2" in trial.why_not

@@ -1,0 +1,82 @@
+"""What is said of numbers: the first lines of a page."""
+
+from informed.report import words
+from tests.informed.report.documents import ALL, NONE, attack, document
+
+
+def test_the_upper_end_is_that_of_the_attack_that_says_least():
+    many = {"successes": 0, "trials": 20, "rate": 0.0, "low": 0.0, "high": 0.168}
+    few = {"successes": 0, "trials": 2, "rate": 0.0, "low": 0.0, "high": 0.8418}
+    values = document(
+        attack("kernel", many),
+        attack("inversion", few, finished=2),
+        membership=[],
+        kind="audit",
+    )
+    assert words.up_to(values) == (
+        "85 %",
+        ' for the attack "inversion", finished for 2',
+    )
+    said = words._found(values)
+    assert 'up to 85 % for the attack "inversion", finished for 2)' in said
+    alone = document(attack("kernel", many), membership=[])
+    assert words.up_to(alone) == ("17 %", "")
+
+
+def test_two_missing_alone_is_said():
+    rows = [attack("two missing", ALL)]
+    values = document(*rows, membership=[], defences=[], kind="audit", preflight=None)
+    said = " ".join(words.answer(values))
+    assert said.startswith("No attack on one record was finished. The attack")
+    assert "nothing about reconstruction" not in said
+
+
+def test_records_that_time_left_out_are_said():
+    values = document(attack("inversion", ALL))
+    asked = values["subject"]["targets"] + 16
+    values["configuration"] = {"targets": asked}
+    assert any("for lack of time" in each for each in words.unfinished(values))
+
+
+def judged(name="kernel", **changed):
+    rate = {"successes": 0, "trials": 3, "rate": 0.0, "low": 0.0, "high": 0.6}
+    row = {"name": name, "tried": True, "targets": 3, "planned": 3, "finished": 3}
+    row |= {"success": rate, "exact": rate, "mse_median": 0.1, "tpr": 0.0}
+    return row | {"certified": None, "applies": True} | changed
+
+
+def test_an_error_of_zero_is_the_least():
+    values = {"attacks": [judged("a", mse_median=1e-9), judged("b", mse_median=0.0)]}
+    best = words.strongest(values)
+    assert best is not None
+    assert best["name"] == "b"
+
+
+def test_a_seed_that_nobody_searched_for_is_no_defence():
+    def defence(name, successes):
+        rate = {"successes": successes, "trials": 4, "rate": successes / 4}
+        attack = judged(success=rate | {"low": 0.0, "high": 0.6})
+        return {"name": name, "attacks": [attack], "accuracy": 0.9}
+
+    rows = [defence("as it is", 4), defence("secret seed", 0), defence("int8", 1)]
+    values = {"attacks": rows[0]["attacks"], "defences": rows, "kind": "audit"}
+    text = " ".join(words._defended(values))
+    assert "int8" in text
+    assert "secret seed" not in text
+
+
+def test_two_records_that_were_read_are_said():
+    values = document(
+        attack("inversion", NONE), attack("two missing", ALL, certified=6)
+    )
+    said = words._found(values)
+    assert "by any attack on one" in said
+    assert "6 of 6" in said
+    assert '"two missing", on more than one record at once, read' in said
+    assert not words.of_others(document(attack("two missing", NONE)))
+
+
+def test_upper_ends_are_printed_rounded_up():
+    rate = NONE | {"trials": 1000, "high": 0.00368}
+    assert "interval 0 to 1 %" in words.share(rate)
+    assert "up to 1 %" in words._found(document(attack("inversion", rate)))
