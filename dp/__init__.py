@@ -13,7 +13,6 @@ accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
 calibration  the least noise that keeps reconstruction below a probability
 rates        measured success: exact intervals, tests for violations of a bound
 gradient     clipped per-example gradients and noise, as a part of training
-expected_error  bounds of another quantity
 """
 
 from typing import TYPE_CHECKING

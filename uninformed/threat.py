@@ -6,13 +6,12 @@ metrics of many candidates, with their control, are `uninformed.candidates`.
 """
 
 import dataclasses
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from informed.threat import require_told
-from shadow.release import Release
 from shadow.victims import Victim
 
 
@@ -50,14 +49,3 @@ class Candidates:
 
     points: Float[np.ndarray, "releases candidates inputs"]
     scores: Float[np.ndarray, "releases candidates"]
-
-
-@runtime_checkable
-class CandidateAttack(Protocol):
-    """An attack on weights alone."""
-
-    def __call__(
-        self, release: Release, architecture: Architecture, *, key: Array
-    ) -> Candidates:
-        """Candidates for training points of every release."""
-        ...

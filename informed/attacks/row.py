@@ -70,7 +70,6 @@ class Material:
       table: the table whose rows the records are; None: records are pictures, or rows
         as they are.
       labels: (releases, points), of the unknown records, where several are missing.
-      position: where among the training records the unknown one is; None: not told.
       gallery: records among which the targets are; None: the adversary has none.
       guesses: of attacks that were played before, (attempted, height, width, channels)
         at the first targets.
@@ -87,7 +86,6 @@ class Material:
     limit: float = float("inf")
     table: Table | None = None
     labels: np.ndarray | None = None
-    position: int | None = None
     gallery: Examples | None = None
     guesses: Sequence[np.ndarray] = ()
 

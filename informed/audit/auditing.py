@@ -40,8 +40,6 @@ _LAST = 0.03
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 # Of what is left before the defences, for what tells which records fall: a few
-# trainings a record.
-_OF_INDICATORS = 0.05
 PARTS = ("inversion", "two missing", "membership", "noise", "defences")
 
 
@@ -257,10 +255,7 @@ def _run(
     if "membership" in schedule.parts:
         progress("membership")
         limit = schedule.limit("membership")
-        members = [
-            membership.of_two(models, checked.seconds_a_model, limit=limit),
-            membership.by_scores(models, limit=limit),
-        ]
+        members = [membership.of_two(models, checked.seconds_a_model, limit=limit)]
     skipped = "noise" not in schedule.parts
     bounds = noise.measured(
         about,
@@ -270,14 +265,13 @@ def _run(
         skipped=skipped,
         progress=progress,
     )
-    # What comes after has its time set aside before the inversion goes on.
-    aside = _OF_INDICATORS * clock.left
-    found = playing.continued(found, models, checked, schedule, progress, aside=aside)
-    pool = about.known_to_all()
-    baselines, ranking = records.ranked(
-        models, found, seconds_a_model=checked.seconds_a_model, limit=clock.left
-    )
-    shown = records.pictures(ranking.order, models.targets, found, baselines)
+    found = playing.continued(found, models, checked, schedule, progress)
+    pool, targets = about.known_to_all(), models.targets
+    groups = None if about.table is None else about.table.groups
+    baselines = judging.baselines(targets, pool, groups=groups)
+    ids = about.split.test_indices
+    ranking = records.rank(targets, pool, ids, found, baselines)
+    shown = records.pictures(ranking.order, targets, found, baselines)
     stops: list[dict[str, Any]] = []
     if "defences" in schedule.parts:
         progress("trying what stops it")
@@ -288,10 +282,10 @@ def _run(
             baselines=baselines,
             clock=limits.Clock(schedule.limit("defences")),
         )
-        stops = defences.tried(bench, found, progress)
+        stops = defences.tried(bench, found)
     progress("writing it down")
-    judged = [judging.judge(t, models.targets, pool, baselines) for t in found]
-    guesses = [judging.summary(b, models.targets, pool) for b in baselines]
+    judged = [judging.judge(t, targets, pool, baselines) for t in found]
+    guesses = [judging.summary(b, targets, pool) for b in baselines]
     values = {
         "schema": report.VERSION,
         "kind": "audit",
@@ -301,7 +295,6 @@ def _run(
         "attacks": [budgets.with_advice(row) for row in judged],
         "membership": members,
         "records": ranking.rows,
-        "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": stops,
         "bounds": bounds,
         "configuration": dataclasses.asdict(settings),

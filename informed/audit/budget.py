@@ -151,14 +151,10 @@ class Schedule:
         to_come = self.parts[self.parts.index(part) :]
         return self.clock.left * _share(part, to_come)
 
-    def again(self, part: str, *, aside: float = 0.0) -> float:
-        """Seconds of a part that goes on where time cut it off, before the defences.
-
-        Args:
-          aside: seconds that belong to what has no share in `shares`.
-        """
+    def again(self, part: str) -> float:
+        """Seconds of a part that goes on where time cut it off, before the defences."""
         after = [each for each in self.parts if each == "defences"]
-        return max(self.clock.left - aside, 0) * _share(part, [part, *after])
+        return self.clock.left * _share(part, [part, *after])
 
 
 def _share(part: str, to_come: Sequence[str]) -> float:

@@ -21,7 +21,6 @@ import functools
 import hashlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,33 +85,16 @@ class Contract:
 
 
 def module(path: str) -> ModuleType:
-    """The module in a file as it is now; its neighbours can be imported by it.
+    """Load the file as it is now; it can import its neighbours.
 
-    Raises: FileNotFoundError; whatever running the file raises, as ValueError, which is
-      also raised where a neighbour was changed since this process imported it.
+    A neighbour that this process has imported is not loaded again.
+
+    Raises: FileNotFoundError; whatever running the file raises, as ValueError.
     """
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    for neighbour, before in _imported.items():
-        beside = neighbour.parent == file.parent and neighbour not in _read
-        if beside and _hash(neighbour) != before:
-            raise ValueError(
-                f"{neighbour} was changed since it was imported, and Python keeps what"
-                " it imported: start a new process."
-            )
-    found = _module(file, _hash(file))
-    for each in list(sys.modules.values()):
-        where = Path(getattr(each, "__file__", None) or os.devnull).resolve()
-        if where.parent == file.parent and where not in _read:
-            _imported.setdefault(where, _hash(where))
-    return found
-
-
-# Files beside those of training functions, as they were when they were imported.
-_imported: dict[Path, str] = {}
-# Files of training functions, which are read again where they were changed.
-_read: set[Path] = set()
+    return _module(file, _hash(file))
 
 
 def _hash(file: Path) -> str:
@@ -130,7 +112,6 @@ def _module(file: Path, content: str) -> ModuleType:
         raise ValueError(f"{file} was changed while it was audited. Begin again.")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
-    _read.add(file)
     name = file.stem if file.stem not in sys.modules else f"audited_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None

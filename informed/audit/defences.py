@@ -1,17 +1,17 @@
-"""What stops it: each defence tried, with what it leaves to an attack and its cost.
+"""Fewer bits of the released weights: what they leave to attacks, and their cost.
 
-None of these is a guarantee: that the attacks here find less doesn't say that none
+Rounding is no guarantee: that the attacks here find less doesn't say that none
 finds more. Noise in training has a bound beside it (`noise`).
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from informed.attacks import registry
-from informed.audit import budget, trained
+from informed.audit import budget
 from informed.audit.findings import Preflight
 from informed.audit.playing import attempt
 from informed.audit.subject import WEIGHTS, Subject
@@ -26,8 +26,6 @@ from shadow.views import Layers
 # The rows of a defence, one by one, as they are made.
 Rows = Iterator[dict[str, Any]]
 _PRECISIONS = tuple(rounding.FORMATS)
-# Noise on the weights, in units of each array's root mean square.
-_NOISES = (1e-3, 1e-2, 1e-1)
 # Attacks that defences are held against: those that can be played on what is changed.
 _HELD_AGAINST = ("inversion", "kernel", "closed form")
 # Targets whose inversion is tried again under each precision: it takes longest.
@@ -71,44 +69,25 @@ class Bench:
         return self.models.subject
 
 
-def tried(
-    bench: Bench, undefended: Sequence[Trial], progress: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """All defences that apply, the undefended release first, until the time is over.
+def tried(bench: Bench, undefended: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Rounding to each format, the undefended release first, until the time is over.
 
-    Returns: rows of name, about, attacks (judged), accuracy, why_not, guarantee.
+    Returns: rows of name, about, attacks (judged), accuracy, why_not.
     """
     whole = [t for t in undefended if t.name in _HELD_AGAINST and t.images is not None]
     rows = [
         _row(bench, "as it is", "all that is released", whole, bench.models.accuracy)
     ]
-    steps: dict[str, Rows] = {}
-    if bench.subject.comparable:
-        steps = {
-            "fewer bits": fewer_bits(bench, undefended),
-            "fewer layers": fewer_layers(bench),
-            "secret seed": secret_seed(bench, progress),
-            "noise on the weights": noisy_release(bench, undefended),
-        }
     try:
         with limits.seconds(bench.clock.left):
-            for name, step in steps.items():
-                _extend(rows, name, step)
+            rows.extend(fewer_bits(bench, undefended))
     except limits.OutOfTimeError:
-        rows.append(_not_tried("the remaining defences", "", "out of time"))
-    return rows
-
-
-def _extend(rows: list[dict[str, Any]], name: str, step: Rows) -> None:
-    """Rows of a defence; one that an attack stumbles over says so and ends it alone."""
-    try:
-        rows.extend(step)
-    except limits.OutOfTimeError:
-        raise
+        rows.append(_not_tried("the remaining formats", "", "out of time"))
     except Exception as error:
         # As in `playing.attempt`; what was measured before is kept.
-        why = f"an attack stopped with {checks.named(error)}"
-        rows.append(_not_tried(name, "", why.rstrip(".")))
+        why = f"an attack stopped with {checks.named(error)}".rstrip(".")
+        rows.append(_not_tried("fewer bits", "", why))
+    return rows
 
 
 def fewer_bits(bench: Bench, undefended: Sequence[Trial]) -> Rows:
@@ -172,85 +151,6 @@ def _inverted(bench: Bench, rounded: np.ndarray, precision: str) -> Trial:
     )
     few = dataclasses.replace(bench.models, released=bench.models.released[:_INVERTED])
     return bench.attempt("inversion", few, limit=bench.clock.left / 4, release=release)
-
-
-def fewer_layers(bench: Bench) -> Rows:
-    """Only the last layer is released, or all but the first."""
-    arrays = bench.subject.weights_layout
-    matrices = [i for i, part in enumerate(arrays) if len(part.shape) > 1]
-    if len(matrices) < 2:
-        why = "the model has one layer"
-        yield _not_tried("fewer layers", "the last layer alone", why)
-        return
-    last = [part.name for part in arrays[matrices[-2] + 1 :] if np.prod(part.shape)]
-    rest = [part.name for part in arrays[matrices[0] + 1 :]]
-    for name, names in {"last arrays": last, "without the first array": rest}.items():
-        if name != "last arrays" and names == last:
-            continue
-        trial = bench.attempt("kernel", view=bench.subject.only(WEIGHTS, names))
-        about = f"released: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''}"
-        yield _row(bench, name, about, [trial], None)
-
-
-def secret_seed(bench: Bench, progress: Callable[[str], None]) -> Rows:
-    """The key is told to nobody, and each model has its own."""
-    about = (
-        "nobody is told the seed; every model has its own. Seeds were not searched,"
-        " which 32 bits allow"
-    )
-    if bench.models.secret:
-        return  # it is so already
-    if bench.subject.contract.takes == "nothing":
-        yield _not_tried("secret seed", about, "training draws nothing")
-        return
-    shadows = 0 if bench.models.shadows is None else len(bench.models.shadows)
-    count = len(bench.models.released) + shadows
-    if not shadows or count * bench.checked.seconds_a_model > bench.clock.left:
-        why = "no time for shadow models with seeds of their own"
-        yield _not_tried("secret seed", about, why)
-        return
-    models = trained.train(
-        bench.subject,
-        targets=len(bench.models.released),
-        shadows=shadows,
-        secret=True,
-        progress=progress,
-    )
-    trial = bench.attempt("kernel", models)
-    yield _row(bench, "secret seed", about, [trial], models.accuracy)
-
-
-def noisy_release(bench: Bench, undefended: Sequence[Trial]) -> Rows:
-    """Gaussian noise on the weights, once, after training; without a guarantee."""
-    subject, models = bench.subject, bench.models
-    if models.shadows is None and not _solved(undefended):
-        why = models.why_no_shadows
-        yield _not_tried("noise on the weights", "Gaussian, after training", why)
-        return
-    view = subject.only(WEIGHTS)
-    own, shadows = view(models.released), models.shadows
-    sizes = np.empty(own.shape[1])
-    for part in subject.weights_layout:
-        own_part = own[:, part.start : part.stop]
-        sizes[part.start : part.stop] = np.sqrt(np.mean(np.square(own_part)))
-    for scale in _NOISES:
-        rng = np.random.default_rng(subject.seed)
-        noisy = own + scale * sizes * rng.standard_normal(own.shape)
-        changed = _changed(bench, noisy)
-        if shadows is not None:
-            theirs = view(shadows.weights)
-            theirs = theirs + scale * sizes * rng.standard_normal(theirs.shape)
-            seen = dataclasses.replace(shadows, weights=theirs.astype(np.float32))
-            changed = dataclasses.replace(changed, shadows=seen)
-        names = ["kernel", *(["closed_form"] if _solved(undefended) else [])]
-        about = f"noise of {scale:g} times each array's size, after training"
-        yield _row(
-            bench,
-            f"noise {scale:g}",
-            about,
-            [bench.attempt(name, changed) for name in names],
-            _accuracy_of(bench, noisy),
-        )
 
 
 def _row(

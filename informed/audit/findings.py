@@ -5,7 +5,7 @@ from typing import Any
 
 from informed.attacks.row import Facts
 from informed.audit.instability import Instability
-from informed.audit.subject import NO_WEIGHTS, Subject
+from informed.audit.subject import Subject
 from shadow import released
 
 LEVELS = ("stops", "weakens", "note")
@@ -37,7 +37,7 @@ class Preflight:
     """What was found; `subject` says how models are made from now on.
 
     Attributes:
-      subject: with engine, deterministic, comparable, position and answering as found.
+      subject: with engine, deterministic, position and answering as found.
       returned: what training returned for the first target; which attacks apply is
         asked of it.
       findings: most serious first.
@@ -90,16 +90,12 @@ class Preflight:
     def facts(self) -> Facts:
         """What decides which attacks apply."""
         about = self.subject
-        shapes = "" if about.comparable else NO_WEIGHTS
         unasked = "models can't be asked: "
         unasked += about.unasked or "no predict(released, images)"
         is_estimator = released.is_estimator(self.returned)
         fitted = "" if is_estimator else "training returns no fitted estimator"
         return Facts(
             withheld={
-                "view": shapes,
-                "weights": shapes,
-                "pairs": shapes,
                 "answers": "" if about.answering else unasked,
                 "estimator": fitted,
                 "every noisy gradient": "only the developer has every noisy gradient",

@@ -116,7 +116,6 @@ def attempt(
                 seconds_a_model=checked.seconds_a_model,
                 table=models.subject.table,
                 labels=models.targets.labels[models.pairs],
-                position=models.subject.place,
                 gallery=models.gallery() if row.names else None,
                 guesses=[
                     each.images
@@ -156,20 +155,15 @@ def continued(
     checked: Preflight,
     schedule: budget.Schedule,
     progress: Callable[[str], None],
-    *,
-    aside: float = 0.0,
 ) -> list[Trial]:
     """The same trials; an inversion that time cut off goes on with what others left.
 
     It does so where it had finished a target and the time is enough for one more.
-
-    Args:
-      aside: seconds of the time that are for others; see `Schedule.again`.
     """
     done = []
     for trial in trials:
         if trial.name == "inversion" and trial.found and trial.needs:
-            limit = schedule.again("inversion", aside=aside)
+            limit = schedule.again("inversion")
             if limit >= trial.needs:
                 progress(f"inversion goes on, at most {words.seconds(limit)}")
                 row = registry.find("inversion")

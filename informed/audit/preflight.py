@@ -44,6 +44,7 @@ def check(
     if not look.stopped:
         look.engine()
         look.target()
+    if not look.stopped:
         look.order_and_key()
         look.place()
         look.outside()

@@ -2,9 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
-import joblib
 import numpy as np
 
 from informed.attacks.closed_form import pipelines
@@ -85,12 +83,11 @@ class Look:
             for part in released.parts(self.returned)
         ]
         if not self.theta.size:
-            self.subject = dataclasses.replace(self.subject, comparable=False)
             self.say(
-                "weakens",
-                f"{type(self.returned).__name__} has no arrays of floats, and attacks"
-                " on weights compare nothing else",
-                "nothing follows from attacks that don't apply",
+                "stops",
+                f"{type(self.returned).__name__} has no arrays of floats, and no attack"
+                " here looks at anything else; it may store training records",
+                "release coefficients or predictions, not the estimator",
             )
         bad = int(np.sum(~np.isfinite(self.theta)))
         if bad:
@@ -123,7 +120,7 @@ class Look:
     def again(self) -> None:
         """Whether the same arguments give the same weights."""
         self.progress("training it again")
-        returned, again = self.probe(self.data)
+        _, again = self.probe(self.data)
         # The first training may have imported and compiled what it needs.
         self.each = self.probe.seconds
         self.noise = 0.0
@@ -132,17 +129,8 @@ class Look:
             self.deterministic = False
             return
         self.deterministic = np.array_equal(self.theta, again)
-        if not self.theta.size:
-            self.deterministic = _same_objects(self.returned, returned)
         self.noise = float(np.linalg.norm(again - self.theta))
         if self.deterministic:
-            return
-        if not self.theta.size:
-            self.say(
-                "weakens",
-                "the same arguments give another model",
-                "draw all of it from the key: random_state=seed",
-            )
             return
         self.say(
             "weakens",
@@ -153,10 +141,9 @@ class Look:
         )
 
     def _other_shape(self, what: str) -> None:
-        """Weights that can't be compared: the answers of an estimator still can."""
-        self.subject = dataclasses.replace(self.subject, comparable=False)
+        """Say that weights can't be compared."""
         self.say(
-            "weakens" if released.is_estimator(self.returned) else "stops",
+            "stops",
             f"{what} give weights of another shape, which no attack on weights"
             " compares",
             "release a model whose arrays keep their shapes (trees and early growth"
@@ -181,8 +168,6 @@ class Look:
 
     def target(self) -> None:
         """Whether the weights change when the target does."""
-        if not self.theta.size:
-            return
         self.progress("training on another target")
         _, other = self.probe(self._second())
         shapes = {self.theta.shape, other.shape}
@@ -211,8 +196,6 @@ class Look:
         A validation split, or batches sampled by a seed that everyone is told, leaves
         out the records at some places. Who is at another place isn't protected by that.
         """
-        if not self.subject.comparable:
-            return
         # Where there was no time to ask whether the key matters, it may.
         drawing = self.key_matters is not False or not self.apart
         if self.deterministic and drawing:
@@ -296,7 +279,7 @@ class Look:
 
     def order_and_key(self) -> None:
         """Whether another order, another key, give other weights."""
-        if not (self.theta.size and self.deterministic and self.affords(2)):
+        if not (self.deterministic and self.affords(2)):
             return
         self.progress("another order, another key")
         images, labels = self.data
@@ -329,14 +312,6 @@ class Look:
         """Whether there can be the noise that training declares."""
         contract = self.subject.contract
         if contract.privacy is None:
-            return
-        if not self.theta.size:
-            self.say(
-                "stops",
-                "PRIVACY declares noise, and there are no weights in which noise could"
-                " be seen",
-                "return the arrays that the noise is added to, or take PRIVACY out",
-            )
             return
         drawn = self.key_matters is not False and contract.takes != "nothing"
         if self.deterministic and not drawn:
@@ -424,9 +399,6 @@ class Look:
 
     def timed(self) -> None:
         """How long a model takes as it will be trained; whether processes agree."""
-        if not self.subject.comparable:
-            self.seconds = self.each
-            return
         self.progress("measuring the time of a model")
         runs = timing.runs_of(self.subject)
         self.at_once = runs.together
@@ -469,14 +441,6 @@ class Look:
                     f" and these moved a little, it stopped with {checks.named(error)}",
                 )
             self.findings += _chaotic(self.instability)
-
-
-def _same_objects(first: Any, second: Any) -> bool:
-    """Whether two fitted estimators hold the same, seeds of their members included."""
-    try:
-        return bool(joblib.hash(first) == joblib.hash(second))
-    except Exception:  # what can't be pickled can't be compared
-        return False
 
 
 def _chaotic(found: Instability | None) -> list[Finding]:

@@ -28,8 +28,7 @@ from shadow.views import Layers
 # Public records for accuracy and queries, at most.
 _HELD_OUT = 200
 _LARGEST_FIXED = 1000
-WEIGHTS, ANSWERS, CANARIES = "weights", "answers", "canaries"
-NO_WEIGHTS = "two models have no weights, or weights of other shapes"
+WEIGHTS, ANSWERS = "weights", "answers"
 # The score of a label that a model never saw.
 _ABSENT = -30.0
 
@@ -43,23 +42,17 @@ class Call:
       table: the table whose rows the examples are; None: they are pictures.
       queries: (queries, height, width, channels); the trained model's answers to them
         are kept beside its weights; None: they aren't.
-      canaries: (canaries, height, width, channels), the targets, to which answers are
-        kept too, for membership alone.
       noise: the value of the function's keyword `noise_multiplier`; None: its default.
       position: where in the training set the target is; None: it is the last.
       classes: of the data; None: those that a model knows.
-      weights: whether theta holds the weights; answers alone are compared where the
-        weights of two models have other shapes.
     """
 
     contract: Contract
     table: Table | None = None
     queries: np.ndarray | None = None
-    canaries: np.ndarray | None = None
     noise: float | None = None
     position: int | None = None
     classes: int | None = None
-    weights: bool = True
 
     def inputs(self, images: Any) -> Any:
         """Examples as the function sees them: images, or rows of a table."""
@@ -141,15 +134,13 @@ def by_label(
 def run(call: Call, images: Any, labels: Any, key: Any) -> Any:
     """Train; weights as {name: array}, one after the other, and answers last."""
     result = call.train(images, labels, key)
-    kept = released.parts(result) if call.weights else []
     found: list[dict[str, Any]] = [
-        {f"{WEIGHTS}/{part.name}": part.array} for part in kept
+        {f"{WEIGHTS}/{part.name}": part.array} for part in released.parts(result)
     ]
-    for name, asked in ((ANSWERS, call.queries), (CANARIES, call.canaries)):
-        if asked is not None:
-            traced = isinstance(images, jax.Array)
-            queries = jnp.asarray(asked) if traced else asked
-            found.append({name: call.answers(result, queries)})
+    if call.queries is not None:
+        traced = isinstance(images, jax.Array)
+        queries = jnp.asarray(call.queries) if traced else call.queries
+        found.append({ANSWERS: call.answers(result, queries)})
     return tuple(found)
 
 
@@ -178,8 +169,6 @@ class Subject:
       answering: whether trained models can be asked.
       unasked: why they can't, where there is a way to ask them; "": there is none.
       position: where in the training set the target is; None: it is the last.
-      comparable: whether weights of two models have the same shapes; where they don't,
-        answers and fitted estimators alone are attacked.
     """
 
     contract: Contract
@@ -192,7 +181,6 @@ class Subject:
     answering: bool = False
     unasked: str = ""
     position: int | None = None
-    comparable: bool = True
 
     @property
     def fixed(self) -> Examples:
@@ -220,11 +208,9 @@ class Subject:
             self.contract,
             self.table,
             queries=self.held_out.images if asked else None,
-            canaries=self.split.test.images if asked else None,
             noise=noise,
             position=self.position,
             classes=self.fixed.num_classes,
-            weights=self.comparable or not asked,
         )
 
     def training_set(self, i: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,13 +7,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from informed.audit.subject import NO_WEIGHTS, WEIGHTS, Subject
+from informed.audit.subject import WEIGHTS, Subject
 from informed.play import stopped_with
 from informed.threat import Knowledge
 from shadow import limits, released
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.parallel import OtherSizeError
 from shadow.release import Release, publish
 from shadow.views import Layers
 
@@ -28,8 +27,7 @@ class Models:
 
     Attributes:
       subject: who trained them.
-      released: (targets, values), weights, and answers after them; (targets, 0) where
-        there is neither to compare.
+      released: (targets, values), weights, and answers after them.
       shadows: models of public records, weights and answers likewise; None: there are
         none.
       secret: the key was told to nobody.
@@ -72,8 +70,6 @@ class Models:
     @property
     def why_incomparable(self) -> str:
         """Why to train again and compare tells nothing; "" where it tells."""
-        if not self.subject.comparable:
-            return NO_WEIGHTS
         if self.subject.deterministic or self.secret:
             return ""
         return (
@@ -174,19 +170,8 @@ def train(
 ) -> Models:
     """Train released models, and shadow models if they are asked for."""
     progress(f"training {targets} released models")
-    if not subject.comparable and not subject.answering:
-        made = np.empty((targets, 0))  # a fitted estimator alone is read
-    else:
-        of = subject.split.test.take(np.arange(targets))
-        try:
-            factory = subject.factory("released", answers=True, secret=secret)
-            made = factory.train(of)
-        except OtherSizeError:
-            if not subject.comparable:
-                raise
-            # The pre-flight's models had one shape by chance.
-            subject = dataclasses.replace(subject, comparable=False)
-            return train(subject, targets=targets, secret=secret, progress=progress)
+    factory = subject.factory("released", answers=True, secret=secret)
+    made = factory.train(subject.split.test.take(np.arange(targets)))
     models = Models(
         subject=subject, released=made, shadows=None, secret=secret, seconds=0.0
     )
@@ -223,11 +208,6 @@ def with_shadows(
         ids = np.arange(start, min(start + together, count))
         try:
             weights = factory.train(subject.split.shadow.take(ids), ids=ids)
-        except OtherSizeError:
-            why = "the weights of two models have other shapes"
-            return dataclasses.replace(
-                models, why_no_shadows=why, seconds=models.seconds + clock.passed
-            )
         except Exception as error:  # the user's own function
             stopped = f"no shadow models: {stopped_with(error)}"
             break

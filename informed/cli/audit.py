@@ -157,7 +157,6 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
             Path(arguments.workdir),
             shadow=arguments.shadow,
             data_dir=arguments.data_dir,
-            progress=Progress(arguments, None),
         )
         out = Path(arguments.out or Path(arguments.workdir) / "report.html")
         document.save(out, redact=arguments.redact)

@@ -305,13 +305,8 @@ def _defended(values: Values) -> list[str]:
         if row["tried"] and row["success"] and row["success"]["successes"]
     }
     succeeded = {row["name"] for row in rated(values) if row["success"]["successes"]}
-    # A defence after which the model is of no use isn't one; nor is a seed that was
-    # kept from attacks that don't search for it.
-    useful = [
-        row
-        for row in rest
-        if _loss(first, row) <= _BEARABLE and row["name"] != "secret seed"
-    ]
+    # A defence after which the model is of no use isn't one.
+    useful = [row for row in rest if _loss(first, row) <= _BEARABLE]
     faced = [row for row in useful if winners <= _faced(row)]
     if not (winners | succeeded) or not useful:
         return []

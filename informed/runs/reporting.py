@@ -1,53 +1,31 @@
-"""The report of a work directory of `informed run`: what it found, and a little more.
-
-Reconstructions are read from the run's files. Membership and, for gradient descent, the
-game that bounds are about (`informed.audit.noise`) are played here, on models of the
-run's own training; they take a minute on two cores, and are kept beside the page.
-"""
+"""The report of a work directory of `informed run`, from the run's files alone."""
 
 import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from dp.gradient import PrivacyConfig
-from informed import metrics
 from informed.attacks import registry
-from informed.audit import membership, noise, records
+from informed.audit import records
 from informed.metrics import judging
-from informed.metrics.losses import target_losses
 from informed.play import Trial, blank
 from informed.report.report import VERSION, Report
-from informed.runs import evaluation, stored
+from informed.runs import stored
 from informed.runs.experiment import Experiment
 from informed.runs.stages import Paths, Stage
-from informed.threat import Knowledge, membership_game
 from reconn.config import ReconnConfig
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels
-from shadow.records import ConfigurationMismatchError, NotMadeError, packages
+from shadow.records import ConfigurationMismatchError, NotMadeError
 from shadow.store import ShadowStore
 from shadow.victims import Victim
 from shadow.views import ViewConfig
-
-Progress = Callable[[str], None]
-_SIGMAS = (1.0, 4.0, 16.0, 64.0)
-_CLIP_NORM = 1.0
-_THRESHOLD = 0.5
-_PAIRS = 20
-_ACCURACY_MODELS = 8
-# Shadow models for membership scores.
-_LOSSES = 200
-# Where what is played here is kept. The revision grows when it would be another thing.
-_EXTRA, _REVISION = "report-extra.json", 3
 
 
 def report(
@@ -55,7 +33,6 @@ def report(
     *,
     shadow: str | None = None,
     data_dir: str | None = None,
-    progress: Progress = lambda _: None,
 ) -> Report:
     """Everything that a run's folder tells.
 
@@ -71,24 +48,18 @@ def report(
     run = _opened(workdir, shadow, data_dir)
     targets, pool, trials = run.targets, run.pool, run.trials
     baselines = judging.baselines(targets, pool)
-    indicators = records.geometry(targets, pool, len(run.developer.fixed))
-    victim = run.developer.descent.victim
-    own = target_losses(victim, run.truth.weights, targets)
-    indicators["loss"] = own[np.arange(len(targets)), np.arange(len(targets))]
     ids = np.asarray(run.released.array("test_indices"))
-    ranking = records.rank(targets, pool, ids, trials, baselines, indicators)
-    extra = _extra(run, progress)
+    ranking = records.rank(targets, pool, ids, trials, baselines)
     values = {
         "schema": VERSION,
         "kind": "run",
         "subject": _about(run),
         "preflight": None,
         **_judged(run, trials, baselines),
-        "membership": extra["membership"],
+        "membership": [],
         "records": ranking.rows,
-        "ranking": {"by": ranking.by, "indicators": ranking.indicators},
         "defences": [],
-        "bounds": extra["bounds"],
+        "bounds": {"rows": [], "why_not": "a report plays nothing"},
         "configuration": run.results["configuration"],
         "versions": {
             name: str(version)
@@ -109,8 +80,6 @@ def report(
 
 def compared(workdir: Path, *, shadow: str | None = None) -> dict[str, Any]:
     """The attacks of a run beside the baselines, as `report` has them.
-
-    Membership and noise aren't played.
 
     Args:
       workdir, shadow: as for `report`, which says what is raised, too.
@@ -293,92 +262,7 @@ def _about(run: _Run) -> dict[str, Any]:
     }
 
 
-def _extra(run: _Run, progress: Progress) -> dict[str, Any]:
-    """Membership and noise, played once for these results."""
-    file = run.paths.workdir / _EXTRA
-    made = {
-        "results": run.results,
-        "revision": _REVISION,
-        "packages": packages(),
-        "shadow_fingerprint": run.shadows.fingerprint(),
-    }
-    if file.is_file():
-        kept = json.loads(file.read_text())
-        if made.items() <= kept.items():
-            return kept
-    progress("membership")
-    members = [_of_two(run.developer, run.targets, run.public), _by_scores(run)]
-    bounds = _noise(run.developer, run.targets, run.public, progress)
-    found = {**made, "membership": members, "bounds": bounds}
-    files.write_json(file, files.finite(found))
-    return json.loads(file.read_text())
-
-
 def _secret(developer: Factory) -> bool:
     """Whether some randomness of training is told to nobody: then the seed isn't."""
     able = developer.algorithm.capabilities
     return able.noisy or bool(able.random - able.public)
-
-
-def _of_two(developer: Factory, targets: Examples, public: Examples) -> dict[str, Any]:
-    started = time.monotonic()
-    some = targets.take(np.arange(min(_PAIRS, len(targets))))
-    others = membership.of_same_label(public, some, 0)
-    row = registry.find("membership")
-    right = membership_game(
-        row.config(),
-        developer,
-        (some, others),
-        Knowledge.informed(developer, public=public),
-        key=jax.random.key(0),
-    )
-    return membership.of_two_words(secret=_secret(developer)) | {
-        "rate": dataclasses.asdict(metrics.success_rate(right)),
-        "seconds": round(time.monotonic() - started, 2),
-        "why_not": "",
-    }
-
-
-def _by_scores(run: _Run) -> dict[str, Any]:
-    victim, targets = run.developer.descent.victim, run.targets
-    first = next(iter(run.shadows.blocks()))
-    return membership.audited(
-        -target_losses(victim, run.truth.weights, targets),
-        -target_losses(victim, first.weights[:_LOSSES], targets),
-    )
-
-
-def _noise(
-    developer: Factory, targets: Examples, public: Examples, progress: Progress
-) -> dict[str, Any]:
-    """The same training with clipped, noisy gradients: attack and bound."""
-    descent = developer.descent
-    if descent.training.batch_size is not None:
-        return {"rows": [], "why_not": "it is played for full batches alone"}
-    privacy = {"steps": descent.training.epochs, "clip_norm": _CLIP_NORM}
-    chosen = noise.apart(targets, public)
-    quiet = dataclasses.replace(
-        developer,
-        algorithm=descent.changed(privacy=PrivacyConfig(clip_norm=_CLIP_NORM)),
-        width=None,
-    )
-    without = np.asarray(quiet.train(chosen), np.float64)
-    found = noise.blank(privacy, _THRESHOLD)
-    for sigma in _SIGMAS:
-        progress(f"noise multiplier {sigma:g}: {noise.CANDIDATES} candidates")
-        private = PrivacyConfig(clip_norm=_CLIP_NORM, noise_multiplier=sigma)
-        factory = dataclasses.replace(
-            developer, algorithm=descent.changed(privacy=private), width=None
-        )
-
-        def train(
-            some: Examples, ids: np.ndarray, factory: Factory = factory
-        ) -> np.ndarray:
-            return np.asarray(factory.train(some, ids=ids), np.float64)
-
-        right, thetas = noise.game(train, chosen, without)
-        # The first models are of the first target.
-        own = [0] * len(thetas[:_ACCURACY_MODELS])
-        accuracy = evaluation.accuracy(descent.victim, thetas[: len(own)], own, targets)
-        found["rows"].append(noise.row(privacy, sigma, right, accuracy))
-    return found

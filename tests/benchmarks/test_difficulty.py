@@ -3,13 +3,14 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from sklearn.metrics import roc_auc_score
 
 import shadow
 from benchmarks.papers.balle import difficulty as diagnostics
-from informed.metrics.losses import target_losses
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +58,9 @@ def test_gradients_against_finite_differences(factory, targets):
     for i in range(len(slopes)):
         ends = np.repeat(weights[:1], 2, axis=0)
         ends[:, i] += (0.02, -0.02)
-        low_high = target_losses(factory.descent.victim, ends, some.take(np.arange(1)))[
-            :, 0
-        ]
+        low_high = diagnostics.target_losses(
+            factory.descent.victim, ends, some.take(np.arange(1))
+        )[:, 0]
         slopes[i] = (low_high[0] - low_high[1]) / (ends[0, i] - ends[1, i])
     assert found.norms[0, -1] == pytest.approx(np.linalg.norm(slopes), rel=0.01)
 
@@ -121,17 +122,12 @@ def test_bad_input(factory, targets):
         diagnostics.gradients(factory, targets.take(np.arange(0)))
 
 
-def test_a_models_own_target_is_a_member_of_its_training(factory, digits):
-    targets = digits.take(np.arange(900, 904))
-    weights = factory.train(targets)
-    victim = factory.descent.victim
-    found = diagnostics.membership_auc(
-        victim, weights, factory.fixed, targets, own=True
-    )
-    inside = target_losses(victim, weights, factory.fixed)
-    outside = target_losses(victim, weights, targets)
-    others = [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
-    truth = np.repeat([1, 0], [len(factory.fixed), 3])
-    for i, kept in enumerate(others):
-        scores = -np.concatenate([inside[i], outside[i][kept]])
-        assert found[i] == pytest.approx(roc_auc_score(truth, scores))
+def test_losses_are_optaxs(factory, targets):
+    victim, weights = factory.descent.victim, factory.train(targets.take(np.arange(2)))
+    losses = diagnostics.target_losses(victim, weights, targets)
+    for row, theta in zip(losses, weights, strict=True):
+        logits = victim.apply(victim.unflatten(jnp.asarray(theta)), targets.images)
+        expected = optax.softmax_cross_entropy_with_integer_labels(
+            logits, targets.labels
+        )
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5)

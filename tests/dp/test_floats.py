@@ -25,7 +25,6 @@ from dp import (
     bounds,
     calibration,
     conditional,
-    expected_error,
     gradient,
     mechanisms,
     participation,
@@ -140,18 +139,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "conditional.checked": (conditional.checked, {"covariance": SPREAD}),
     "conditional.left": (None, {}),
     "conditional.told": (None, {}),
-    "expected_error.fisher_mse": (
-        expected_error.fisher_mse,
-        {"information_trace": 2.0, "d": 3},
-    ),
-    "expected_error.linear_layer_success": (
-        expected_error.linear_layer_success,
-        {"mse": 0.1, "norm": 1.0, "mu": 1.0, "d": 3},
-    ),
-    "expected_error.unbiased_log_mse": (
-        expected_error.unbiased_log_mse,
-        {"diameters": np.array([1.0, 2.0]), "renyi_2": 1.0},
-    ),
     "gradient.PrivacyConfig": (
         gradient.PrivacyConfig,
         {"clip_norm": 1.0, "noise_multiplier": 1.0, "sampling_probability": 0.5},
@@ -279,6 +266,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"log_kappas": np.array([-1.0, -2.0]), "probabilities": HALVES},
     ),
     "priors.sphere": (priors.sphere, {"eta": 0.5, "d": 3}),
+    "rates.linear_layer_success": (
+        rates.linear_layer_success,
+        {"mse": 0.1, "norm": 1.0, "mu": 1.0, "d": 3},
+    ),
     "rates.clopper_pearson": (
         rates.clopper_pearson,
         {"successes": 2, "trials": 5, "confidence": 0.9},

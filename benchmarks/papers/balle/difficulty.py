@@ -21,12 +21,13 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from sklearn.metrics import roc_auc_score
 
-from informed.metrics.losses import target_losses
 from shadow import checks
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
+from shadow.training import cross_entropy
 from shadow.training.gradient_descent import Descent
+from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
 # Principal components that t-SNE starts from, as its authors advise.
@@ -139,3 +140,20 @@ def losses(
     without_it = factory.train(others, ids=ids)
     of = functools.partial(target_losses, factory.descent.victim, examples=target)
     return {"seen": of(with_it)[:, 0], "unseen": of(without_it)[:, 0]}
+
+
+def target_losses(
+    victim: Victim, weights: Float32[np.ndarray, "models params"], examples: Examples
+) -> Float[np.ndarray, "models examples"]:
+    """Cross-entropy of each example under each model, in nats."""
+    losses = _losses(victim, jnp.asarray(weights), examples.images, examples.labels)
+    return np.asarray(losses, np.float64)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+@highest
+def _losses(victim: Victim, thetas: Array, images: Array, labels: Array) -> Array:
+    def one(theta: Array) -> Array:
+        return cross_entropy(victim.apply(victim.unflatten(theta), images), labels)
+
+    return jax.lax.map(one, thetas, batch_size=_MODELS_AT_ONCE)

@@ -1,29 +1,20 @@
-"""Theorems 1 and 8 on a fitted estimator of scikit-learn.
-
-`objectives` says what the estimator minimised, and `theorems` inverts that, with the
-error that the answer implies.
+"""Theorems 1 and 8 on a fitted estimator of scikit-learn, with the error to expect.
 
 THREAT: knows all training rows but one with their labels, and sees the estimator.
 """
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from informed.attacks.closed_form import theorems
-from informed.attacks.closed_form.objectives import Objective, objectives
+from informed.attacks.closed_form import linear, theorems
+from informed.attacks.closed_form.objectives import objectives
+from informed.attacks.closed_form.row import EPS
 from informed.attacks.closed_form.theorems import GlmReconstruction
 from informed.attacks.impossible import ReconstructionImpossibleError
 
-# Class name -> name of the link in `closed_form`; of more than two classes: softmax.
-_LINKS = {
-    "LinearRegression": "identity",
-    "Ridge": "identity",
-    "LogisticRegression": "logit",
-    "PoissonRegressor": "log",
-}
-SUPPORTED = tuple(_LINKS)
+SUPPORTED = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
+_REAL_LABELS = ("LinearRegression", "Ridge")
 
 
 def reconstruct(
@@ -48,8 +39,7 @@ def reconstruct(
       ValueError: an estimator of another type, or not fitted, or shapes that don't
         belong together.
     """
-    known = np.asarray(known, np.float64)
-    labels = np.asarray(labels)
+    known, labels = np.asarray(known, np.float64), np.asarray(labels)
     name = type(model).__name__
     if name not in SUPPORTED:
         raise ValueError(
@@ -58,88 +48,46 @@ def reconstruct(
         )
     if not hasattr(model, "coef_"):
         raise ValueError(f"Expected a fitted {name}; call its fit first.")
-    theta = np.atleast_2d(model.coef_)
-    theorems.check_shapes(theta, known, labels)
-    if _LINKS[name] == "identity" and len(theta) > 1:
+    coef = np.atleast_2d(model.coef_)
+    theorems.check_shapes(coef, known, labels)
+    if name in _REAL_LABELS and len(coef) > 1:
         raise ReconstructionImpossibleError(
             "Expected one output; attack one row of coef_ with"
             " informed.attacks.closed_form.reconstruct_glm."
         )
-    if not model.fit_intercept and _LINKS[name] != "identity":
-        raise ReconstructionImpossibleError(
-            f"{name} was fitted without intercept, so the target's residual is unknown:"
-            " x is determined up to a factor only. (Least squares and ridge: Theorem"
-            " 8.)"
-        )
-    minimised = objectives(model, labels)
-    if not model.fit_intercept:
+    if not model.fit_intercept and name in _REAL_LABELS:
+        minimised = objectives(model, labels)[0]
         if target_label is None:
             raise ReconstructionImpossibleError(
                 f"{name} was fitted without intercept: only Theorem 8 applies, which"
                 " needs target_label and gives two candidates."
             )
         return theorems.reconstruct_without_intercept(
-            theta[0],
+            coef[0],
             known,
             labels,
             target_label=target_label,
-            penalty=minimised[0].penalty,
+            penalty=minimised.penalty,
         )
-    if name != "LogisticRegression":
-        return _solved(model, known, minimised[0])
-    return _consistent(model, known, minimised)
-
-
-def _consistent(
-    model: Any, known: np.ndarray, minimised: list[Objective]
-) -> GlmReconstruction:
-    """The answer of a classifier, its label named as the estimator names it.
-
-    Weights of classes depend on the target's label: each is tried, and of those that
-    come out again the one whose gradient is nearest to zero is the answer.
-    """
-    classes = model.classes_
-    if minimised[0].label is None:
-        found = [_solved(model, known, minimised[0])]
-    else:
-        found = []
-        for objective in minimised:
-            try:
-                guess = _solved(model, known, objective)
-            except ReconstructionImpossibleError:
-                continue
-            if classes[int(guess.y)] == objective.label:
-                found.append(guess)
-    if not found:
-        raise ReconstructionImpossibleError(
-            "No class of the target is consistent with class_weight="
-            f"{model.class_weight!r}. Is the fixed set the right one?"
-        )
-    best = min(found, key=lambda guess: guess.gradient_norm or 0.0)
-    return dataclasses.replace(best, y=classes[int(best.y)])
-
-
-def _solved(model: Any, known: np.ndarray, objective: Objective) -> GlmReconstruction:
-    """Theorem 1 for one objective with an intercept."""
-    theta, intercept = np.atleast_2d(model.coef_), np.ravel(model.intercept_)
-    if len(theta) > 1:
-        return theorems.reconstruct_softmax(
-            theta,
-            intercept,
-            known,
-            objective.targets.argmax(axis=1),
-            penalty=objective.penalty,
-            weights=objective.weights,
-            target_weight=float(objective.target_weight),
-        )
-    return theorems.reconstruct_glm(
-        theta[0],
-        float(intercept[0]),
-        known,
-        objective.targets[:, 0],
-        link=_LINKS[type(model).__name__],
-        penalty=objective.penalty,
-        intercept_penalty=objective.intercept_penalty,
-        weights=objective.weights,
-        target_weight=float(objective.target_weight),
+    linear.require_intercept(model)
+    objective, quotient = linear.likeliest(model, known, labels)
+    size = float(np.linalg.norm(quotient.slope))
+    label, violation = linear.label(model, labels, quotient.targets), quotient.violation
+    if name == "PoissonRegressor":
+        label, violation = round(label), abs(label - round(label))
+    gradient = None
+    if name not in _REAL_LABELS:
+        slopes, share = objective.gradients(known, *linear.parameters(model))
+        # A target explains rank one; what is left, over |(1, x)|, is gradient.
+        singular = np.linalg.svd(share, compute_uv=False)
+        gradient = violation * objective.target_weight
+        if len(share) > 1:
+            gradient = float(singular[1] / np.hypot(1, np.linalg.norm(quotient.row)))
+        gradient = max(gradient, EPS * float(np.abs(slopes).sum()))
+    return GlmReconstruction(
+        x=quotient.row,
+        y=label,
+        residual=size / objective.target_weight,
+        gradient_norm=gradient,
+        implied_error=None if gradient is None else gradient / size,
     )

@@ -52,22 +52,22 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
       ReconstructionImpossibleError: this model does not determine the row.
       ValueError: a label that the model has no class for.
     """
-    _require_intercept(model)
-    objective, quotient = _likeliest(model, known, labels)
-    label = _label(model, labels, quotient.targets)
+    require_intercept(model)
+    objective, quotient = likeliest(model, known, labels)
+    y = label(model, labels, quotient.targets)
     row, error, again = quotient.row, np.full(len(quotient.row), np.inf), None
     if not (_goes_row_by_row(model) or np.asarray(model.coef_).dtype == np.float32):
         z, steps = _refined(model, objective, quotient, known, labels)
         if np.max(steps / _scale(objective, known)) <= _PRECISION:
             row, error = z[: len(row)], steps[: len(row)]
-            label = _label(model, labels, z[len(row) :]) if len(z) > len(row) else label
-            again = refining.refit(_stepping(model), known, labels, row, label)
+            y = label(model, labels, z[len(row) :]) if len(z) > len(row) else y
+            again = refining.refit(_stepping(model), known, labels, row, y)
     certified, why = False, "no refit confirms it: its solver stopped early"
     if again is not None:
         certified, why = _certificate(objective, known, model, again)
     return RowReconstruction(
         value=row,
-        y=label,
+        y=y,
         certified=certified,
         error=error,
         by="closed form",
@@ -91,7 +91,7 @@ def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray)
         if best is None or off < best[0]:
             best = off, targets
     assert best is not None
-    return _label(model, labels, best[1])
+    return label(model, labels, best[1])
 
 
 def parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,8 @@ def parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return coef, np.atleast_1d(np.asarray(model.intercept_, np.float64))
 
 
-def _require_intercept(model: Any) -> None:
+def require_intercept(model: Any) -> None:
+    """Raise ReconstructionImpossibleError where there is none."""
     if not model.fit_intercept:
         raise ReconstructionImpossibleError(
             f"{type(model).__name__} was fitted without intercept, so the target's"
@@ -109,7 +110,7 @@ def _require_intercept(model: Any) -> None:
         )
 
 
-def _likeliest(
+def likeliest(
     model: Any, known: np.ndarray, labels: np.ndarray
 ) -> tuple[Objective, Quotient]:
     """The objective and answer whose class comes out nearest to whole.
@@ -123,8 +124,8 @@ def _likeliest(
         except ReconstructionImpossibleError as error:
             failure = error
             continue
-        label = _label(model, labels, quotient.targets)
-        if objective.label is None or objective.label == label:
+        own = label(model, labels, quotient.targets)
+        if objective.label is None or objective.label == own:
             solved.append((objective, quotient))
     if not solved:
         raise failure or ReconstructionImpossibleError(
@@ -134,7 +135,7 @@ def _likeliest(
     return min(solved, key=lambda pair: pair[1].violation)
 
 
-def _label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
+def label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
     """Name the target as the estimator's `fit` received it."""
     if not hasattr(model, "classes_"):
         return float(targets[0]) if np.ndim(labels) == 1 else targets
@@ -175,9 +176,9 @@ def _refined(
         return solved.row if classes else np.append(solved.row, solved.targets)
 
     def train(z: np.ndarray) -> Any:
-        label = _label(model, labels, quotient.targets if classes else z[features:])
+        y = label(model, labels, quotient.targets if classes else z[features:])
         try:
-            return refining.refit(stepping, known, labels, z[:features], label)
+            return refining.refit(stepping, known, labels, z[:features], y)
         except (ValueError, ArithmeticError):
             return None  # such as a count below zero
 

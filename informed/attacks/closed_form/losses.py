@@ -58,19 +58,6 @@ def _softmax_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
     return y, float(np.max(np.abs(raw - y)))
 
 
-def _hinge_slope(s: Scores, y: Scores) -> Scores:
-    return -2 * y * np.maximum(0.0, 1 - y * s)
-
-
-def _hinge_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    """The class whose slopes at these scores come nearest to r."""
-    count = len(r)
-    tried = [np.ones(1), -np.ones(1)] if count == 1 else list(2 * np.eye(count) - 1)
-    off = [float(np.max(np.abs(_hinge_slope(s[None], y[None])[0] - r))) for y in tried]
-    best = int(np.argmin(off))
-    return tried[best], off[best]
-
-
 SQUARED = Loss(slope=lambda s, y: s - y, target=_squared_target)
 SIGNS = Loss(slope=lambda s, y: s - y, target=_signs_target, classes=True)
 LOGISTIC = Loss(
@@ -81,7 +68,6 @@ SOFTMAX = Loss(
     target=_softmax_target,
     classes=True,
 )
-SQUARED_HINGE = Loss(slope=_hinge_slope, target=_hinge_target, classes=True)
 
 
 def _poisson_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:

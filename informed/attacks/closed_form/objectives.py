@@ -93,7 +93,8 @@ def solve(
     """
     slopes, share = objective.gradients(known, coef, intercept)
     share_0 = share[:, 0]
-    size = float(np.abs(slopes).sum())
+    # A slope is a difference of scores and targets, which round by their own size.
+    size = max(np.abs(slopes).sum(), np.abs(objective.targets).max(initial=0.0))
     squared = float(share_0 @ share_0)
     if not np.sqrt(squared) > _ROUNDING * max(size, np.finfo(np.float64).tiny):
         raise ReconstructionImpossibleError(
@@ -211,22 +212,6 @@ def _poisson(model: Any, rows: int) -> _Terms:
     return losses.POISSON, model.alpha * rows, 0.0, False
 
 
-def _support(model: Any, rows: int) -> _Terms:
-    if model.penalty != "l2" or model.loss != "squared_hinge":
-        raise ReconstructionImpossibleError(
-            f"loss={model.loss!r}, penalty={model.penalty!r}: only the squared hinge"
-            " with an l2 penalty has a gradient everywhere."
-        )
-    if model.multi_class != "ovr" or (
-        model.class_weight is not None and len(model.classes_) > 2
-    ):
-        raise ReconstructionImpossibleError(
-            "Crammer-Singer, and class weights with several classes, are not handled."
-        )
-    penalty = 1.0 / model.C
-    return losses.SQUARED_HINGE, penalty, penalty / model.intercept_scaling**2, True
-
-
 OBJECTIVES: dict[str, Callable[[Any, int], _Terms]] = {
     "LinearRegression": _least_squares,
     "Ridge": _least_squares,
@@ -235,5 +220,4 @@ OBJECTIVES: dict[str, Callable[[Any, int], _Terms]] = {
     "RidgeClassifierCV": _ridge_classifier,
     "LogisticRegression": _logistic,
     "PoissonRegressor": _poisson,
-    "LinearSVC": _support,
 }

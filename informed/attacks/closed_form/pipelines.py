@@ -24,6 +24,7 @@ from shadow import checks
 
 # Linear models of which the span alone is read.
 _SPAN_ONLY = (
+    "LinearSVC",
     "SGDClassifier",
     "SGDRegressor",
     "Perceptron",

@@ -115,8 +115,6 @@ def test_defences_keep_their_share():
     assert with_defences == pytest.approx(100 * 0.45 / 0.57, rel=1e-2)
     alone = budget.Schedule(limits.Clock(100.0), ("inversion", "kernel"))
     assert alone.again("inversion") == pytest.approx(100, rel=1e-2)
-    assert alone.again("inversion", aside=35.0) == pytest.approx(65, rel=1e-2)
-    assert alone.again("inversion", aside=200.0) == 0
 
 
 def test_what_was_found_stays_where_going_on_stumbles(whole, models, checked):

@@ -5,13 +5,18 @@ import sys
 import jax
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.base import clone
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+)
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from informed.audit import contract, shipped
+from informed.audit import contract
 from shadow import released
 
 MINE = """
@@ -136,11 +141,15 @@ def test_estimators_are_taken_apart_and_put_together(estimator, rng):
     assert np.abs(zeros.predict_proba(x) - fitted.predict_proba(x)).max() > 0.01
 
 
-def test_records_kept_word_for_word_are_found(rng):
-    x, y = rng.standard_normal((30, 5)), np.arange(30) % 3
-    neighbours = KNeighborsClassifier().fit(x, y)
-    assert shipped.keeps_records(neighbours, x) == ["KNeighborsClassifier._fit_X"]
-    assert shipped.keeps_records(LogisticRegression().fit(x, y), x) == []
+@pytest.mark.parametrize("model", [LinearRegression(), Ridge(), PoissonRegressor()])
+def test_a_regressors_intercept_is_released(model, rng):
+    """It is a single number there; without it the template's would be used."""
+    x, y = rng.standard_normal((30, 5)), rng.integers(1, 9, 30)
+    first, second = (clone(model).fit(x, outputs) for outputs in (y, y + 1))
+    assert "intercept_" in [part.name for part in released.parts(first)]
+    theta = np.concatenate([np.ravel(p.array) for p in released.parts(second)])
+    again = released.with_theta(first, theta)
+    np.testing.assert_array_equal(again.predict(x), second.predict(x))
 
 
 def test_leaves_without_numbers_are_left_out():
@@ -164,7 +173,4 @@ def test_a_file_that_was_edited_is_read_again(tmp_path):
     assert first.train(None, None) == 1, "an audit has one code from first to last"
     file.write_text("from beside_it import RATE\ndef train(x, y):\n    return 9\n")
     assert contract.load(f"{file}:train").train(None, None) == 9
-    (tmp_path / "beside_it.py").write_text("RATE = 2\n")
-    with pytest.raises(ValueError, match=r"beside_it\.py was changed"):
-        contract.load(f"{file}:train")
     sys.modules.pop("beside_it")

@@ -1,15 +1,12 @@
-"""What an audit tries against attacks."""
+"""Fewer bits of the released weights, against attacks."""
 
 from sklearn import linear_model
 
 import informed
-from informed.audit import (
-    defences,
-)
 from shadow import tables
 
 
-def test_rounded_and_noisy_coefficients_are_held_against_the_closed_form():
+def test_rounded_coefficients_are_held_against_the_closed_form():
     from sklearn import datasets
 
     def optimal(rows_, labels):
@@ -33,17 +30,6 @@ def test_rounded_and_noisy_coefficients_are_held_against_the_closed_form():
         if each["name"] == "closed form"
     }
     assert errors["as it is"] < 1e-12
-    assert set(errors) >= {"float16", "int8", "noise 0.001", "noise 0.1"}
-    # What is attacked is really rounded, and has noise.
+    assert set(errors) >= {"float16", "int8"}
+    # What is attacked is really rounded.
     assert min(error for name, error in errors.items() if name != "as it is") > 1e-9
-
-
-def test_a_defence_that_an_attack_stumbles_over_ends_alone():
-    def stumbles():
-        yield {"name": "float16"}
-        raise ValueError("first\nsecond")
-
-    found = []
-    defences._extend(found, "fewer bits", stumbles())
-    assert found[0] == {"name": "float16"}
-    assert found[1]["why_not"] == "an attack stopped with ValueError: first"

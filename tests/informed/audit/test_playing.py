@@ -97,7 +97,7 @@ def test_the_rows_that_are_listed_are_those_that_are_played(digits):
     found = check(numbers, digits)
     listed = {row["name"]: row for row in playing.listed(found)}
     assert not listed["closed form"]["applies"]
-    assert "estimator" in listed["closed form"]["why_not"]
+    assert "linear models" in listed["closed form"]["why_not"]
     fitted_ = check(lambda i, labels: _ridge(i, labels), digits)
     listed = {row["name"]: row for row in playing.listed(fitted_)}
     assert listed["closed form"]["applies"]

@@ -9,7 +9,7 @@ from sklearn import linear_model
 
 import dp
 import shadow
-from informed.audit import membership, noise, records
+from informed.audit import noise, records
 from informed.metrics import galleries, judging
 from informed.play import Trial
 
@@ -179,33 +179,13 @@ def test_an_exact_guess_is_a_success_however_near_an_imputed_column(rng):
     assert row["success"]["successes"] == row["exact"]["successes"] == 10
 
 
-@pytest.mark.parametrize("rows", [6, 40])
-def test_leverage_is_that_of_the_covariance(rows, rng):
-    pool, own = rng.standard_normal((rows, 12)), rng.standard_normal((3, 12))
-    pool -= pool.mean(axis=0)
-    covariance = np.cov(pool, rowvar=False)
-    ridge = 1e-2 * np.trace(covariance) / 12
-    inverse = np.linalg.inv(covariance + ridge * np.eye(12))
-    expected = np.einsum("ij,jk,ik->i", own, inverse, own)
-    np.testing.assert_allclose(records.leverage(pool, own), expected, rtol=1e-8)
-
-
-def test_an_indicator_that_decides_the_error_is_seen(truth, pool):
+def test_records_are_ranked_by_the_least_error(truth, pool):
     strength = np.linspace(0, 1, 10)
     guesses = truth.images + 0.3 * strength[:, None, None, None].astype(np.float32)
-    indicators = {"influence": 1 - strength, "loss": np.ones(10)}
-    found = records.rank(
-        truth,
-        pool,
-        np.arange(10),
-        [trial(guesses)],
-        judging.baselines(truth, pool),
-        indicators,
-    )
-    assert found.order == list(range(10))
-    assert found.indicators["influence"]["correlation"] == pytest.approx(1)
-    assert found.indicators["loss"]["correlation"] is None
-    assert [row["record"] for row in found.rows] == list(range(10))
+    baselines = judging.baselines(truth, pool)
+    ranking = records.rank(truth, pool, np.arange(10), [trial(guesses)], baselines)
+    assert ranking.order == list(range(10))
+    assert [row["record"] for row in ranking.rows] == list(range(10))
 
 
 def gaussian(means, sigma):
@@ -262,27 +242,6 @@ def test_the_least_noise_is_that_of_dp():
         noise_multiplier=found["noise_multiplier"], steps=100, relation="zero_out"
     )
     assert float(dp.rero_bound(run, kappa=0.25).gamma) == pytest.approx(0.5, abs=1e-3)
-
-
-def test_scores_that_tell_members_apart_are_seen(rng):
-    pytest.importorskip("jax_privacy")
-    others, shadows = rng.standard_normal((40, 40)), rng.standard_normal((100, 40))
-    nothing = membership.audited(others, shadows)
-    assert nothing["auc"] == pytest.approx(0.5, abs=0.2)
-    everything = membership.audited(others + 10 * np.eye(40), shadows)
-    assert everything["auc"] == 1
-    assert everything["epsilon"] > 1
-    assert membership.audited(others[:1, :1], shadows[:, :1])["why_not"]
-
-
-def test_probabilities_and_logits_mean_the_same(rng):
-    logits = rng.standard_normal((5, 3))
-    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        membership.log_probabilities(chances),
-        membership.log_probabilities(logits),
-        atol=1e-6,
-    )
 
 
 def test_tables_and_odd_pictures_have_no_perceptual_distance(rng):

@@ -7,10 +7,9 @@ from importlib import resources
 import jsonschema
 import pytest
 
-from informed.audit import noise, schema
+from informed.audit import schema
 from informed.cli import main
 from informed.report import figures
-from informed.runs import reporting as workdir
 from tests.informed.commands import SMALL, run
 
 
@@ -21,15 +20,11 @@ def finished(tmp_path_factory):
     return folder
 
 
-def test_any_run_has_a_page(finished, capsys, monkeypatch):
-    monkeypatch.setattr(workdir, "_SIGMAS", (16.0,))
-    monkeypatch.setattr(workdir, "_PAIRS", 4)
-    monkeypatch.setattr(noise, "LEARNT", 6)
-    monkeypatch.setattr(noise, "PLAYED", 6)
+def test_any_run_has_a_page(finished, capsys):
     output = run(capsys, "report", str(finished), "--quiet")
     html = (finished / "report.html").read_text()
     assert str(finished / "report.html") in output
-    for part in ("inversion", "reconn", "Membership", "bound", "What stops it"):
+    for part in ("inversion", "reconn", "Which records"):
         assert part in html
     values = json.loads(run(capsys, "report", str(finished), "--json", "--quiet"))
     jsonschema.validate(values, schema())
@@ -42,18 +37,10 @@ def test_any_run_has_a_page(finished, capsys, monkeypatch):
     )
     nearest = next(b for b in values["baselines"] if b["name"].startswith("nearest"))
     assert nearest["mse_mean"] == pytest.approx(results["nn_oracle_mse"])
-    assert values["bounds"]["rows"][0]["bound"] < 1
-    assert values["membership"][0]["rate"]["trials"] == 4
     line = ("report", str(finished), "--redact", f"--out={finished}/r.html", "--json")
     redacted = json.loads(run(capsys, *line, "--quiet"))
     assert "data:image" not in (finished / "r.html").read_text()
     assert "label" not in redacted["records"][0]
-    # What another version played is played again.
-    kept = finished / "report-extra.json"
-    extra = json.loads(kept.read_text())
-    kept.write_text(json.dumps(extra | {"revision": 0, "membership": []}))
-    again = json.loads(run(capsys, "report", str(finished), "--json", "--quiet"))
-    assert again["membership"][0]["rate"] == values["membership"][0]["rate"]
     table = run(capsys, "compare", str(finished))
     assert table.splitlines()[1].startswith("inversion")
 

@@ -52,19 +52,6 @@ def test_an_error_of_zero_is_the_least():
     assert best["name"] == "b"
 
 
-def test_a_seed_that_nobody_searched_for_is_no_defence():
-    def defence(name, successes):
-        rate = {"successes": successes, "trials": 4, "rate": successes / 4}
-        attack = judged(success=rate | {"low": 0.0, "high": 0.6})
-        return {"name": name, "attacks": [attack], "accuracy": 0.9}
-
-    rows = [defence("as it is", 4), defence("secret seed", 0), defence("int8", 1)]
-    values = {"attacks": rows[0]["attacks"], "defences": rows, "kind": "audit"}
-    text = " ".join(words._defended(values))
-    assert "int8" in text
-    assert "secret seed" not in text
-
-
 def test_two_records_that_were_read_are_said():
     values = document(
         attack("inversion", NONE), attack("two missing", ALL, certified=6)
