@@ -63,7 +63,9 @@ def main() -> None:
         posterior = prior_aware.log_posterior(evidence, private)
         hits = int(np.sum(posterior.argmax(axis=1) == chosen))
         score = prior_aware.published_score(evidence)
-        run = private.mechanism(steps=STEPS, relation="zero_out")
+        run = dp.Gaussian(
+            noise_multiplier=private.noise_multiplier, steps=STEPS, relation="zero_out"
+        )
         bound = dp.rero_bound(run, kappa=1 / CANDIDATES)
         low, high = rates.clopper_pearson(hits, arguments.runs)
         gamma = float(bound.gamma)

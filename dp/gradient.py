@@ -23,8 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dp import bounds, checks
-from dp.mechanisms import PoissonGaussian
+from dp import checks
 
 Taps = Mapping[str, Array]
 # Grows when private training with the same key would give something else.
@@ -95,23 +94,13 @@ class PrivacyConfig:
         drawn = math.ceil(float(np.float32(self.sampling_probability)) * 2**23) / 2**23
         return max(self.sampling_probability, drawn)
 
-    def mechanism(self, *, steps: int, relation: str) -> PoissonGaussian:
-        """For `dp.rero_bound` and `dp.accounting`, where sampling is secret.
-
-        Raises: ValueError: no noise, so there is no guarantee.
-        """
-        checks.choice("relation", relation, bounds.RELATIONS)
+    def require_noise(self) -> None:
+        """Raise ValueError where no noise is added, so that nothing is guaranteed."""
         if not self.on or not self.noise_multiplier:
             raise ValueError(
                 "Training without clipping and noise has no privacy guarantee. Set"
                 " clip_norm and noise_multiplier."
             )
-        return PoissonGaussian(
-            noise_multiplier=self.noise_multiplier,
-            sampling_probability=self.drawn_probability,
-            steps=steps,
-            relation=relation,
-        )
 
 
 def clipped_sum(

@@ -23,11 +23,12 @@ import numpy as np
 from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
+from dp.mechanisms import Gaussian, PoissonGaussian
 from shadow import bars, checks, manifests
 from shadow.data import Examples
 from shadow.parallel import Runs
 from shadow.store import ShadowStore
-from shadow.training import GradientDescent
+from shadow.training import GradientDescent, steps_taken
 from shadow.training.algorithm import Algorithm, Draw
 from shadow.width import models_per_batch, program_bytes
 
@@ -153,6 +154,41 @@ class Factory:
             )
 
         return draw
+
+    def mechanism(
+        self, *, relation: str = "zero_out", record: int | None = None
+    ) -> Gaussian | PoissonGaussian:
+        """Say what a released model of this factory reveals of one record.
+
+        Sampling amplifies privacy only while nobody is told who was sampled. Where the
+        order is public, the record is protected by the noise of the steps that it takes
+        part in, which this factory's key decides.
+
+        Args:
+          relation: "zero_out", "add_or_remove" or "replace_one".
+          record: its position in D_- and the target, which is last (-1); None: the
+            record that takes part most often.
+        Returns: infinite noise where the record takes part in no step.
+        Raises: ValueError: training is not gradient descent, or adds no noise.
+        """
+        training = self.descent.training
+        privacy, steps = training.privacy, training.epochs
+        privacy.require_noise()
+        sigma = privacy.noise_multiplier
+        if privacy.sampling_probability == 1 or not training.order_is_public:
+            return PoissonGaussian(
+                noise_multiplier=sigma,
+                sampling_probability=privacy.drawn_probability,
+                steps=steps,
+                relation=relation,
+            )
+        taken = steps_taken(training, self.public_key, len(self.fixed))
+        steps = int(taken.max() if record is None else taken[record])
+        return Gaussian(
+            noise_multiplier=sigma if steps else float("inf"),
+            steps=max(steps, 1),
+            relation=relation,
+        )
 
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
         """Theta_0 of some models, by their numbers: what the developer keeps secret.

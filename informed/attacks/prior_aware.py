@@ -115,8 +115,7 @@ def play(
     Returns: the evidence, and which candidate each run was trained on.
     """
     privacy = training.privacy
-    # Raises where the training adds no noise.
-    privacy.mechanism(steps=max(1, training.epochs), relation="zero_out")
+    privacy.require_noise()
     steps = PrivateSteps(victim=victim, privacy=privacy, losses=cross_entropy)
     optimise = optimiser(training)
     images, labels = jnp.asarray(candidates.images), jnp.asarray(candidates.labels)

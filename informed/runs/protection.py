@@ -1,6 +1,5 @@
 """What theory says of an experiment's private training, and whether attacks obey it."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,6 @@ from jaxtyping import Int
 
 import dp
 from dp import accounting, bounds, rates
-from dp.mechanisms import Mechanism
 from informed import metrics
 from shadow.factory import Factory
 from shadow.models import ShadowModels
@@ -30,54 +28,18 @@ _FIELDS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Accounted:
-    """What of private training counts, by who knows which randomness.
-
-    Attributes:
-      target: the mechanism that releases the target, under "zero_out"; None: it takes
-        part in no step, and nothing of it is released.
-      any_record: the mechanism that releases the record that takes part most often.
-      replaced: of the target, under "replace_one".
-      how: what was counted, in words.
-    """
-
-    target: Mechanism | None
-    any_record: Mechanism | None
-    replaced: dp.Gaussian | None
-    how: str
-
-
-def accounted(developer: Factory) -> Accounted:
-    """The mechanisms by which a factory's released models reveal their target.
-
-    Sampling amplifies privacy only while nobody knows who was sampled. Where the order
-    is public, a record is protected by the noise of the steps that it takes part in.
-
-    Raises: ValueError: training adds no noise.
-    """
+def accounted(developer: Factory) -> str:
+    """Say in words what of private training counts, by who knows which randomness."""
     training = developer.descent.training
     q, epochs = training.privacy.sampling_probability, training.epochs
-    poisson = training.privacy.mechanism(steps=epochs, relation="zero_out")
-    if q == 1 or not training.order_is_public:
-        full = _gaussian(poisson.noise_multiplier, epochs, "replace_one")
-        how = (
-            f"full batches, {epochs} steps"
-            if q == 1
-            else f"sampling with probability {q:g} that nobody is told, {epochs} steps"
-        )
-        return Accounted(target=poisson, any_record=poisson, replaced=full, how=how)
+    if q == 1:
+        return f"full batches, {epochs} steps"
+    if not training.order_is_public:
+        return f"sampling with probability {q:g} that nobody is told, {epochs} steps"
     taken = steps_taken(training, developer.public_key, len(developer.fixed))
-    own, most = int(taken[-1]), int(taken.max())
-    sigma = poisson.noise_multiplier
-    return Accounted(
-        target=_gaussian(sigma, own, "zero_out"),
-        any_record=_gaussian(sigma, most, "zero_out"),
-        replaced=_gaussian(sigma, own, "replace_one"),
-        how=(
-            f"public sampling: the target takes part in {own} of {epochs} steps, no"
-            f" record in more than {most}"
-        ),
+    return (
+        f"public sampling: the target takes part in {taken[-1]} of {epochs} steps, no"
+        f" record in more than {taken.max()}"
     )
 
 
@@ -101,18 +63,15 @@ def of(
     """
     if not developer.descent.training.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
-    run = accounted(developer)
+    target = developer.mechanism(record=-1)
     kappa = most_frequent(labels, developer.fixed.num_classes)
-    gamma = kappa
-    if run.target is not None:
-        gamma = float(dp.rero_bound(run.target, kappa=kappa).gamma)
     return {
-        "epsilon": _epsilon(run.any_record),
-        "epsilon_of_target": _epsilon(run.target),
-        "accounted": run.how,
+        "epsilon": accounting.epsilon(developer.mechanism(), DELTA),
+        "epsilon_of_target": accounting.epsilon(target, DELTA),
+        "accounted": accounted(developer),
         "delta": DELTA,
         "label_kappa": kappa,
-        "label_bound": gamma,
+        "label_bound": float(dp.rero_bound(target, kappa=kappa).gamma),
     }
 
 
@@ -141,16 +100,19 @@ def against(
     """
     if theory["epsilon"] is None or known:
         return {"label_violation": None, "roc_violations": None}
-    run, count = accounted(developer), len(guess["images"])
+    run = developer.mechanism(relation="replace_one", record=-1)
+    # Of sampled replacements the bound is that of full batches.
+    mu = dp.Gaussian(
+        noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
+    ).mu
+    count = len(guess["images"])
     targets = truth.images[:count]
     # Of each release the target of another one.
     away = np.random.default_rng(0).integers(1, max(count, 2), count)
     others = (np.arange(count) + away) % count
 
     def most_true(rate: float) -> float:
-        if run.replaced is None:
-            return rate
-        return float(np.exp(bounds.gaussian(np.log(rate), run.replaced.mu)))
+        return float(np.exp(bounds.gaussian(np.log(rate), mu)))
 
     violated = rates.roc_violations(
         -metrics.mse(targets, guess["images"]),
@@ -176,16 +138,3 @@ def most_frequent(labels: Int[np.ndarray, " images"], num_classes: int) -> float
     counts = np.bincount(labels, minlength=num_classes)
     one = 1 - 2 * (1 - CONFIDENCE) / num_classes  # the interval is two-sided
     return rates.clopper_pearson(int(counts.max()), len(labels), one)[1]
-
-
-def _gaussian(sigma: float, steps: int, relation: str) -> dp.Gaussian | None:
-    if not steps:
-        return None
-    return dp.Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
-
-
-def _epsilon(run: Mechanism | None) -> float:
-    if run is None:
-        return 0.0
-    assert isinstance(run, dp.Gaussian | dp.PoissonGaussian)
-    return accounting.epsilon(run, DELTA)

@@ -20,6 +20,16 @@ VECTORS = json.loads((Path(__file__).parents[2] / "dp/rero_vectors.json").read_t
 (ORTHOGONAL,) = (v["expected"] for v in VECTORS if v["name"] == "map_attack_orthogonal")
 
 
+def mechanism(private, steps):
+    """Of steps that are sampled in secret."""
+    return dp.PoissonGaussian(
+        noise_multiplier=private.noise_multiplier,
+        sampling_probability=private.drawn_probability,
+        steps=steps,
+        relation="zero_out",
+    )
+
+
 def simulated(candidates, sigma, *, steps=1, probability=1.0):
     """Evidence of runs whose candidates have these gradients, C = 1, in every step."""
     rng = np.random.default_rng(0)
@@ -64,7 +74,7 @@ def test_known_success_with_full_batches(candidates, mu, expected):
     np.testing.assert_array_equal(guess, same)
     low, high = rates.clopper_pearson(int(np.sum(guess == chosen)), RUNS, 0.999)
     assert low <= expected <= high
-    run = private.mechanism(steps=16, relation="zero_out")
+    run = mechanism(private, steps=16)
     gamma = float(dp.rero_bound(run, kappa=1 / len(candidates)).gamma)
     assert rates.violation(int(np.sum(guess == chosen)), RUNS, gamma) > 1e-3
 
@@ -83,7 +93,7 @@ def test_known_success_with_sampled_batches():
     )
     by_epoch = prior_aware.published_score(evidence, steps_per_epoch=10)
     assert success(by_epoch) == pytest.approx(0.479, abs=0.02)
-    run = private.mechanism(steps=200, relation="zero_out")
+    run = mechanism(private, steps=200)
     gamma = float(dp.rero_bound(run, kappa=0.1).gamma)
     assert gamma == pytest.approx(0.652, abs=0.002)
     assert rates.violation(round(posterior * RUNS), RUNS, gamma) > 1e-3
@@ -123,7 +133,7 @@ def test_trained_models_give_their_target_away_within_the_bound(digits, sampling
     assert len(np.unique(chosen)) == 8
     guess = prior_aware.log_posterior(evidence, private).argmax(axis=1)
     hits = int(np.sum(guess == chosen))
-    run = private.mechanism(steps=40, relation="zero_out")
+    run = mechanism(private, steps=40)
     gamma = float(dp.rero_bound(run, kappa=1 / 8).gamma)
     assert rates.violation(hits, 200, gamma) > 1e-3
     low, _ = rates.clopper_pearson(hits, 200, 0.999)
@@ -139,7 +149,7 @@ def test_a_bound_for_less_noise_than_there_is_would_be_caught(digits):
         np.sum(prior_aware.log_posterior(evidence, private).argmax(axis=1) == chosen)
     )
     claimed = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
-    run = claimed.mechanism(steps=1, relation="zero_out")
+    run = mechanism(claimed, steps=1)
     gamma = float(dp.rero_bound(run, kappa=0.1).gamma)
     assert rates.violation(hits, RUNS, gamma) < 1e-9
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 import dp
 import shadow
+from dp import accounting
 from dp.gradient import PrivacyConfig
 from informed import cli
 from informed.runs import protection
@@ -84,26 +85,49 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
     counts = set()
     for number in range(6):
         each = dataclasses.replace(public, key=jax.random.key(number))
-        found = protection.accounted(each)
         taken = steps_taken(each.descent.training, each.public_key, len(each.fixed))
         counts.add(int(taken[-1]))
-        assert f"in {taken[-1]} of 100 steps" in found.how
+        assert f"in {taken[-1]} of 100 steps" in protection.accounted(each)
         for mechanism, steps in (
-            (found.target, taken[-1]),
-            (found.any_record, taken.max()),
+            (each.mechanism(record=-1), taken[-1]),
+            (each.mechanism(), taken.max()),
         ):
+            epsilon = accounting.epsilon(mechanism, 1e-5)
             if not steps:
-                assert mechanism is None
+                assert epsilon == 0
                 continue
             wanted = dp_accounting.get_epsilon_gaussian(1 / math.sqrt(steps), 1e-5)
-            assert protection._epsilon(mechanism) == pytest.approx(wanted)
-            assert protection._epsilon(mechanism) >= 4.37
+            assert epsilon == pytest.approx(wanted)
+            assert epsilon >= 4.37
     assert len(counts) > 1, "keys with other counts"
 
 
 def test_secret_sampling_is_amplified(digits):
-    secret = protection.accounted(developer(digits, sampling=0.01))
-    assert protection._epsilon(secret.target) == pytest.approx(0.718, abs=0.005)
+    secret = developer(digits, sampling=0.01).mechanism()
+    assert accounting.epsilon(secret, 1e-5) == pytest.approx(0.718, abs=0.005)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_one"])
+def test_a_public_order_is_no_secret_sampling(digits, relation):
+    """Whoever is told the order knows the steps of a record (was four times less)."""
+    told = developer(digits, noise=2.0, sampling=0.1, shuffling="known")
+    secret = developer(digits, noise=2.0, sampling=0.1)
+    gammas = [
+        float(dp.rero_bound(f.mechanism(relation=relation), kappa=0.01).gamma)
+        for f in (told, secret)
+    ]
+    revealed = dp.RevealedGaussian(
+        noise_multiplier=2.0, sampling_probability=0.1, steps=100, relation=relation
+    )
+    # No less than the mean over keys, as the record that takes part most often counts.
+    assert gammas[0] >= float(dp.rero_bound(revealed, kappa=0.01).gamma)
+    if relation == "zero_out":
+        assert gammas[0] > 3 * gammas[1]
+
+
+def test_training_without_noise_has_no_mechanism(digits):
+    with pytest.raises(ValueError, match="no privacy guarantee"):
+        developer(digits, noise=0.0).mechanism()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -153,10 +177,8 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
     assert results["label_bound"] >= results["label_kappa"] >= guessing
 
 
-def test_a_broken_noise_declaration_is_seen(monkeypatch, rng, digits):
-    run = dp.Gaussian(noise_multiplier=6.0, steps=1, relation="replace_one")
-    own = protection.Accounted(target=None, any_record=None, replaced=run, how="")
-    monkeypatch.setattr(protection, "accounted", lambda developer: own)
+def test_a_broken_noise_declaration_is_seen(rng, digits):
+    declared = PrivacyConfig(noise_multiplier=6.0, clip_norm=1.0)
     images = rng.random((15, 8, 8, 1)).astype(np.float32)
     truth = shadow.ShadowModels(
         weights=np.zeros((15, 3), np.float32),
@@ -165,7 +187,7 @@ def test_a_broken_noise_declaration_is_seen(monkeypatch, rng, digits):
     )
     found = protection.against(
         {"epsilon": 1.0, "label_bound": 1.0},
-        developers.developer(developers.parts_of(digits)),
+        developers.developer(developers.parts_of(digits), epochs=1, privacy=declared),
         truth,
         {"images": images},
     )
