@@ -53,16 +53,7 @@ def prepare(folder: str, blocks: int) -> list[Work]:
         pool, num_fixed=FIXED, num_shadow=blocks * BLOCK, num_test=1, seed=0
     )
     factory = dataclasses.replace(developer(split.fixed), role="shadow", width=16)
-    store = shadow.ShadowStore.create(
-        folder,
-        configuration={},
-        algorithm=factory.algorithm,
-        split=split,
-        role="shadow",
-        block_size=BLOCK,
-        initialisation=factory.initialisation,
-        models_per_batch=factory.width,
-    )
+    store = shadow.ShadowStore.open(folder, factory, split.shadow, block_size=BLOCK)
     return [Work(factory=factory, store=store, targets=split.shadow)]
 
 

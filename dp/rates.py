@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
-from scipy import special, stats
+from scipy import stats
 
 from dp import checks
-from dp.checks import Number, Numbers
+from dp.checks import Number
 
 
 def clopper_pearson(
@@ -108,29 +108,3 @@ def _scores(field: str, scores: Float[np.ndarray, " trials"]) -> np.ndarray:
     good = ~np.isnan(found)
     checks.require(field, found, good, "to be no NaN (-inf for an attempt that failed)")
     return found
-
-
-def linear_layer_success(
-    mse: Numbers, *, norm: Number, mu: Number, d: int
-) -> np.ndarray:
-    """P[error <= mse] of reading x off one linear layer's noisy gradient, no prior.
-
-    x-hat ~ N(x, (|x| / mu)^2 I): the gradient is parallel to x and as long as clipping
-    allows. What anyone can do at least, and no bound on what is possible.
-
-    Args:
-      mse: the threshold on the mean squared error per coordinate.
-      norm: Euclidean length of the target x.
-      mu: the parameter of Gaussian differential privacy under "zero_out".
-      d: the number of coordinates of the target.
-    Raises: ValueError: an argument outside its range, or infinite.
-    Source: the law of a Gaussian's squared length; Riess et al. 2024
-      (arXiv:2402.12861).
-    """
-    thresholds = checks.finite_at_least_0("mse", mse)
-    logs = np.log(checks.finite_above("mu", mu, 0))
-    logs = logs - np.log(checks.finite_above("norm", norm, 0))
-    d = checks.whole("d", d, 1)
-    with np.errstate(divide="ignore", over="ignore"):
-        x = np.exp(np.log(thresholds) + 2 * logs + np.log(d / 2))
-    return np.asarray(special.gammainc(d / 2, x))

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int
 
@@ -320,8 +319,13 @@ def membership_game(
         labels=np.where(coins, second.labels, first.labels),
     )
     release = publish(_developer(factory).train(chosen))
-    guess = attack(release, knowledge, candidates, key=attack_key)
-    return np.asarray(jnp.asarray(guess) == coins)
+    guess = np.asarray(attack(release, knowledge, candidates, key=attack_key))
+    if guess.shape != coins.shape or not np.isin(guess, (0, 1)).all():
+        raise ValueError(
+            f"Expected a guess of 0 or 1 for each of {len(coins)} games, got an array"
+            f" {guess.shape} of type {guess.dtype}."
+        )
+    return guess == coins
 
 
 def _developer(factory: Factory) -> Factory:

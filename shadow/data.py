@@ -180,6 +180,12 @@ class Split:
     test_indices: np.ndarray
     dropped: int = 0
 
+    @property
+    def positions(self) -> dict[str, np.ndarray]:
+        """The three arrays of positions, by name, for a store to keep."""
+        names = ("fixed_indices", "shadow_indices", "test_indices")
+        return {name: getattr(self, name) for name in names}
+
 
 def split(
     pool: Examples,

@@ -14,6 +14,7 @@ private training among them.
 
 import dataclasses
 import functools
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -100,6 +101,23 @@ class Factory:
         if "key" not in self.algorithm.capabilities.public:
             return None
         return self.algorithm.own_key(_public_keys(self.key)[1])
+
+    @functools.cached_property
+    def identity(self) -> dict[str, Any]:
+        """What decides the models' weights beside their data; JSON-able.
+
+        A store keeps it, and refuses to be filled by a factory of another identity. The
+        key is there as a hash.
+        """
+        about = {
+            "role": self.role,
+            **self.algorithm.configuration,
+            "key": checks.digest(np.asarray(jax.random.key_data(self.key))),
+        }
+        victim = getattr(self.algorithm, "victim", None)
+        if victim is not None:
+            about["network"] = victim.fingerprint
+        return json.loads(json.dumps(about))
 
     @functools.cached_property
     def trained_with(self) -> dict[str, Any]:
@@ -266,19 +284,11 @@ class Factory:
           blocks: those to make, in this order, if the store lacks them; None: all.
           progress: show a bar with models/s and the time left.
           on_block: called after each commit.
-        Raises: FieldError: the store was created for another role, other data or
-          another victim; and as `train` and `ShadowStore.write_block`.
+        Raises: ConfigurationMismatchError: the store is of another factory, theta_0 or
+          target set; names each field that differs. And as `train` and
+          `ShadowStore.write_block`.
         """
-        batched = self.algorithm.capabilities.batched
-        manifests.require_made_of(
-            store.manifest,
-            f"the store {store.place}",
-            role=self.role,
-            # What isn't batched would have to train a model to tell its layout.
-            layout=self.algorithm.layout(self.fixed) if batched else None,
-            fixed=self.fixed,
-            targets=targets,
-        )
+        maker = self._of_store(store, targets)
         missing = store.missing()
         rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
         if blocks is None:
@@ -288,7 +298,7 @@ class Factory:
             todo = [block for block in blocks if block in rows_of]
         wanted = range(store.num_blocks) if blocks is None else blocks
         total = sum(len(range(*store.block_range(block))) for block in wanted)
-        together = self.blocks_at_once(store)
+        together = maker.blocks_at_once(store)
         with bars.bar(
             total=total,
             initial=total - sum(len(rows_of[block]) for block in todo),
@@ -299,7 +309,7 @@ class Factory:
             for group in _free(store, todo, together, bar):
                 ids = np.concatenate([rows_of[block] for block in group])
                 part = targets.take(ids)
-                weights = self.train(part, ids=ids, bar=bar)
+                weights = maker.train(part, ids=ids, bar=bar)
                 start = 0
                 for block in group:
                     rows = slice(start, start + len(rows_of[block]))
@@ -309,9 +319,27 @@ class Factory:
                         weights[rows],
                         part.images[rows],
                         part.labels[rows],
-                        trained_with=self.trained_with,
+                        trained_with=maker.trained_with,
                     )
                     on_block()
+
+    def _of_store(self, store: ShadowStore, targets: Examples) -> "Factory":
+        """The factory with the theta_0 that the store holds, if it is the store's.
+
+        Another kind of device may draw theta_0 with other last digits.
+        """
+        manifests.require_made_of(
+            store.manifest,
+            f"The store {store.place}",
+            identity=self.identity,
+            fixed=self.fixed,
+            targets=targets,
+        )
+        store.require_theta_0(self.start)
+        kept, drawn = store.initialisation, self.initialisation
+        if kept is None or (drawn is not None and np.array_equal(kept, drawn)):
+            return self
+        return dataclasses.replace(self, start=kept)
 
     def _check(self, examples: Examples) -> None:
         """Images and classes have to be those of D_-, and of the victim."""

@@ -7,21 +7,20 @@ theta, zarr's metadata, and the checksums of arrays that are not cut into blocks
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from shadow import checks, commits, data, records, training, zarr_files
-from shadow.checks import FieldError
 from shadow.commits import BrokenSealError, CorruptBlockError
-from shadow.data import Examples, Split
+from shadow.data import Examples
 from shadow.places import Place
-from shadow.records import NotMadeError, Record
+from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.training.algorithm import Algorithm
 from shadow.victims import networks
 from shadow.zarr_files import ArraySpec
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "manifest.json"
 PER_MODEL = ("weights", "images", "labels")
 _DIMENSIONS = {
@@ -41,46 +40,79 @@ MAKE_AGAIN = (
 )
 
 
+@runtime_checkable
+class Maker(Protocol):
+    """Who trains a store's models: what `shadow.factory.Factory` says of itself."""
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """A."""
+        ...
+
+    @property
+    def fixed(self) -> Examples:
+        """The fixed set D_-."""
+        ...
+
+    @property
+    def role(self) -> str:
+        """Either "shadow" or "released"."""
+        ...
+
+    @property
+    def width(self) -> int | None:
+        """Models trained at once, where that is configured."""
+        ...
+
+    @property
+    def start(self) -> np.ndarray | None:
+        """Theta_0 that was handed in."""
+        ...
+
+    @property
+    def initialisation(self) -> np.ndarray | None:
+        """Theta_0 (params,) where all models share it."""
+        ...
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the models' weights beside their data."""
+        ...
+
+
 def of(
+    factory: Maker,
+    targets: Examples,
     *,
-    configuration: Mapping[str, Any],
-    algorithm: Algorithm,
-    split: Split,
-    role: str,
     block_size: int,
-    initialisation: np.ndarray | None,
-    models_per_batch: int | None,
+    configuration: Mapping[str, Any],
+    positions: Mapping[str, np.ndarray],
+    dropped: int,
 ) -> tuple[Record, dict[str, Any], dict[str, np.ndarray]]:
-    """Of a new store; arguments are those of `ShadowStore.create`.
+    """Of a new store; arguments are those of `ShadowStore.open`.
 
     Returns: the record, the manifest, and the arrays that are not cut into blocks.
     """
     checks.at_least("block_size", block_size, 1)
-    targets = split.shadow if role == "shadow" else split.test
-    layout = algorithm.layout(split.fixed)
-    configuration = {**algorithm.configuration, **configuration}
+    fixed, role = factory.fixed, factory.role
+    layout = factory.algorithm.layout(fixed)
+    configuration = {**configuration, **factory.identity}
     record = Record.of(
         {
-            "role": role,
             **configuration,
             "num_models": len(targets),
             "block_size": block_size,
             "content": {
                 part: {"name": examples.name, **examples.sha256}
-                for part, examples in (("fixed", split.fixed), ("targets", targets))
+                for part, examples in (("fixed", fixed), ("targets", targets))
             },
         },
         data=data.REVISION,
         **training.revisions(configuration),
         **networks.revisions(configuration),
     )
-    whole = {
-        "fixed_images": split.fixed.images,
-        "fixed_labels": split.fixed.labels,
-        "fixed_indices": split.fixed_indices,
-        "shadow_indices": split.shadow_indices,
-        "test_indices": split.test_indices,
-    }
+    whole = {"fixed_images": fixed.images, "fixed_labels": fixed.labels, **positions}
+    initialisation = factory.initialisation
     if initialisation is not None:
         whole["initialisation"] = initialisation
     whole = {name: np.asarray(values) for name, values in whole.items()}
@@ -92,12 +124,12 @@ def of(
         "packages": records.packages(),
         "num_models": len(targets),
         "num_params": layout[-1].stop,
-        "num_classes": split.fixed.num_classes,
-        "image_shape": list(split.fixed.image_shape),
+        "num_classes": fixed.num_classes,
+        "image_shape": list(fixed.image_shape),
         "block_size": block_size,
         "layout": [dataclasses.asdict(entry) for entry in layout],
-        "models_per_batch": models_per_batch,
-        "dropped": split.dropped,  # copies that the division left out
+        "models_per_batch": factory.width,
+        "dropped": dropped,  # copies that the division left out
         "sha256": {name: checks.digest(values) for name, values in whole.items()},
     }
     manifest["arrays"] = _metadata(manifest, whole)
@@ -117,13 +149,11 @@ def read(place: Place) -> dict[str, Any]:
     try:
         manifest = commits.unseal(content)
     except BrokenSealError as error:
-        old = _older_format(content)
-        if old is None:
-            raise CorruptBlockError(
-                f"The {MANIFEST} of {place} is damaged: {error}. {MAKE_AGAIN}",
-                block=None,
-            ) from error
-        manifest = {"format": old}
+        raise CorruptBlockError(
+            f"The {MANIFEST} of {place} is damaged, or another version of this"
+            f" package made it: {error}. {MAKE_AGAIN}",
+            block=None,
+        ) from error
     if manifest["format"] != FORMAT:
         raise ValueError(
             f"Expected a store of format {FORMAT} in {place}, found"
@@ -131,16 +161,6 @@ def read(place: Place) -> dict[str, Any]:
             " that version, or make the store again elsewhere."
         )
     return manifest
-
-
-def _older_format(content: bytes) -> int | None:
-    """The format of a manifest from before manifests were sealed (1 and 2)."""
-    try:
-        values = json.loads(content)
-    except ValueError:
-        return None
-    plain = isinstance(values, dict) and "seal" not in values
-    return values.get("format") if plain and values.get("format") in (1, 2) else None
 
 
 def _metadata(
@@ -182,51 +202,40 @@ def require_made_of(
     manifest: Mapping[str, Any],
     what: str,
     *,
-    role: str,
-    layout: tuple[Any, ...] | None,
+    identity: Mapping[str, Any],
     fixed: Examples,
     targets: Examples,
 ) -> None:
-    """Whether models of this role, victim and data belong into a store.
+    """Refuse models of another factory, or of other data, for a store.
 
     Args:
       manifest: the manifest of the store.
-      what: names the store in messages, within a sentence.
-      role: "shadow" or "released".
-      layout: the slices of theta; None: the shape of what is written tells.
+      what: names the store in messages, as a subject.
+      identity: `Factory.identity`.
       fixed, targets: the fixed set, and the targets of all models.
-    Raises: FieldError: the store is of another role, of other data, or of a victim with
-      other weights.
+    Raises: ConfigurationMismatchError: names each field that differs.
     """
-    remedy = "Create a store for these models."
+    kept = manifest["configuration"]
+    content = {"fixed": fixed.sha256, "targets": targets.sha256}
     wanted = {
-        "role": role,
+        **identity,
         "num_models": len(targets),
         "num_classes": fixed.num_classes,
+        "content": content,
     }
-    for field, value in wanted.items():
-        if value != manifest[field]:
-            raise FieldError(
-                field,
-                f"Expected {{}} to be {manifest[field]!r}, as of {what}, got"
-                f" {value!r}. {remedy}",
-            )
-    entries = [dataclasses.asdict(entry) for entry in layout or ()]
-    if layout and json.loads(json.dumps(entries)) != manifest["layout"]:
-        raise FieldError(
-            "victim",
-            f"Expected {{}} to have the weights that {what} was created for, got other"
-            f" ones. {remedy}",
+    found = {name: kept.get(name) for name in identity}
+    found |= {name: manifest[name] for name in ("num_models", "num_classes")}
+    # The names of data sets decide nothing.
+    found["content"] = {
+        part: {name: kept["content"][part].get(name) for name in sums}
+        for part, sums in content.items()
+    }
+    differing = checks.differences(found, wanted)
+    if differing:
+        raise ConfigurationMismatchError(
+            f"{what} was made with another configuration: {'; '.join(differing)}."
+            " Open a store for these models."
         )
-    content = manifest["configuration"]["content"]
-    for field, examples in (("fixed", fixed), ("targets", targets)):
-        for name, value in examples.sha256.items():
-            if content[field][name] != value:
-                raise FieldError(
-                    field,
-                    f"Expected {{}} to be those that {what} was created for; their"
-                    f" {name} is another. {remedy}",
-                )
 
 
 def block_range(manifest: Mapping[str, Any], block: int) -> tuple[int, int]:
@@ -251,6 +260,10 @@ def arrays_of_block(
         if found != shape:
             raise ValueError(
                 f"Expected {name} of block {block} to be {shape}, got {found}."
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"Expected {name} of block {block} without NaN or infinity."
             )
         arrays[name] = array
     return arrays

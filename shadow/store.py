@@ -51,21 +51,22 @@ import numpy as np
 
 from shadow import checks, commits, manifests, places, records, zarr_files
 from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
-from shadow.data import Split
-from shadow.manifests import MANIFEST, PER_MODEL
+from shadow.data import Examples
+from shadow.manifests import MANIFEST, PER_MODEL, Maker
 from shadow.models import ShadowModels
 from shadow.places import Address, Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.training.algorithm import Algorithm
 from shadow.victims import Slice
 
+# Models in a block, unless somebody says otherwise.
+BLOCK_SIZE = 512
 _DISCARDS = 3  # times that data which nobody announced are put again
 
 
 class ShadowStore:
     """A data set of trained models; see the module's docstring for its files.
 
-    Made by `create`; the constructor opens a place that is a store.
+    Made by `open`; the constructor opens a place that is a store.
 
     Args:
       path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
@@ -80,46 +81,43 @@ class ShadowStore:
         self.manifest: dict[str, Any] = manifests.read(self.place)
 
     @classmethod
-    def create(
+    def open(
         cls,
         path: Address,
+        factory: Maker,
+        targets: Examples,
         *,
-        configuration: Mapping[str, Any],
-        algorithm: Algorithm,
-        split: Split,
-        role: str,
-        block_size: int,
-        initialisation: np.ndarray | None,
-        models_per_batch: int | None = None,
+        block_size: int = BLOCK_SIZE,
+        configuration: Mapping[str, Any] | None = None,
+        positions: Mapping[str, np.ndarray] | None = None,
+        dropped: int = 0,
     ) -> "ShadowStore":
-        """Open the store of this configuration at `path`, or make an empty one.
+        """Open the store of a factory's models of some targets, or make an empty one.
 
         Args:
           path: folder or address; it is a store once its manifest is there, which
             comes last.
-          configuration: JSON-able fields that decide the weights; compared, field by
-            field, with those of a store that is already there, as are the versions.
-          algorithm: A; gives the layout of theta, and its own configuration.
-          split: the data; the models' targets are `split.shadow` for the role
-            "shadow", `split.test` for "released".
-          role: "shadow" or "released".
+          factory: who trains the models; its identity, data and theta_0 are kept, and
+            compared with those of a store that is already there, as are the versions.
+          targets: one z a model.
           block_size: models per block, >= 1.
-          initialisation: (params,), theta_0 where all models share it, else None.
-          models_per_batch: width of the factory's batches, where it is configured; each
-            worker's own is in its commits.
+          configuration: further JSON-able fields that are kept and compared: what an
+            experiment says of where the factory comes from.
+          positions: where fixed set and targets stand in their data sets, by name:
+            fixed_indices, shadow_indices, test_indices; `Split.positions`.
+          dropped: number of copies that the division left out, for reports.
         A store that was made otherwise but has no block yet is replaced.
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
-          made otherwise.
+          made otherwise; names each field that differs.
         """
         place = places.at(path)
         record, manifest, whole = manifests.of(
-            configuration=configuration,
-            algorithm=algorithm,
-            split=split,
-            role=role,
+            factory,
+            targets,
             block_size=block_size,
-            initialisation=initialisation,
-            models_per_batch=models_per_batch,
+            configuration=configuration or {},
+            positions=positions or {},
+            dropped=dropped,
         )
         if place.get(MANIFEST) is None:
             manifests.put_empty(place, manifest, whole)
@@ -129,6 +127,7 @@ class ShadowStore:
             manifests.put_empty(place, manifest, whole)
             store = cls(place)
         store.require(record)
+        store.require_theta_0(factory.start)
         store.remove_abandoned()
         return store
 
@@ -183,6 +182,18 @@ class ShadowStore:
         return records.require_same(
             Record(common, found.versions), record, f"The store {self.place}"
         )
+
+    def require_theta_0(self, start: np.ndarray | None) -> None:
+        """Refuse a theta_0 that was handed in and is not the store's.
+
+        Raises: ConfigurationMismatchError: it isn't.
+        """
+        kept = self.initialisation
+        if start is not None and (kept is None or not np.array_equal(start, kept)):
+            raise ConfigurationMismatchError(
+                f"The store {self.place} was made with another theta_0: start is not"
+                " the one that it holds."
+            )
 
     def fingerprint(self) -> str:
         """A hash of what decides the models."""
@@ -272,7 +283,8 @@ class ShadowStore:
           ConfigurationMismatchError: the store was replaced by another one meanwhile.
           CorruptBlockError: the block's commit is damaged.
           OSError: the place is full, or can't be reached or written to.
-          ValueError: an array of another shape than the block's.
+          ValueError: an array of another shape than the block's, or NaN or infinity in
+            it.
         """
         values = weights, images, labels
         arrays = manifests.arrays_of_block(self.manifest, block, *values)
@@ -287,8 +299,10 @@ class ShadowStore:
 
         It remains the work of who made it, on that device.
 
-        Raises: as `write_block`, and as `read_block` of the other store.
+        Raises: ConfigurationMismatchError, VersionMismatchError: the other store was
+          made otherwise. And as `write_block`, and as `read_block` of the other store.
         """
+        self.require(source.record)
         models, commit = source.read_block(block), source.committed(block)
         assert commit is not None  # which reading has seen
         arrays = {name: getattr(models, name) for name in PER_MODEL}

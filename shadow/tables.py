@@ -26,7 +26,7 @@ from shadow import checks, files
 from shadow.data import Examples
 
 LABELS = ("label", "target", "class", "y")
-SUFFIXES = (".csv", ".parquet")
+SUFFIX = ".csv"
 _MOST_WORDS = 50  # of one column
 MISSING = "(missing)"
 EMBEDDINGS = "embeddings"
@@ -176,20 +176,19 @@ class Table:
 
 
 def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
-    """Read a .csv file with a header, or a .parquet file.
+    """Read a .csv file with a header.
 
     Args:
       path: the path of the file.
       label: name of the column of labels; None: the one that is called label, target,
         class or y, else the last.
     Raises: ValueError: no such column, empty labels, or labels that aren't classes;
-      ImportError: .parquet without pyarrow; FileNotFoundError.
+      FileNotFoundError.
     """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {path} to load a table from.")
-    cells = _parquet(file) if file.suffix == ".parquet" else _csv(file)
-    return table_of(cells, label=label, name=file.name)
+    return table_of(_csv(file), label=label, name=file.name)
 
 
 def holds_embeddings(path: str | os.PathLike) -> bool:
@@ -297,17 +296,6 @@ def _csv(file: Path) -> dict[str, list[str]]:
                 f" {len(row)} in line {number}."
             )
     return {name: [row[i] for row in rows] for i, name in enumerate(header)}
-
-
-def _parquet(file: Path) -> dict[str, list[Any]]:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "Reading .parquet needs pyarrow: pip install 'informed-adversary[table]',"
-            " or hand in a .csv file."
-        ) from error
-    return pyarrow.parquet.read_table(file).to_pydict()
 
 
 def _numbers(values: Any) -> np.ndarray | None:

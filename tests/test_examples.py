@@ -77,15 +77,7 @@ def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):
         width=8,
     )
     weights = factory.train(split.shadow)
-    store = shadow.ShadowStore.create(
-        tmp_path,
-        configuration={},
-        algorithm=factory.algorithm,
-        split=split,
-        role="shadow",
-        block_size=40,
-        initialisation=None,
-    )
+    store = shadow.ShadowStore.open(tmp_path, factory, split.shadow)
     store.write_block(0, weights, split.shadow.images, split.shadow.labels)
     material = Material(shadows=store, workdir=tmp_path, key=jax.random.key(0))
     attack = row.make(row.config(), material)

@@ -110,7 +110,7 @@ def audit(
     Args:
       train: train(images, labels, key), or "mine.py:train"; see `contract`.
       data: an .npz file (images and labels, or embeddings and labels), a TFDS name, a
-        folder of images a class, a .csv or .parquet table; or (images, labels), a
+        folder of images a class, a .csv table; or (images, labels), a
         mapping of "images" or "embeddings" and "labels", `shadow.Examples`,
         `shadow.tables.Table`.
       label: the column of labels, of a table.
@@ -212,12 +212,12 @@ def load(
     if tables.holds_embeddings(name):
         table = tables.load_embeddings(name)
         return table.examples, table
-    if Path(name).suffix in tables.SUFFIXES:
+    if Path(name).suffix == tables.SUFFIX:
         table = tables.load_table(name, label=label)
         return table.examples, table
     if label is not None:
         raise checks.FieldError(
-            "label", f"{{}} is of tables ({', '.join(tables.SUFFIXES)}), got {name!r}."
+            "label", f"{{}} is of tables ({tables.SUFFIX}), got {name!r}."
         )
     if Path(name).is_dir():
         name = f"./{name}" if "/" not in name else name

@@ -50,7 +50,7 @@ def _of_audit(parser: argparse.ArgumentParser) -> None:
         "--data",
         required=True,
         help=".npz with images or embeddings, and labels; TFDS name; folder of images a"
-        " class; .csv or .parquet",
+        " class; .csv",
     )
     parser.add_argument("--label", help="column of labels, of a table")
     parser.add_argument("--data_dir", help="TFDS folder (default: TFDS_DATA_DIR)")

@@ -288,7 +288,8 @@ def judge(
     truth, count = targets, len(trial.images)
     assert trial.finished is not None
     each = errors(trial, truth)
-    done = trial.finished & np.isfinite(each)
+    done = trial.finished
+    good = done & np.isfinite(each)  # an answer without numbers is a failure
     labels = trial.labels
     certified = trial.certified
     is_right = right(trial, truth, pool)
@@ -297,10 +298,10 @@ def judge(
     return about | {
         "targets": count,
         "finished": int(done.sum()),
-        "mse_mean": float(each[done].mean()) if done.any() else None,
-        "mse_median": float(np.median(each[done])) if done.any() else None,
-        "ssim": ssim(truth.images[:count][done], trial.images[done]),
-        "lpips": lpips(truth.images[:count], trial.images, done),
+        "mse_mean": float(each[good].mean()) if good.any() else None,
+        "mse_median": float(np.median(each[good])) if good.any() else None,
+        "ssim": ssim(truth.images[:count][good], trial.images[good]),
+        "lpips": lpips(truth.images[:count], trial.images, good),
         "labels_named": None if labels is None else int((labels >= 0).sum()),
         "labels_right": None
         if labels is None

@@ -130,13 +130,12 @@ def nearest_neighbours(
     for start in range(0, len(targets), _BLOCK):
         rows = slice(start, start + _BLOCK)
         part = flat_targets[rows]
-        distances = np.einsum("ij,ij->i", part, part)[:, None] + pool_norms[None]
-        distances -= 2 * part @ flat_pool.T
-        np.maximum(distances, 0, out=distances)
+        sizes = np.einsum("ij,ij->i", part, part)[:, None] + pool_norms[None]
+        distances = np.maximum(sizes - 2 * part @ flat_pool.T, 0)
+        index[rows] = _nearest(part, flat_pool, distances, sizes)
         distances /= part.shape[1]
         if start == 0:
             edges = np.linspace(0, max(float(distances.max()), 1e-12), _BINS + 1)
-        index[rows] = distances.argmin(axis=1)
         percentiles[rows] = np.percentile(distances, PERCENTILES, axis=1).T
         counts += np.histogram(np.minimum(distances, edges[-1]), edges)[0]
     return Neighbours(
@@ -146,6 +145,25 @@ def nearest_neighbours(
         histogram=counts / (len(targets) * len(pool)),
         edges=edges,
     )
+
+
+def _nearest(
+    targets: np.ndarray, pool: np.ndarray, squares: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """The nearest record of each target, of those that rounding can't tell apart.
+
+    Args:
+      squares: squared distances as differences of large numbers, (targets, pool).
+      sizes: the sums of squares that these are differences of.
+    """
+    rounding = np.finfo(squares.dtype).eps * targets.shape[1] * sizes
+    least = (squares + rounding).min(axis=1, keepdims=True)
+    index = np.empty(len(targets), np.int64)
+    for i, near in enumerate(squares - rounding <= least):
+        rows = np.flatnonzero(near)
+        apart = targets[i].astype(np.float64) - pool[rows]
+        index[i] = rows[np.einsum("ij,ij->i", apart, apart).argmin()]
+    return index
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

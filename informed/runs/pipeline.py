@@ -97,15 +97,15 @@ def works(
     # One for both roles, so that their training is compiled once.
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     for role, factory in by_role.items():
-        store = ShadowStore.create(
+        targets = split.test if role == "released" else split.shadow
+        store = ShadowStore.open(
             paths.store(role),
-            configuration=experiment.model_configuration,
-            algorithm=factory.algorithm,
-            split=split,
-            role=role,
+            factory,
+            targets,
             block_size=experiment.shadow.block_size,
-            initialisation=factory.initialisation,
-            models_per_batch=factory.width,
+            configuration=experiment.model_configuration,
+            positions=split.positions,
+            dropped=split.dropped,
         )
         # Theta_0 is drawn once: another kind of device may draw other last digits. The
         # width is each worker's own, unless it is configured, or the store is an older
@@ -116,7 +116,6 @@ def works(
             algorithm=algorithm,
             width=factory.width or store.manifest["models_per_batch"],
         )
-        targets = split.test if role == "released" else split.shadow
         found.append(Work(factory=factory, store=store, targets=targets))
     return found
 

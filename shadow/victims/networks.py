@@ -25,6 +25,7 @@ from shadow import checks, devices
 from shadow.precision import highest
 from shadow.training.versions import source_hash
 from shadow.victims import groups as grouped
+from shadow.victims import traces
 from shadow.victims.activations import ACTIVATIONS
 from shadow.victims.groups import PATCHES, Groups
 from shadow.victims.layers import INITIALISERS, Conv, Dense
@@ -176,6 +177,17 @@ class Victim:
         if name is not None:
             return self.forms[name]
         return self.groups if devices.cache_bound() else self.forms.get(PATCHES)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of what the network computes, and of how it is initialised."""
+        params = jax.eval_shape(self.init, jax.random.key(0))
+        images = jax.ShapeDtypeStruct((2, *self.image_shape), jnp.float32)
+        parts = (
+            traces.digest(self.init, jax.random.key(0)),
+            traces.digest(self.apply, params, images),
+        )
+        return checks.fingerprint(parts)
 
     @property
     def first_weights(self) -> FirstWeights | None:

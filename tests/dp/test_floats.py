@@ -266,10 +266,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"log_kappas": np.array([-1.0, -2.0]), "probabilities": HALVES},
     ),
     "priors.sphere": (priors.sphere, {"eta": 0.5, "d": 3}),
-    "rates.linear_layer_success": (
-        rates.linear_layer_success,
-        {"mse": 0.1, "norm": 1.0, "mu": 1.0, "d": 3},
-    ),
     "rates.clopper_pearson": (
         rates.clopper_pearson,
         {"successes": 2, "trials": 5, "confidence": 0.9},

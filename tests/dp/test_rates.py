@@ -37,14 +37,3 @@ def test_a_roc_on_the_bound_passes_and_one_above_is_caught(rng):
         rates.roc_violations(positives, negatives, gamma_of(1.5), thresholds)
     )
     assert len(rates.roc_violations(positives, negatives, gamma_of(1.3), thresholds))
-
-
-def test_reading_a_linear_layer(rng):
-    d, mu = 20, 6.0
-    x = rng.random(d)
-    norm = float(np.linalg.norm(x))
-    guesses = x + norm / mu * rng.normal(size=(50_000, d))
-    errors = np.mean((guesses - x) ** 2, axis=1)
-    for threshold in np.quantile(errors, [0.1, 0.5, 0.9]):
-        found = rates.linear_layer_success(float(threshold), norm=norm, mu=mu, d=d)
-        assert float(found) == pytest.approx(np.mean(errors <= threshold), abs=0.01)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import jax
 import numpy as np
 
 import shadow
@@ -10,18 +11,21 @@ from shadow.places import Place
 NUM_MODELS, BLOCK_SIZE = 40, 16
 
 
-def create(address, split, victim, *, block_size=BLOCK_SIZE, **configuration):
-    """The store of a configuration; 3 blocks if nothing else is said."""
-    return shadow.ShadowStore.create(
-        address,
-        configuration=configuration or {"epochs": 1},
+def create(address, split, victim, *, block_size=BLOCK_SIZE, **training):
+    """The store of a training; 3 blocks if nothing else is said."""
+    factory = shadow.Factory(
         algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig()
+            victim=victim, training=shadow.TrainingConfig(**{"epochs": 1} | training)
         ),
-        split=split,
-        role="shadow",
+        fixed=split.fixed,
+        key=jax.random.key(0),
+    )
+    return shadow.ShadowStore.open(
+        address,
+        factory,
+        split.shadow,
         block_size=block_size,
-        initialisation=np.zeros(victim.num_params, np.float32),
+        positions=split.positions,
     )
 
 

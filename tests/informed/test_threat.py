@@ -111,6 +111,19 @@ def test_retraining_always_wins_the_membership_game(factory, split, key):
     assert 0 < won.sum() < 20, "the coin falls on both sides"
 
 
+@pytest.mark.parametrize(
+    "guesses",
+    [np.zeros((4, 1)), np.zeros(3), np.full(4, np.nan), [0, 1, 0.9, 0], [0, 2, 1, 0]],
+)
+def test_what_names_no_candidate_is_refused(factory, split, key, guesses):
+    """A guess of shape (games, 1) was compared with every coin: half are right."""
+    candidates = (split.shadow.take(slice(0, 4)), split.shadow.take(slice(4, 8)))
+    with pytest.raises(ValueError, match="a guess of 0 or 1 for each of 4 games"):
+        informed.membership_game(
+            lambda *_, key: guesses, factory, candidates, Knowledge(), key=key
+        )
+
+
 def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
     """Same release: same bytes. Another target behind it, other knowledge: no matter.
 

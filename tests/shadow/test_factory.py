@@ -205,14 +205,8 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
     stores = []
     for width in (4, 32):
         maker = make(width=width)
-        store = shadow.ShadowStore.create(
-            tmp_path / str(width),
-            configuration={},
-            algorithm=maker.algorithm,
-            split=split,
-            role="shadow",
-            block_size=6,
-            initialisation=None,
+        store = shadow.ShadowStore.open(
+            tmp_path / str(width), maker, split.shadow, block_size=6
         )
         commits = []
         maker.fill(
@@ -231,14 +225,8 @@ def test_blocks_that_others_commit_meanwhile_are_left_out(make, split, tmp_path)
     """Two workers, one within a pause of the other; each block is trained once."""
 
     def opened():
-        return shadow.ShadowStore.create(
-            tmp_path / "store",
-            configuration={},
-            algorithm=make().algorithm,
-            split=split,
-            role="shadow",
-            block_size=8,
-            initialisation=None,
+        return shadow.ShadowStore.open(
+            tmp_path / "store", make(), split.shadow, block_size=8
         )
 
     ours, theirs = [], []

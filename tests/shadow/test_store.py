@@ -28,8 +28,7 @@ descent = shadow.GradientDescent(
     victim=victim, training=shadow.TrainingConfig(epochs=60))
 factory = shadow.Factory(algorithm=descent,
     fixed=split.fixed, key=jax.random.key(0), width=4)
-store = shadow.ShadowStore.create(sys.argv[1], configuration={"epochs": 60},
-    algorithm=descent, split=split, role="shadow", block_size=4, initialisation=None)
+store = shadow.ShadowStore.open(sys.argv[1], factory, split.shadow, block_size=4)
 print("ready", flush=True)
 factory.fill(store, split.shadow, progress=False,
     on_block=lambda: print("block", flush=True))
@@ -58,17 +57,20 @@ def reseal(file: Path, change) -> None:
 
 @pytest.fixture
 def make(tmp_path, victim, split):
-    def made(path=None, configuration=None, block_size=16, role="shadow"):
-        return shadow.ShadowStore.create(
-            path or tmp_path / "store",
-            configuration=configuration or {"training": {"epochs": 1, "lr": 0.1}},
+    def made(path=None, *, epochs=1, block_size=16, fixed=split.fixed):
+        factory = shadow.Factory(
             algorithm=shadow.GradientDescent(
-                victim=victim, training=shadow.TrainingConfig()
+                victim=victim, training=shadow.TrainingConfig(epochs=epochs)
             ),
-            split=split,
-            role=role,
+            fixed=fixed,
+            key=jax.random.key(0),
+        )
+        return shadow.ShadowStore.open(
+            path or tmp_path / "store",
+            factory,
+            split.shadow,
             block_size=block_size,
-            initialisation=np.zeros(victim.num_params, np.float32),
+            positions=split.positions,
         )
 
     return made
@@ -162,40 +164,28 @@ def test_a_finished_store_is_the_same_bytes_in_any_order(make, split, rng, tmp_p
 def test_another_configuration_is_refused_naming_the_fields(make, split, rng):
     fill(make(), split, rng, blocks=[1])
     with pytest.raises(shadow.ConfigurationMismatchError) as error:
-        make(configuration={"training": {"epochs": 2, "lr": 0.1}}, block_size=8)
+        make(epochs=2, block_size=8)
     message = str(error.value)
     assert " training.epochs: 1 there, 2 asked for" in message
     assert "block_size: 16 there, 8 asked for" in message
-    assert "lr" not in message
+    assert "learning_rate" not in message
 
 
-def test_other_data_under_the_same_configuration_is_refused(make, split, victim, rng):
+def test_other_data_under_the_same_configuration_is_refused(make, split, rng):
     store = make()
     fill(store, split, rng, blocks=[0])
     images = split.fixed.images.copy()
     images[3, 2, 1, 0] += 0.01
-    changed = dataclasses.replace(
-        split, fixed=dataclasses.replace(split.fixed, images=images)
-    )
+    changed = dataclasses.replace(split.fixed, images=images)
     with pytest.raises(
         shadow.ConfigurationMismatchError, match=r"content\.fixed\.images_sha256"
     ):
-        shadow.ShadowStore.create(
-            store.path,
-            configuration=store.manifest["configuration"],
-            algorithm=shadow.GradientDescent(
-                victim=victim, training=shadow.TrainingConfig()
-            ),
-            split=changed,
-            role="shadow",
-            block_size=16,
-            initialisation=None,
-        )
+        make(fixed=changed)
 
 
 def test_a_store_without_blocks_may_be_made_otherwise(make, split, rng):
     make()
-    store = make(configuration={"training": {"epochs": 2}}, block_size=8)
+    store = make(epochs=2, block_size=8)
     assert store.manifest["block_size"] == 8
     fill(store, split, rng, blocks=[0])
     with pytest.raises(shadow.ConfigurationMismatchError):
@@ -205,7 +195,7 @@ def test_a_store_without_blocks_may_be_made_otherwise(make, split, rng):
 def test_a_worker_whose_store_was_replaced_commits_nothing(make, split, rng):
     """B replaces A's store before A's first commit; A's block must not count."""
     ours = make()
-    theirs = make(configuration={"training": {"epochs": 2}})
+    theirs = make(epochs=2)
     with pytest.raises(shadow.ConfigurationMismatchError, match="was replaced"):
         fill(ours, split, rng, blocks=[0])
     assert theirs.missing() == [0, 1, 2]
@@ -215,7 +205,7 @@ def test_a_worker_whose_store_was_replaced_commits_nothing(make, split, rng):
 
 def test_a_commit_of_another_store_does_not_count(make, split, rng, tmp_path):
     """What slips in between the check and the commit is found when it is read."""
-    theirs = make(configuration={"training": {"epochs": 2}})
+    theirs = make(epochs=2)
     fill(theirs, split, np.random.default_rng(5))
     other = make(tmp_path / "other")
     fill(other, split, np.random.default_rng(5))  # the same bytes, another store
@@ -285,35 +275,6 @@ def test_damage_outside_the_blocks_is_found(make, split, rng):
         store.array("fixed_labels")
     with pytest.raises(shadow.CorruptBlockError, match="fixed_labels"):
         store.verify()
-
-
-def test_a_store_takes_only_the_models_it_was_created_for(
-    make, split, victim, digits, key
-):
-    """Of its role, data and victim; on its disk nothing appears of others."""
-    store = make()
-    training = shadow.TrainingConfig(epochs=1)
-    algorithm = shadow.GradientDescent(victim=victim, training=training)
-
-    def refused(match, targets=split.shadow, **fields):
-        made = {"algorithm": algorithm, "fixed": split.fixed, "key": key}
-        factory = shadow.Factory(**made | fields)
-        with pytest.raises(ValueError, match=match):
-            factory.fill(store, targets, progress=False)
-
-    refused("role to be 'shadow', as of the store .*, got 'released'", role="released")
-    refused("num_models to be 40", targets=split.test)
-    swapped = split.shadow.take(np.arange(len(split.shadow))[::-1])
-    refused("targets to be those that .* images_sha256", targets=swapped)
-    refused("Expected fixed to be", fixed=split.fixed.take(slice(1, None)))
-    wider = shadow.victims.build(
-        shadow.victims.VictimConfig(widths=(6,)),
-        image_shape=digits.image_shape,
-        num_classes=10,
-    )
-    of_wider = dataclasses.replace(algorithm, victim=wider)
-    refused("Expected victim to have the weights", algorithm=of_wider)
-    assert store.missing() == [0, 1, 2]
 
 
 def test_stores_of_versions_that_are_accepted_are_joined(

@@ -60,18 +60,6 @@ def write_csv(path, cells):
     return path
 
 
-def test_csv_and_parquet_are_the_same_table(tmp_path):
-    arrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    read = tables.load_table(write_csv(tmp_path / "t.csv", CELLS))
-    parquet.write_table(arrow.table(CELLS), tmp_path / "t.parquet")
-    other = tables.load_table(tmp_path / "t.parquet")
-    np.testing.assert_array_equal(read.examples.images, other.examples.images)
-    assert read.columns == other.columns
-    assert read.label == other.label == "label"
-
-
 @pytest.mark.parametrize(
     ("cells", "message"),
     [

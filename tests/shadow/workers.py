@@ -40,15 +40,12 @@ def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> 
             hang=hang,
             poison=poison,
         )
-        store = shadow.ShadowStore.create(
+        store = shadow.ShadowStore.open(
             f"{folder}/{role}",
-            configuration={},
-            algorithm=descent,
-            split=split,
-            role=role,
+            factory,
+            targets,
             block_size=4,
-            initialisation=factory.initialisation,
-            models_per_batch=factory.width,
+            positions=split.positions,
         )
         works.append(Work(factory=factory, store=store, targets=targets))
     return works

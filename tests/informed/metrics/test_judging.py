@@ -103,6 +103,15 @@ def test_nothing_finished_has_no_rate(truth, pool):
     assert [row[name] for name in rates] == [None] * len(rates)
 
 
+def test_a_finished_answer_without_numbers_is_a_failure(truth, pool):
+    images = truth.images[:6].copy()
+    images[:3] = np.nan
+    row = judging.judge(trial(images), truth, pool, judging.baselines(truth, pool))
+    assert (row["finished"], row["mse_mean"]) == (6, 0.0)
+    for name in ("success", "exact"):
+        assert (row[name]["successes"], row[name]["trials"]) == (3, 6)
+
+
 def test_a_wrong_certificate_is_counted(truth, pool):
     images = truth.images.copy()
     images[0] = images[1]

@@ -62,3 +62,12 @@ def test_success_rate_against_scipy(successes, failures, confidence):
     assert found.rate == successes / len(outcomes)
     assert found.low == pytest.approx(exact.low, abs=1e-9)
     assert found.high == pytest.approx(exact.high, abs=1e-9)
+
+
+def test_an_exact_copy_is_nearer_than_a_near_record(rng):
+    """Far from the origin, rounded distances of both are the same number, or less."""
+    pool = (1000 + rng.random((50, 4, 4, 1))).astype(np.float32)
+    near = pool + np.float32(1e-3)
+    found = metrics.nearest_neighbours(pool, np.concatenate([near, pool]))
+    np.testing.assert_array_equal(found.index, 50 + np.arange(50))
+    assert not found.mse.any()

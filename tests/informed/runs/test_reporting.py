@@ -18,10 +18,7 @@ from tests.informed.developers import developer
 
 def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
     factory = developer(split, epochs=1)
-    store = shadow.ShadowStore.create(
-        tmp_path / "made", split=split, algorithm=factory.algorithm, role="released",
-        block_size=10, configuration={}, initialisation=None,
-    )  # fmt: skip
+    store = shadow.ShadowStore.open(tmp_path / "made", factory, split.test)
     for fingerprint, fits in ((store.fingerprint(), True), ("another", False)):
         record = Record.of({"released_fingerprint": fingerprint})
         folder = tmp_path / str(fits)

@@ -1,0 +1,156 @@
+"""A store is of one factory: whatever else decides weights is refused by name."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import shadow
+from dp.gradient import PrivacyConfig
+from shadow import merging
+
+PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
+TRAINING = {
+    "optimiser": "adam",
+    "learning_rate": 0.1,
+    "momentum": 0.5,
+    "epochs": 3,
+    "batch_size": 7,
+    "weight_decay": 0.01,
+    "initialisation": "random",
+    "shuffling": "unknown",
+}
+PRIVACY = {"clip_norm": 2.0, "noise_multiplier": 3.0, "sampling_probability": 0.5}
+NETWORK = {
+    "architecture": "affine",
+    "widths": (6,),
+    "activation": "tanh",
+    "initialiser": "he_normal",
+}
+# What is changed, and the name by which it is refused.
+CHANGES = {
+    **{f"training {name}": f"training.{name}" for name in TRAINING},
+    **{f"privacy {name}": f"training.privacy.{name}" for name in PRIVACY},
+    **{f"network {name}": "network" for name in NETWORK},
+    "key": "key",
+    "role": "role",
+    "fixed": "content.fixed",
+    "targets": "content.targets",
+    "number of targets": "num_models",
+}
+
+
+def made(split, change="", *, private=False):
+    """A factory and its targets, with one change."""
+    kind, _, field = change.partition(" ")
+    private = private or kind == "privacy"
+    training = {"epochs": 2, **({"privacy": PRIVATE} if private else {})}
+    network = {"widths": (5,)}
+    if kind == "training":
+        training[field] = TRAINING[field]
+    elif kind == "privacy":
+        training["privacy"] = dataclasses.replace(PRIVATE, **{field: PRIVACY[field]})
+    elif kind == "network":
+        network[field] = NETWORK[field]
+    fixed, targets = split.fixed, split.shadow.take(slice(0, 8))
+    if kind == "fixed":
+        fixed = split.fixed.take(np.roll(np.arange(len(split.fixed)), 1))
+    elif kind == "targets":
+        targets = split.shadow.take(slice(8, 16))
+    elif kind == "number":
+        targets = split.shadow.take(slice(0, 9))
+    factory = shadow.Factory(
+        algorithm=shadow.GradientDescent(
+            victim=shadow.build_victim(
+                shadow.VictimConfig(**network),
+                image_shape=fixed.image_shape,
+                num_classes=fixed.num_classes,
+            ),
+            training=shadow.TrainingConfig(**training),
+        ),
+        fixed=fixed,
+        key=jax.random.key(int(kind == "key")),
+        role="released" if kind == "role" else "shadow",
+    )
+    return factory, targets
+
+
+def open_store(path, factory, targets):
+    return shadow.ShadowStore.open(path, factory, targets, block_size=4)
+
+
+@settings(
+    max_examples=len(CHANGES),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(change=st.sampled_from(sorted(CHANGES)))
+def test_any_single_change_is_refused_by_name(change, split, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stores")
+    factory, targets = made(split, private=change.startswith("privacy"))
+    store = open_store(folder / "store", factory, targets)
+    store.write_block(
+        0,
+        np.zeros((4, factory.algorithm.layout(factory.fixed)[-1].stop), np.float32),
+        targets.images[:4],
+        targets.labels[:4],
+    )
+    other, others = made(split, change)
+    name = CHANGES[change].replace(".", r"\.")
+    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
+        other.fill(store, others, progress=False)
+    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
+        open_store(folder / "store", other, others)
+    elsewhere = open_store(folder / "elsewhere", other, others)
+    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
+        merging.merge(folder / "merged", [store, elsewhere], progress=False)
+    with pytest.raises(shadow.ConfigurationMismatchError, match=name):
+        elsewhere.take_block(0, store)
+    assert store.missing() == [1]
+    assert elsewhere.missing() == list(range(elsewhere.num_blocks))
+
+
+def test_two_factories_do_not_share_a_store(split, tmp_path):
+    """One of three epochs filled the first half, another of nine the rest."""
+    first, targets = made(split)
+    store = open_store(tmp_path / "store", first, targets)
+    first.fill(store, targets, blocks=[0], progress=False)
+    second, _ = made(split, "training epochs")
+    second = dataclasses.replace(second, key=jax.random.key(7))
+    with pytest.raises(
+        shadow.ConfigurationMismatchError, match=r"key: .*training\.epochs"
+    ):
+        second.fill(store, targets, progress=False)
+    first.fill(store, targets, progress=False)
+    np.testing.assert_array_equal(store.read().weights, first.train(targets))
+
+
+def test_another_theta_0_is_refused(split, tmp_path):
+    factory, targets = made(split)
+    store = open_store(tmp_path / "store", factory, targets)
+    start = factory.initialisation + np.float32(0.1)
+    other = dataclasses.replace(factory, start=start)
+    with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
+        other.fill(store, targets, progress=False)
+    with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
+        open_store(tmp_path / "store", other, targets)
+
+
+def test_a_block_without_numbers_is_refused(split, tmp_path):
+    factory, targets = made(split)
+    store = open_store(tmp_path / "store", factory, targets)
+    weights = factory.train(targets.take(slice(0, 4)))
+    weights[2, 1] = np.nan
+    with pytest.raises(ValueError, match="weights of block 0 without NaN"):
+        store.write_block(0, weights, targets.images[:4], targets.labels[:4])
+    assert store.missing() == [0, 1]
+
+
+def test_equal_networks_of_any_origin_are_one(split):
+    """The trace counts, not the object: built twice, or by other widths' code."""
+    (first, _), (second, _) = made(split), made(split)
+    assert first.algorithm.victim is not second.algorithm.victim
+    assert first.identity == second.identity
