@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int
 
 from informed.known import Known
-from shadow import checks
+from shadow import checks, copies
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.parallel import Runs
@@ -286,7 +286,9 @@ def reconstruction_game(
       key: the adversary's own randomness.
       view: what the developer publishes of theta; default: all of it.
     Returns: the error of every game.
+    Raises: ValueError: a target is in the fixed set, or guesses of another shape.
     """
+    _require_unknown(factory, targets)
     release = publish(_developer(factory).train(targets), view)
     guess = attack(release, knowledge, key=key)
     if guess.images.shape != targets.images.shape:
@@ -309,9 +311,11 @@ def membership_game(
 
     Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.
     Returns: whether the attack named the one trained on, in every game.
+    Raises: ValueError: a candidate is in the fixed set, or a guess isn't 0 or 1.
     """
     coin_key, attack_key = jax.random.split(key)
     first, second = candidates
+    _require_unknown(factory, first, second)
     coins = np.asarray(jax.random.bernoulli(coin_key, shape=(len(first),)))
     chosen = dataclasses.replace(
         first,
@@ -326,6 +330,20 @@ def membership_game(
             f" {guess.shape} of type {guess.dtype}."
         )
     return guess == coins
+
+
+def _require_unknown(factory: Factory, *targets: Examples) -> None:
+    """Refuse to play for a record of D_-, which the adversary has.
+
+    Raises: ValueError: says which target.
+    """
+    for examples in targets:
+        known = copies.among(examples.images, factory.fixed.images)
+        if known.any():
+            raise ValueError(
+                f"Expected targets that aren't in the fixed set; number"
+                f" {known.argmax()} of {examples.name} is."
+            )
 
 
 def _developer(factory: Factory) -> Factory:

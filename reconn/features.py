@@ -17,6 +17,8 @@ from shadow.models import ShadowModels
 from shadow.store import ShadowStore
 from shadow.views import View
 
+_DIVERGED = 1e3  # times the median length: no training that converged gets there
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Standardiser:
@@ -60,12 +62,19 @@ class Standardiser:
     ) -> Float32[np.ndarray, "models features"]:
         """Standardised features, or weights.
 
-        Raises: ValueError: features of another length than the fitted ones.
+        Raises: ValueError: features of another length than the fitted ones, or not
+          finite.
         """
         if raw.shape[1:] != self.mean.shape:
             raise ValueError(
                 f"Expected {self.mean.size} features or weights, as of the shadow"
                 f" models, got {raw.shape[1:]}."
+            )
+        bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
+        if len(bad):
+            raise ValueError(
+                f"Expected finite weights, found NaN or infinity in {len(bad)} of"
+                f" {len(raw)} models, such as number {bad[0]} of these."
             )
         kept = self.scale > 0
         features = raw[:, kept] - self.mean[kept]
@@ -89,11 +98,13 @@ def fit(
       num_models: the number of shadow models that count, from the first on.
       clip: the largest feature, in standard deviations; see `Standardiser`.
       standardise: if False, only drop what doesn't vary, and cut nothing off.
-    Raises: ValueError: no models, features that are not finite, or none that varies.
+    Raises: ValueError: no models, features that are not finite, a model that drowns
+      all others, or no feature that varies.
     """
     count = 0
     mean = squares = np.zeros(())
     largest = np.zeros(())
+    sizes: list[np.ndarray] = []
     for block in models.blocks():
         weights = block.weights[: num_models - count]
         if not len(weights):
@@ -104,6 +115,7 @@ def fit(
                 "Expected finite weights of shadow models, found NaN or infinity among"
                 f" models {count} to {count + len(raw) - 1}."
             )
+        sizes.append(np.linalg.norm(raw, axis=1))
         # Chan et al. 1983: merge the moments of two samples without cancellation.
         size, centre = len(raw), raw.mean(axis=0)
         delta, total = centre - mean, count + size
@@ -114,6 +126,7 @@ def fit(
         count = total
     if count == 0:
         raise ValueError("Expected at least one shadow model to standardise by.")
+    _require_comparable(np.concatenate(sizes))
     deviation = np.sqrt(squares / count)
     varies = deviation > 4 * np.finfo(np.float32).eps * largest
     if count == 1:
@@ -137,6 +150,22 @@ def fit(
         scale=np.where(varies, deviation, 0).astype(np.float32),
         clip=clip,
     )
+
+
+def _require_comparable(sizes: np.ndarray) -> None:
+    """Refuse a shadow model beside which the others are all the same.
+
+    Args:
+      sizes: (models,), lengths of the models' features.
+    """
+    worst, middle = int(sizes.argmax()), float(np.median(sizes))
+    if middle and sizes[worst] > _DIVERGED * middle:
+        raise ValueError(
+            f"Expected shadow models of comparable size; the weights of model {worst}"
+            f" are {sizes[worst] / middle:.0e} times as long as the median, and would"
+            " hide what tells the others apart. Its training diverged: lower the"
+            " learning rate, or leave it out."
+        )
 
 
 def read(

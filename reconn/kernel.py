@@ -18,6 +18,7 @@ whitened distance.
 """
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ REVISION = 4
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1000.0)
 _QUERIES_AT_ONCE = 2048
 _TRIED = 1000  # models of a label on which ridges are tried, at most
+SUMS = "sha256.json"
 _JUDGED = 1000  # validation models that judge, at most
 _VARIES = 1e-3  # of the largest variance; features that vary less tell no labels
 
@@ -160,7 +162,7 @@ def fitted_in(
       still_own: called before anything is written; see `records.claim`.
     """
     folder, started = workdir / "kernel", time.monotonic()
-    if (folder / "labels.npy").exists():
+    if (folder / SUMS).exists():
         return load(folder, config, images.shape[1:])
     seen, unseen = slice(0, num_train), slice(num_train, None)
     model = fit(
@@ -378,7 +380,7 @@ def _errors(
 
 
 def save(fitted: KernelRegression, folder: Path) -> None:
-    """Write one .npy file an array; the names of what is whole come last."""
+    """Write one .npy file an array; last comes `SUMS`, the checksum of each."""
     for name, part in _regressions(fitted).items():
         for field in dataclasses.fields(Regression):
             values = np.asarray(getattr(part, field.name))
@@ -392,6 +394,8 @@ def save(fitted: KernelRegression, folder: Path) -> None:
     files.write_array(folder / "looked_at.npy", np.array(sorted(fitted.second), int))
     files.write_array(folder / "mixed.npy", np.array(fitted.mixed))
     files.write_array(folder / "labels.npy", np.array(sorted(fitted.of_label)))
+    sums = {file.name: _sha256(file) for file in sorted(folder.glob("*.npy"))}
+    files.write_json(folder / SUMS, sums)
 
 
 def _regressions(fitted: KernelRegression) -> dict[str, Regression]:
@@ -406,12 +410,18 @@ def _regressions(fitted: KernelRegression) -> dict[str, Regression]:
 def load(
     folder: Path, config: KernelConfig, image_shape: tuple[int, ...]
 ) -> KernelRegression:
-    """Read what `save` wrote; points are mapped, not read.
+    """Read what `save` wrote; points are mapped.
 
-    Raises: NotMadeError: nothing whole is there.
+    Raises: NotMadeError: nothing whole is there; ValueError: a file is damaged.
     """
-    if not (folder / "labels.npy").exists():
+    if not (folder / SUMS).exists():
         raise NotMadeError(f"There is no kernel regression in {folder}.", by="train")
+    for name, wanted in json.loads((folder / SUMS).read_text()).items():
+        if not (folder / name).exists() or _sha256(folder / name) != wanted:
+            raise ValueError(
+                f"{folder / name} is damaged: it isn't what training wrote. Delete"
+                f" {folder} and train again."
+            )
 
     def part(name: object) -> Regression:
         return Regression(
@@ -447,6 +457,11 @@ def _parts(features: np.ndarray) -> Iterator[np.ndarray]:
     """A few thousand queries at a time."""
     for start in range(0, len(features), _QUERIES_AT_ONCE):
         yield features[start : start + _QUERIES_AT_ONCE]
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _read(file: Path) -> Any:

@@ -278,7 +278,8 @@ def split_by_indices(
     """The three parts from the user's own positions.
 
     Raises: ValueError: a position out of range, a position twice, parts that overlap,
-      or images of the two pools that differ in shape.
+      a test target whose image is in another part too, or images of the two pools that
+      differ in shape.
     """
     other = pool if shadow_pool is None else shadow_pool
     _require_one_shape(pool, other)
@@ -303,6 +304,15 @@ def split_by_indices(
                 f" examples, such as index {common[0]}."
             )
     arrays = {name: np.asarray(ids, np.int64) for name, ids in parts.items()}
+    targets = pool.images[arrays["test"]]
+    for name, others in (("fixed", pool), ("shadow", other)):
+        known = copies.among(targets, others.images[arrays[name]])
+        if known.any():
+            raise ValueError(
+                f"Expected test targets that nobody knows; the image at index"
+                f" {arrays['test'][known.argmax()]} is in the {name} part too, at"
+                " another index."
+            )
     return Split(
         fixed=pool.take(arrays["fixed"]),
         shadow=other.take(arrays["shadow"]),

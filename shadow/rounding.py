@@ -24,7 +24,8 @@ def rounded(
         scale an array of parameters.
       layout: tells the arrays apart.
     Returns: the rounded weights as float32, and the standard deviation of the rounding
-      of each: spacing / sqrt(12), as if evenly distributed.
+      of each: spacing / sqrt(12), as if evenly distributed. They follow from the
+      rounded weights, which is all that an adversary sees.
     Raises: ValueError: another format.
     """
     checks.choice("form", form, FORMATS)
@@ -39,10 +40,9 @@ def rounded(
 def _floating(dtype: Any, mantissa_bits: int) -> Callable[[np.ndarray], Rounded]:
     def rounding(weights: np.ndarray) -> Rounded:
         smallest = float(jnp.finfo(dtype).smallest_normal)
-        exponents = np.floor(np.log2(np.maximum(np.abs(weights), smallest)))
-        return weights.astype(dtype).astype(np.float32), 2.0 ** (
-            exponents - mantissa_bits
-        )
+        published = weights.astype(dtype).astype(np.float32)
+        exponents = np.floor(np.log2(np.maximum(np.abs(published), smallest)))
+        return published, 2.0 ** (exponents - mantissa_bits)
 
     return rounding
 
@@ -50,8 +50,9 @@ def _floating(dtype: Any, mantissa_bits: int) -> Callable[[np.ndarray], Rounded]
 def _int8(weights: np.ndarray) -> Rounded:
     largest = np.abs(weights).max(axis=1, keepdims=True, initial=0)
     scales = np.maximum(largest, np.finfo(np.float32).tiny) / 127
-    spacings = np.broadcast_to(scales.astype(np.float64), weights.shape)
-    return (np.round(weights / scales) * scales).astype(np.float32), spacings
+    published = (np.round(weights / scales) * scales).astype(np.float32)
+    spacings = np.abs(published).max(axis=1, keepdims=True, initial=0) / 127.0
+    return published, np.broadcast_to(spacings.astype(np.float64), weights.shape)
 
 
 FORMATS: dict[str, Callable[[np.ndarray], Rounded]] = {

@@ -5,6 +5,7 @@ is NumPy's by ml_dtypes, which the format's own library doesn't give to NumPy.
 Source: https://github.com/huggingface/safetensors, format.
 """
 
+import hashlib
 import json
 import math
 import struct
@@ -36,7 +37,7 @@ _LONGEST = 100 << 20  # bytes of a header, as the format has it
 def read(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .safetensors file.
 
-    Raises: ValueError: it isn't one, or is damaged.
+    Raises: ValueError: it isn't one, or is damaged, or isn't what its checksum is of.
     """
     content = path.read_bytes()
     wrong = ValueError(f"Expected {path} to be a whole .safetensors file; it isn't.")
@@ -48,7 +49,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
     entries: list[tuple[str, str, tuple[int, ...], int, int]] = []
     try:
         header = json.loads(content[8 : 8 + length])
-        header.pop("__metadata__", None)
+        wanted = header.pop("__metadata__", {}).get("sha256")
         for name, about in header.items():
             start, stop = map(int, about["data_offsets"])
             shape = tuple(map(int, about["shape"]))
@@ -56,6 +57,8 @@ def read(path: Path) -> dict[str, np.ndarray]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise wrong from error
     data, found = content[8 + length :], {}
+    if wanted is not None and wanted != _sha256(header, data):
+        raise wrong
     for name, kind, shape, start, stop in entries:
         if kind not in _TYPES:
             raise ValueError(f"{path}: {name} is of the unknown type {kind}.")
@@ -68,7 +71,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
 
 
 def write(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays of numbers, in one step.
+    """Write arrays of numbers and their checksum, in one step.
 
     Raises: ValueError: an array of another type.
     """
@@ -86,7 +89,15 @@ def write(path: Path, arrays: Mapping[str, Any]) -> None:
         }
         pieces.append(content)
         start += len(content)
+    data = b"".join(pieces)
+    header["__metadata__"] = {"sha256": _sha256(header, data)}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with files.replacing(path) as file:
-        file.write(struct.pack("<Q", len(text)) + text + b"".join(pieces))
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def _sha256(header: Mapping[str, Any], data: bytes) -> str:
+    """Of names, types and shapes, and the numbers."""
+    about = json.dumps(header, sort_keys=True).encode()
+    return hashlib.sha256(about + data).hexdigest()

@@ -98,7 +98,10 @@ _SOURCES: dict[str, Callable[[], Examples]] = {"digits": load_digits}
 def register_source(name: str, load: Callable[[], Examples]) -> None:
     """Make a data set of the user's own known to `load` by a name.
 
-    Raises: ValueError: another one has that name.
+    The same function, defined again as in a notebook, takes the earlier one's place;
+    records hold a hash of what it loads.
+
+    Raises: ValueError: a function that is defined elsewhere has that name.
     """
     there = _SOURCES.get(name, load)
     if checks.place(there) != checks.place(load):

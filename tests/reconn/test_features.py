@@ -93,3 +93,23 @@ def test_weights_of_another_victim_are_refused(rng):
     )
     with pytest.raises(ValueError, match=r"3 features.*\(4,\)"):
         standardiser(np.zeros((1, 4), np.float32))
+
+
+@pytest.mark.parametrize("size", [7, 300])
+def test_a_model_that_diverged_is_refused_by_its_number(rng, size, monkeypatch):
+    """One of 1e30 among 300 had turned every answer into the mean image."""
+    weights = rng.normal(size=(300, 30))
+    weights[123, 4] = 1e30
+    plain = models(weights)
+    diverged = InBlocks(weights=plain.weights, images=plain.images, labels=plain.labels)
+    monkeypatch.setattr(InBlocks, "size", size)
+    with pytest.raises(ValueError, match=r"the weights of model 123 are 2e\+29 times"):
+        features.fit(diverged, EVERYTHING, num_models=300, clip=10.0)
+
+
+def test_models_that_are_no_numbers_are_refused_wherever_they_stand(rng):
+    weights = rng.normal(size=(50, 30)).astype(np.float32)
+    standardiser = features.fit(models(weights), EVERYTHING, num_models=50, clip=10.0)
+    weights[17, 3] = np.nan
+    with pytest.raises(ValueError, match="in 1 of 50 models, such as number 17"):
+        standardiser(weights)

@@ -93,6 +93,31 @@ def test_a_planted_target_is_read_back(planted, key, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["kernel", "network"])
+def test_a_flipped_bit_in_a_kept_reconstructor_is_refused(
+    planted, key, tmp_path, rng, kind
+):
+    config = reconn.ReconnConfig(kind=kind, widths=(8,), epochs=1)
+    reconn.train(planted, config, key=key, workdir=tmp_path, progress=False)
+    files = [tmp_path / "reconstructor.safetensors", *tmp_path.glob("kernel/*.npy")]
+    for file in files:
+        whole = file.read_bytes()
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole) // 2, len(whole))] ^= 1 << rng.integers(8)
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"damaged|whole \.safetensors file"):
+            reconn.load(tmp_path, config, planted.image_shape)
+        file.write_bytes(whole)
+    reconn.load(tmp_path, config, planted.image_shape)
+
+
+def test_a_model_that_validates_is_checked_as_those_that_teach(planted, key, tmp_path):
+    planted.weights[-1, 0] = np.nan
+    config = reconn.ReconnConfig(kind="kernel")
+    with pytest.raises(ValueError, match="found NaN or infinity"):
+        reconn.train(planted, config, key=key, workdir=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "network"])
 @pytest.mark.parametrize("noise", [1e9, 3.0])
 def test_under_noise_no_attack_is_worse_than_knowing_nothing(
     planted, key, tmp_path, rng, kind, noise

@@ -237,6 +237,21 @@ def test_overlapping_parts_are_refused(digits):
         )
 
 
+def test_a_target_that_is_there_twice_is_refused(digits):
+    """At another index, where positions can't tell."""
+    images = digits.images[:30].copy()
+    images[20] = images[3]
+    twice = dataclasses.replace(digits.take(np.arange(30)), images=images)
+    for fixed, others, part in ((5, 8, "fixed"), (2, 8, "shadow")):
+        with pytest.raises(ValueError, match=f"index 20 is in the {part} part too"):
+            data.split_by_indices(
+                twice,
+                fixed=np.arange(fixed),
+                shadow=np.arange(fixed, others),
+                test=np.array([19, 20]),
+            )
+
+
 def test_an_unknown_name_is_refused_with_the_nearest(tmp_path):
     with pytest.raises(ValueError, match=r"'mnits'.*Did you mean 'mnist'"):
         sources.load("mnits", data_dir=tmp_path)

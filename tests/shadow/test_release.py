@@ -8,6 +8,7 @@ import pytest
 
 import shadow
 from shadow import rounding
+from shadow.victims import Slice
 from shadow.views import ViewConfig
 
 
@@ -81,3 +82,14 @@ def test_fewer_bits_are_published_with_their_deviations(precision, victim, weigh
 
 def test_an_array_without_entries_is_rounded_too():
     assert rounding.FORMATS["int8"](np.zeros((3, 0), np.float32))[0].shape == (3, 0)
+
+
+@pytest.mark.parametrize("form", sorted(rounding.FORMATS))
+def test_deviations_follow_from_what_is_published(rng, form):
+    """Rounding what is rounded changes nothing: nor may what is said of it."""
+    weights = rng.normal(size=(5, 64)).astype(np.float32)
+    layout = (Slice(name="w", start=0, stop=64, shape=(64,)),)
+    published, deviations = rounding.rounded(weights, form, layout)
+    again, of_published = rounding.rounded(published, form, layout)
+    np.testing.assert_allclose(again, published, rtol=1e-6)
+    np.testing.assert_allclose(of_published, deviations, rtol=1e-6)
