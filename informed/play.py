@@ -24,7 +24,6 @@ from shadow.data import Examples
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
 GALLERY = ", a gallery that holds it"
-TWO = "all records but two, their labels, the training code and the seed"
 _LATE = "out of time"
 
 
@@ -45,7 +44,6 @@ class Trial:
         None: it certifies nothing.
       finished: (attempted,) bool.
       choice: (releases,), which of two candidates a membership attack names.
-      points: unknown records of each release; those of one label come in any order.
       names: whether its guesses are records of a gallery that holds the targets.
       found: everything that the attack returned, of the finished targets.
       seconds: that the attack took, the training of its shadow models included.
@@ -68,7 +66,6 @@ class Trial:
     certified: np.ndarray | None = None
     finished: np.ndarray | None = None
     choice: np.ndarray | None = None
-    points: int = 1
     names: bool = False
     found: Reconstruction | None = None
     seconds: float = 0.0
@@ -82,7 +79,7 @@ class Trial:
     @property
     def reads_one(self) -> bool:
         """Whether it guesses one record, which its adversary doesn't have."""
-        return self.points == 1 and not self.names
+        return not self.names
 
 
 def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") -> Trial:
@@ -102,8 +99,7 @@ def blank(row: Row, *, sees: str, secret: bool, planned: int, name: str = "") ->
         name=name or row.title,
         about=row.about,
         sees=sees,
-        knows=TWO if row.points == 2 else knows,
-        points=row.points,
+        knows=knows,
         names=row.names,
         planned=planned,
         remedy=row.remedy,
@@ -146,14 +142,13 @@ def play(
         raise checks.FieldError("known", UNUSED.format(row.name))
     count = len(release)
     if trial is None:
-        planned = count * row.points
-        trial = blank(row, sees=row.sees, secret=_secret(knowledge), planned=planned)
+        trial = blank(row, sees=row.sees, secret=_secret(knowledge), planned=count)
     settings = row.config() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
     found: list[Any] = []
     attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
     before = trial.found
-    first = 0 if before is None else len(before.images) // row.points
+    first = 0 if before is None else len(before.images)
     try:
         with limits.seconds(limit):
             attack = row.make(settings, material)
@@ -233,10 +228,9 @@ def _cut_off(
         why = f"not finished in {trial.seconds:.0f} s"
         return dataclasses.replace(trial, why_not=why)
     # The first record pays for what all share, so the mean errs on the long side.
-    each = trial.seconds / attempted / trial.points
-    what = "target" if trial.points == 1 else "release"
+    each = trial.seconds / attempted
     rest = "; the others weren't tried" if attempted < count else ""
-    where = f"{why} at {what} {attempted} of {count}{rest}"
+    where = f"{why} at target {attempted} of {count}{rest}"
     # More time doesn't help where it stumbled.
     needs = each if why == _LATE else None
     return dataclasses.replace(trial, needs=needs, why_not=where)
@@ -253,7 +247,7 @@ def _with_found(
     """With what was found; what was begun and isn't finished is NaN."""
     if not found:
         assert knowledge.fixed is not None
-        shape = (attempted * row.points, *knowledge.fixed.image_shape)
+        shape = (attempted, *knowledge.fixed.image_shape)
         return dataclasses.replace(
             trial,
             images=np.full(shape, np.nan, np.float32),
@@ -262,7 +256,7 @@ def _with_found(
             trainings=None,
         )
     whole = Reconstruction.joined(found)
-    missing = attempted * row.points - len(whole.images)
+    missing = attempted - len(whole.images)
     nothing = np.full((missing, *whole.images.shape[1:]), np.nan, np.float32)
     images = np.concatenate([whole.images, nothing]) if missing else whole.images
     return dataclasses.replace(

@@ -245,7 +245,6 @@ class Attack(Protocol):
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
         """Reconstruct the target of every release."""
-        ...
 
 
 @runtime_checkable
@@ -261,7 +260,6 @@ class MembershipAttack(Protocol):
         key: Array,
     ) -> Int[np.ndarray, " releases"]:
         """Guess, for every release, whether candidate 0 or 1 was trained on."""
-        ...
 
 
 def reconstruction_game(

@@ -47,37 +47,30 @@ class Maker(Protocol):
     @property
     def algorithm(self) -> Algorithm:
         """A."""
-        ...
 
     @property
     def fixed(self) -> Examples:
         """The fixed set D_-."""
-        ...
 
     @property
     def role(self) -> str:
         """Either "shadow" or "released"."""
-        ...
 
     @property
     def width(self) -> int | None:
         """Models trained at once, where that is configured."""
-        ...
 
     @property
     def start(self) -> np.ndarray | None:
         """Theta_0 that was handed in."""
-        ...
 
     @property
     def initialisation(self) -> np.ndarray | None:
         """Theta_0 (params,) where all models share it."""
-        ...
 
     @property
     def identity(self) -> dict[str, Any]:
         """What decides the models' weights beside their data."""
-        ...
 
 
 def of(

@@ -44,24 +44,19 @@ class View(Protocol):
     @property
     def whole(self) -> bool:
         """Whether the values are theta itself, if rounded."""
-        ...
 
     @property
     def what(self) -> str:
         """In words, for messages."""
-        ...
 
     def __call__(self, weights: Weights) -> Features:
         """Values of some models; those of a model don't depend on the others."""
-        ...
 
     def deviations(self, weights: Weights) -> np.ndarray | None:
         """Standard deviations of what publishing adds to the values; None: nothing."""
-        ...
 
     def fingerprint(self) -> str:
         """A hash of everything that decides the features."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

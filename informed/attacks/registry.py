@@ -15,7 +15,6 @@ import numpy as np
 from informed.attacks import (
     prior_aware,
     span,
-    two_missing,
 )
 from informed.attacks.closed_form import estimator_attack
 from informed.attacks.closed_form.affine import GlmAttack
@@ -118,16 +117,6 @@ def _exact(facts: Facts) -> str:
     if not facts.deterministic:
         return "equal arguments give other weights; see what the pre-flight found"
     return ""
-
-
-def _two(facts: Facts) -> str:
-    if facts.secret:
-        return "the seed is secret"
-    if not facts.differentiable:
-        return "it needs derivatives through JAX"
-    if facts.targets < 2:
-        return "it needs two targets"
-    return _exact(facts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -255,28 +244,6 @@ for _row in (
         shadows=True,
         asked=True,
         share=0.15,
-    ),
-    Row(
-        name="two_missing",
-        about="inversion of two unknown records together",
-        config=InversionConfig,
-        make=two_missing.TwoMissing.made,
-        sees="pairs",
-        knows=("fixed", "algorithm"),
-        uses=("initialisation", "training_key", "public"),
-        gives=(
-            "images",
-            "labels",
-            "residuals",
-            "certified",
-            "exact_if_levels",
-            "expected_mse",
-        ),
-        applies=_two,
-        points=2,
-        remedy=_NOISE,
-        share=0.05,
-        revision=INVERSION_REVISION,
     ),
     Row(
         name="gallery",

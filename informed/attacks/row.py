@@ -22,7 +22,6 @@ SEES = (
     "weights",
     "answers",
     "estimator",
-    "pairs",
     "every noisy gradient",
 )
 # Share of the time that an attack may take whose row doesn't say how much.
@@ -69,7 +68,6 @@ class Material:
       limit: seconds that the attack may take.
       table: the table whose rows the records are; None: records are pictures, or rows
         as they are.
-      labels: (releases, points), of the unknown records, where several are missing.
       gallery: records among which the targets are; None: the adversary has none.
       guesses: of attacks that were played before, (attempted, height, width, channels)
         at the first targets.
@@ -85,7 +83,6 @@ class Material:
     seconds_a_model: float | None = None
     limit: float = float("inf")
     table: Table | None = None
-    labels: np.ndarray | None = None
     gallery: Examples | None = None
     guesses: Sequence[np.ndarray] = ()
 
@@ -125,14 +122,12 @@ class Row:
       make: (settings, material) -> the attack.
       sees: "nothing"; "view" (whatever is released of theta); "weights" (all of theta);
         "answers" (scores for public records); "estimator" (the fitted
-        estimator that training returned); "pairs" (weights of models whose
-        adversary lacks two records); "every noisy gradient".
+        estimator that training returned); "every noisy gradient".
       knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
         `uninformed.threat.Architecture` for attacks on weights alone.
       uses: what the attack uses where it is told.
       gives: fields of what the attack returns.
       applies: (facts) -> "", or why the attack can't be played on such a training.
-      points: unknown records of each release.
       names: whether the attack names records of a gallery that holds the targets.
       remedy: what a developer does about the attack, in a phrase.
       share: of an audit's time, beside the shares of the other attacks; 0: audits don't
@@ -153,7 +148,6 @@ class Row:
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
     applies: Callable[[Facts], str] = _always
-    points: int = 1
     names: bool = False
     remedy: str = ""
     share: float = SHARE

@@ -40,7 +40,7 @@ _LAST = 0.03
 # Attacks on the page: the one that is exact for any training comes first.
 _FIRST = ("inversion", "kernel", "black box", "reconn")
 # Of what is left before the defences, for what tells which records fall: a few
-PARTS = ("inversion", "two missing", "membership", "noise", "defences")
+PARTS = ("inversion", "membership", "noise", "defences")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -374,7 +374,6 @@ def _attacks(
                 limit = budgets.of_inversion(left, a_record, models.count) or limit
             progress(f"{row.title}, at most {words.seconds(limit)}")
         found.append(playing.attempt(row, models, checked, limit=limit, before=found))
-    found = [judging.matched(trial, models.targets) for trial in found]
     names = (*_FIRST, *(trial.name for trial in found))
     return models, sorted(found, key=lambda trial: names.index(trial.name))
 

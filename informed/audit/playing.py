@@ -115,7 +115,6 @@ def attempt(
                 key=models.key,
                 seconds_a_model=checked.seconds_a_model,
                 table=models.subject.table,
-                labels=models.targets.labels[models.pairs],
                 gallery=models.gallery() if row.names else None,
                 guesses=[
                     each.images
@@ -124,10 +123,7 @@ def attempt(
                 ],
             )
             if release is None:
-                # Models without two records are trained now; others are there.
-                most = clock.left if row.sees == "pairs" else float("inf")
-                with limits.seconds(most):
-                    release = models.shown(row.sees, view)
+                release = models.shown(row.sees, view)
             found = play(
                 row,
                 material,
@@ -180,11 +176,10 @@ def _blank(row: Row, models: Models) -> Trial:
         "estimator": "the fitted model",
         "nothing": "nothing",
     }
-    planned = models.pairs.size if row.sees == "pairs" else models.count
     sees = views.get(row.sees, "all weights")
     # Where equal seeds give other weights, to know the seed is to know nothing.
     secret = models.secret or not models.subject.deterministic
-    return blank(row, sees=sees, secret=secret, planned=planned)
+    return blank(row, sees=sees, secret=secret, planned=models.count)
 
 
 def _without_trace(trial: Trial, models: Models, shadows: ShadowModels) -> Trial:

@@ -337,9 +337,18 @@ class Look:
         fitted = released.is_estimator(self.returned)
         if not fitted or pipelines.supported(self.returned):
             return
+        name = type(self.returned).__name__
+        if name in ("MLPClassifier", "MLPRegressor"):
+            self.say(
+                "note",
+                f"{name} keeps the state of its optimiser beside coefs_ and"
+                " intercepts_, and no attack here looks at it",
+                "release coefs_ and intercepts_, not the estimator",
+            )
+            return
         self.say(
             "weakens",
-            f"{type(self.returned).__name__} may store training records or statistics"
+            f"{name} may store training records or statistics"
             " of them, and no attack here looks at more than its arrays of floats",
             "release coefficients or predictions, not the estimator",
         )

@@ -17,8 +17,6 @@ from shadow.release import Release, publish
 from shadow.views import Layers
 
 Progress = Callable[[str], None]
-# Pairs of records that are missing together: more would take the time of other attacks.
-_PAIRS = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,12 +74,6 @@ class Models:
             "equal arguments give other weights, so that training again tells nothing"
         )
 
-    @property
-    def pairs(self) -> np.ndarray:
-        """(pairs, 2): positions of the targets that are missing together."""
-        count = min(_PAIRS, self.count // 2)
-        return np.arange(2 * count).reshape(count, 2)
-
     def gallery(self) -> Examples:
         """All public records and all targets, in random order."""
         whole = self.subject.known_to_all().joined(self.subject.split.test)
@@ -98,18 +90,9 @@ class Models:
         """
         if sees == "estimator":
             return Estimators(self)
-        if sees == "pairs":
-            return self._without_two()
         if view is None or sees == "weights":
             return self.weights
         return publish(np.asarray(self.released, np.float32), view)
-
-    def _without_two(self) -> Release:
-        """The weights of models that were trained on D_- and two targets each."""
-        subject, targets, pairs = self.subject, self.targets, self.pairs
-        runs = subject.runs(self.knowledge().training_key, len(pairs))
-        numbers = np.zeros(len(pairs), int)
-        return publish(runs(targets.images[pairs], targets.labels[pairs], numbers))
 
     def knowledge(self) -> Knowledge:
         """What the adversary of Definition 1 is told."""

@@ -381,24 +381,6 @@ def _inferred(guesses: np.ndarray, images: np.ndarray, known: int) -> dict[str, 
     return {"known_rows": known, "mse_of_unknown": float(rest.mean())}
 
 
-def matched(trial: Trial, truth: Examples) -> Trial:
-    """Guesses at several records of one release, put in their better order.
-
-    Which of two records of one label came first, nothing in a release tells.
-    """
-    if trial.points == 1 or trial.images is None:
-        return trial
-    guesses = trial.images.copy()
-    for first in range(0, len(guesses) - 1, trial.points):
-        rows = slice(first, first + trial.points)
-        images, labels = truth.images[rows], truth.labels[rows]
-        straight = np.mean((guesses[rows] - images) ** 2)
-        crossed = np.mean((guesses[rows][::-1] - images) ** 2)
-        if labels[0] == labels[-1] and crossed < straight:
-            guesses[rows] = guesses[rows][::-1]
-    return dataclasses.replace(trial, images=guesses)
-
-
 def _rate(right: np.ndarray, done: np.ndarray) -> dict[str, Any] | None:
     """A share of what was finished; None: nothing was.
 

@@ -65,7 +65,6 @@ class Report:
             for row in self.values["attacks"]
             if row["certified"] is not None
         }
-        # Those of several records at once are counted over releases, not by record.
         certifying -= set(words.OTHER_GAMES)
         for row in self.values["records"]:
             for attack, error in row["mse"].items():

@@ -15,12 +15,8 @@ Values = Mapping[str, Any]
 _BEARABLE = 0.1
 # Probability, over all rows, of saying that a bound is broken which holds.
 _CHANCE = 0.05
-# Attacks on other than one unknown record, whose rates aren't compared with others, and
-# how they are spoken of.
-OTHER_GAMES = {
-    "two missing": "on more than one record at once, read",
-    "gallery": "whose adversary has a gallery that holds the record, named",
-}
+# Attacks of another game, whose rates aren't compared, and how they are spoken of.
+OTHER_GAMES = {"gallery": "whose adversary has a gallery that holds the record, named"}
 
 # What a bound by sampling assumes beyond noise, after "if ...".
 POISSON = (

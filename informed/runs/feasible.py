@@ -73,7 +73,6 @@ def facts(experiment: Experiment) -> Facts:
         withheld={
             "answers": answers,
             "estimator": "its models aren't fitted estimators",
-            "pairs": "each of its models lacks one record",
             "every noisy gradient": "only the developer has every noisy gradient",
         },
         secret=experiment.training.initialisation != "shared",

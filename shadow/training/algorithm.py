@@ -73,28 +73,22 @@ class Algorithm(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What can be done with it."""
-        ...
 
     @property
     def configuration(self) -> dict[str, Any]:
         """JSON-able; what decides its weights, its version included."""
-        ...
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
         """Which slice of theta is which array, when trained on D_- and one target."""
-        ...
 
     def initialise(self, key: Array) -> AnyArray | None:
         """Theta_0 (params,); None where A makes its own."""
-        ...
 
     def own_key(self, key: Array) -> Any:
         """A JAX key as what A takes in its place, such as an integer."""
-        ...
 
     def quiet(self) -> "Algorithm":
         """The same without its noise."""
-        ...
 
     def __call__(
         self,
@@ -112,7 +106,6 @@ class Algorithm(Protocol):
           draw: one draw of A's randomness.
         Returns: theta, (params,).
         """
-        ...
 
 
 def joined(

@@ -180,7 +180,7 @@ class TrainingInversion:
         knowledge = dataclasses.replace(knowledge, labels=None)
         knowledge.require(release, "fixed", "algorithm")
         if knowledge.known is not None:
-            raise checks.FieldError("known", UNUSED.format("two_missing"))
+            raise checks.FieldError("known", UNUSED.format("several"))
         if len(labels) != len(release):
             raise ValueError(
                 f"Expected one row of labels per release, {len(release)}, got"

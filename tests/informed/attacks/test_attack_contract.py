@@ -28,7 +28,6 @@ KEY = jax.random.key(0)
 QUICK = {
     "reconn": {"epochs": 3, "widths": (50,), "batch_size": 32},
     "inversion": {"stages": (16,)},
-    "two_missing": {"stages": (8,), "steps": 2},
     "span": {"trainings": 20},
     "kkt": {"candidates": 6, "steps": 60, "span": False},
     "stationary": {"models": 2, "steps": 3, "labels_tried": 1},

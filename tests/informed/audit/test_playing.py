@@ -13,7 +13,7 @@ from informed.audit import membership, playing, trained
 from informed.metrics import judging
 from informed.report import words
 from informed.threat import Reconstruction
-from tests.informed.audit.trainings import check, linear
+from tests.informed.audit.trainings import check
 
 
 def forgotten(images, labels):
@@ -101,21 +101,6 @@ def test_the_rows_that_are_listed_are_those_that_are_played(digits):
     fitted_ = check(lambda i, labels: _ridge(i, labels), digits)
     listed = {row["name"]: row for row in playing.listed(fitted_)}
     assert listed["closed form"]["applies"]
-    private = dataclasses.replace(
-        found.subject.contract, privacy={"steps": 1, "noise_multiplier": 1.0}
-    )
-    secret = dataclasses.replace(
-        found, subject=dataclasses.replace(found.subject, contract=private)
-    )
-    assert "secret" in registry.find("two_missing").why_not(secret.facts)
-
-
-def test_two_missing_is_held_against_its_pairs(digits):
-    found = check(linear, digits, targets=8)
-    models = trained.train(found.subject, targets=8)
-    row = registry.find("two_missing")
-    unplayed = dataclasses.replace(row, applies=lambda facts: "it isn't played here")
-    assert playing.attempt(unplayed, models, found, limit=60.0).planned == 6
 
 
 class OneTarget:

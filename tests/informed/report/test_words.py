@@ -23,8 +23,8 @@ def test_the_upper_end_is_that_of_the_attack_that_says_least():
     assert words.up_to(alone) == ("17 %", "")
 
 
-def test_two_missing_alone_is_said():
-    rows = [attack("two missing", ALL)]
+def test_a_record_that_was_named_alone_is_said():
+    rows = [attack("gallery", ALL)]
     values = document(*rows, membership=[], defences=[], kind="audit", preflight=None)
     said = " ".join(words.answer(values))
     assert said.startswith("No attack on one record was finished. The attack")
@@ -52,15 +52,13 @@ def test_an_error_of_zero_is_the_least():
     assert best["name"] == "b"
 
 
-def test_two_records_that_were_read_are_said():
-    values = document(
-        attack("inversion", NONE), attack("two missing", ALL, certified=6)
-    )
+def test_records_that_a_gallery_named_are_said():
+    values = document(attack("inversion", NONE), attack("gallery", ALL))
     said = words._found(values)
     assert "by any attack on one" in said
     assert "6 of 6" in said
-    assert '"two missing", on more than one record at once, read' in said
-    assert not words.of_others(document(attack("two missing", NONE)))
+    assert '"gallery", whose adversary has a gallery that holds the record' in said
+    assert not words.of_others(document(attack("gallery", NONE)))
 
 
 def test_upper_ends_are_printed_rounded_up():
