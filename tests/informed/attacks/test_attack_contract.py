@@ -18,8 +18,7 @@ import shadow
 from informed.attacks import registry
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.registry import Material
-from informed.threat import Knowledge, own_draws
-from shadow.parallel import Runs
+from informed.threat import Knowledge
 from uninformed import bilevel, homogeneous
 from uninformed import rows as uninformed_rows  # noqa: F401
 from uninformed.threat import Architecture
@@ -51,16 +50,6 @@ def fitted(parts, targets, i):
     data = np.concatenate([parts.fixed.images, targets.images[i : i + 1]])
     labels = np.append(parts.fixed.labels, targets.labels[i]).astype(float)
     return linear_model.Ridge(alpha=0.1).fit(data.reshape(len(data), -1), labels)
-
-
-def pairs(factory, targets):
-    """Models of two targets each."""
-    fixed = (factory.fixed.images, factory.fixed.labels)
-    told = Knowledge.informed(factory)
-    draw = own_draws(told, KEY)
-    runs = Runs(factory.algorithm, fixed, draw, width=2)
-    places = np.arange(4).reshape(2, 2)
-    return runs(targets.images[places], targets.labels[places], np.zeros(2, int))
 
 
 def rows_of(protocol):
@@ -128,8 +117,6 @@ def world(digits, tmp_path_factory):
         factory, models = developer(tuple(WORLDS.get(name, {}).items()))
         if row.sees == "estimator":
             models = tuple(fitted(parts, parts.test, i) for i in range(4))
-        if row.sees == "pairs":
-            models = pairs(factory, parts.test)
         needs_shadows = "public" in row.knows
         weights = factory.train(parts.shadow) if needs_shadows else None
         material = Material(
@@ -138,7 +125,6 @@ def world(digits, tmp_path_factory):
             else None,
             workdir=tmp_path_factory.mktemp(name),
             key=KEY,
-            labels=parts.test.labels[:4].reshape(2, 2),
             gallery=parts.shadow.joined(parts.test),
             guesses=[parts.test.images + np.float32(0.01)],
         )
