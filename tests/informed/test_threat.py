@@ -125,15 +125,18 @@ def test_what_names_no_candidate_is_refused(factory, split, key, guesses):
 
 
 def test_a_record_of_the_fixed_set_is_no_target(factory, split, key):
+    def attack(*_, key):
+        raise AssertionError("nobody plays")
+
     known = split.fixed.take(slice(0, 4))
     fresh = split.test.take(slice(0, 4))
     with pytest.raises(ValueError, match="number 0 of"):
         informed.reconstruction_game(
-            None, factory, known, Knowledge(), error=informed.mse, key=key
+            attack, factory, known, Knowledge(), error=informed.mse, key=key
         )
     for candidates in ((known, fresh), (fresh, known)):
         with pytest.raises(ValueError, match="number 0 of"):
-            informed.membership_game(None, factory, candidates, Knowledge(), key=key)
+            informed.membership_game(attack, factory, candidates, Knowledge(), key=key)
 
 
 def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):

@@ -194,9 +194,13 @@ def test_nan_stops_with_the_place(planted, key, tmp_path):
 
 
 def test_nan_in_validation_stops_too(planted, key, tmp_path):
-    weights = planted.weights.copy()
-    weights[299, 3] = np.nan
-    broken = ShadowModels(weights=weights, images=planted.images, labels=planted.labels)
+    weights, images = planted.weights.copy(), planted.images.copy()
+    weights[299, 3], images[299, 3] = np.nan, np.nan
+    labels = planted.labels
+    broken = ShadowModels(weights=weights, images=planted.images, labels=labels)
+    with pytest.raises(ValueError, match="such as number 299"):
+        reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
+    broken = ShadowModels(weights=planted.weights, images=images, labels=labels)
     with pytest.raises(FloatingPointError, match="validation error became nan"):
         reconn.train(broken, config(), key=key, workdir=tmp_path, progress=False)
 
