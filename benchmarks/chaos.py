@@ -121,14 +121,14 @@ def _measured(
         for epochs in (EPOCHS, 1)
     )
     weights = factory.train(split.test)
-    told = informed.Knowledge.informed(factory, public=split.shadow)
+    told = factory.knowledge(public=split.shadow)
     solver = Solver(CONFIG, told, jax.random.key(2))
     for i in left:
         label = split.test.labels[i : i + 1]
         public = split.shadow.take(np.flatnonzero(split.shadow.labels == label[0]))
         stable = instability.measure(_runs(factory), public, PAIRS)
         assert stable is not None
-        found = informed.TrainingInversion(config=CONFIG)(
+        found = informed.Inversion(config=CONFIG)(
             shadow.publish(weights[i : i + 1]),
             dataclasses.replace(told, labels=label),
             key=jax.random.key(1),

@@ -53,7 +53,7 @@ def prepare(folder: str, blocks: int) -> list[Work]:
         pool, num_fixed=FIXED, num_shadow=blocks * BLOCK, num_test=1, seed=0
     )
     factory = dataclasses.replace(developer(split.fixed), role="shadow", width=16)
-    store = shadow.ShadowStore.open(folder, factory, split.shadow, block_size=BLOCK)
+    store = shadow.Store.open(folder, factory, split.shadow, block_size=BLOCK)
     return [Work(factory=factory, store=store, targets=split.shadow)]
 
 
@@ -169,7 +169,7 @@ def _kill_one() -> int:
 
 def _digests(folder: str) -> list[object]:
     """The checksums of all blocks."""
-    store = shadow.ShadowStore(Path(folder))
+    store = shadow.Store(Path(folder))
     commits = [store.committed(block) for block in range(store.num_blocks)]
     return [commit and dict(commit.made.sha256) for commit in commits]
 

@@ -46,7 +46,7 @@ def fill(count: int, path: str) -> tuple[float, float]:
         test=split.test_indices,
     )
     factory = dataclasses.replace(developer(split.fixed, epochs=2), role="shadow")
-    store = shadow.ShadowStore.open(path, factory, split.shadow, block_size=250)
+    store = shadow.Store.open(path, factory, split.shadow, block_size=250)
     factory.train(split.shadow.take(slice(0, 250)))
     before = peak_mib()
     factory.fill(store, split.shadow, progress=False)

@@ -128,8 +128,8 @@ def _one_by_one(
     if not len(left):
         return
     release = shadow.publish(factory.train(left))
-    knowledge = informed.Knowledge.informed(factory, public=split.shadow)
-    attack = informed.TrainingInversion(
+    knowledge = factory.knowledge(public=split.shadow)
+    attack = informed.Inversion(
         config=informed.InversionConfig(
             neighbours=arguments.neighbours, engine=arguments.engine
         ),
@@ -155,8 +155,8 @@ def _together(
     begin: int,
 ) -> Iterator[dict[str, Any]]:
     """One line per target; those of a release are unknown together."""
-    knowledge = informed.Knowledge.informed(factory, public=split.shadow)
-    attack = informed.TrainingInversion(
+    knowledge = factory.knowledge(public=split.shadow)
+    attack = informed.Inversion(
         config=informed.InversionConfig(engine=arguments.engine)
     )
     count = arguments.unknown

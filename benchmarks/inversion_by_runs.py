@@ -81,8 +81,8 @@ def measured(framework: str, targets: int, seed: int) -> dict[str, object]:
         role="released",
     )
     release = shadow.publish(factory.train(parts.test))
-    told = informed.Knowledge.informed(factory, public=parts.shadow)
-    attack = informed.TrainingInversion(progress=True)
+    told = factory.knowledge(public=parts.shadow)
+    attack = informed.Inversion(progress=True)
     started = time.monotonic()
     found = attack(release, told, key=jax.random.key(seed + 1))
     seconds = time.monotonic() - started

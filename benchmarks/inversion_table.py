@@ -150,7 +150,7 @@ class Bench:
         """Another training algorithm; labels told where A is random."""
         factory, targets = self.factory(fields), self.split.test
         release = shadow.publish(factory.train(targets))
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         if told.initialisation is None or told.training_key is None:
             told = dataclasses.replace(told, labels=targets.labels)
         row = self.attack(release, told)
@@ -166,13 +166,13 @@ class Bench:
             key=jax.random.key(0),
             role="released",
         )
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         return self.attack(shadow.publish(factory.train(self.split.test)), told)
 
     def release(self, form: str) -> dict[str, Any]:
         """Weights in fewer bits, or rounded differently in training."""
         factory = self.factory({})
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         if form == "reordered":
             order = np.random.default_rng(0).permutation(len(self.split.fixed))
             other = self.factory({}, self.split.fixed.take(order))
@@ -188,7 +188,7 @@ class Bench:
         The adversary, whose own arithmetic is full float32, can emulate TF32 once.
         """
         factory, test = self.factory({}), self.split.test
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         other = tensor_float.victim(test.image_shape, test.num_classes)
         assert told.initialisation is not None
         init = other.unflatten(jnp.asarray(told.initialisation))
@@ -212,7 +212,7 @@ class Bench:
     def fixed(self, count: int, noise: float = 0.0) -> dict[str, Any]:
         """A fixed set of which the adversary knows some points wrongly, or not."""
         factory, fixed = self.factory({}), self.split.fixed
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         if noise:
             images = fixed.images.copy()
             rng = np.random.default_rng(0)
@@ -233,9 +233,9 @@ class Bench:
             larger = self.split.fixed.joined(points.take(slice(0, -1)))
             weights.append(self.factory({}, larger).train(points.take(slice(-1, None))))
             labels.append(points.labels)
-        told = informed.Knowledge.informed(factory, public=self.split.shadow)
+        told = factory.knowledge(public=self.split.shadow)
         start = time.perf_counter()
-        each_game = informed.TrainingInversion().several(
+        each_game = informed.Inversion().several(
             shadow.publish(np.concatenate(weights)),
             told,
             np.stack(labels),
@@ -258,7 +258,7 @@ class Bench:
         """Invert, and compare with the truth."""
         test = self.split.test
         start = time.perf_counter()
-        found = informed.TrainingInversion()(release, told, key=jax.random.key(1))
+        found = informed.Inversion()(release, told, key=jax.random.key(1))
         seconds = (time.perf_counter() - start) / len(test)
         assert found.certified is not None
         errors = informed.mse(test.images, found.images)

@@ -7,7 +7,7 @@ weights published in float32, float16 and bfloat16. Prediction, which needs no r
 the Jacobian of training at as many public points, the noise of rounding, a Gaussian
 prior; the spread that this leaves says how far pixels are from their levels
 (`levels.expected_mse`), and exact is predicted where fewer than one pixel of all is
-expected to be wrong. Measurement: `TrainingInversion.several`, labels told, one release
+expected to be wrong. Measurement: `Inversion.several`, labels told, one release
 a cell. One JSON line a cell, and at the end how many were predicted rightly.
 """
 
@@ -109,9 +109,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     known = rest.joined(points.take(slice(0, -1)))
     factory = developer(known, seed=seed, victim={"widths": (width,)})
     layout = factory.descent.victim.layout
-    told = dataclasses.replace(
-        informed.Knowledge.informed(factory, public=split.shadow), fixed=rest
-    )
+    told = dataclasses.replace(factory.knowledge(public=split.shadow), fixed=rest)
     view: shadow.Layers = EVERYTHING
     if form != "float32":
         view = shadow.Layers.of(layout, precision=form)
@@ -133,7 +131,7 @@ def cell(seed: int, width: int, unknown: int, form: str, run: bool) -> dict[str,
     if not run:
         return line
     start = time.perf_counter()
-    (found,) = informed.TrainingInversion(config=CONFIG).several(
+    (found,) = informed.Inversion(config=CONFIG).several(
         release, told, points.labels[None], key=jax.random.key(1)
     )
     errors = matched(points.images, found.images)

@@ -242,7 +242,6 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
     import jax
 
     import shadow
-    from informed import Knowledge
     from informed.attacks.span import SpanAttack
 
     rng = np.random.default_rng(seed)
@@ -265,7 +264,7 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
         role="released",
     )
     attack = SpanAttack()
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     release = shadow.publish(factory.train(parts.test))
     found = attack(release, told, key=jax.random.key(1))
     assert found.certified is not None

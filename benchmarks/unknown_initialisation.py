@@ -89,7 +89,7 @@ def seeds(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
         seed=arguments.seed,
     )
     factory = developer(split.fixed, seed=arguments.seed, initialisation="seeded")
-    told = informed.Knowledge.informed(factory, public=split.shadow)
+    told = factory.knowledge(public=split.shadow)
     assert told.seeds is not None
     release = shadow.publish(factory.train(split.test))
     found = search(arguments, done, release, told)
@@ -164,7 +164,7 @@ def invert(
     if not len(rest):
         return
     knows = dataclasses.replace(told, initialisation=starts[left])
-    attack = informed.TrainingInversion(progress=True)
+    attack = informed.Inversion(progress=True)
     clock = time.perf_counter()
     found = attack.each(
         shadow.publish(release.weights[left]),
@@ -208,7 +208,7 @@ def stationary(arguments: argparse.Namespace, done: Lines) -> dict[str, Any]:
         release = shadow.publish(factory.train(split.test))
         found = StationaryAttack(progress=True)(
             release,
-            informed.Knowledge.informed(factory, public=split.shadow),
+            factory.knowledge(public=split.shadow),
             key=jax.random.key(arguments.seed + 3),
         )
         errors = informed.mse(split.test.images, found.images)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import informed
 from informed.attacks import registry
-from informed.runs import pipeline
-from informed.runs.stages import Paths
+from informed.experiment import pipeline
+from informed.experiment.stages import Paths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

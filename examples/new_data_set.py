@@ -12,10 +12,10 @@ from sklearn import datasets, preprocessing
 
 import informed
 import shadow
-from informed.runs import pipeline
-from informed.runs.experiment import DataConfig, ShadowConfig
-from informed.runs.named import NamedAttack
-from informed.runs.stages import Paths
+from informed.experiment import pipeline
+from informed.experiment.named import NamedAttack
+from informed.experiment.settings import DataConfig, ShadowConfig
+from informed.experiment.stages import Paths
 
 
 def wine() -> shadow.Examples:

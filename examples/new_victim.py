@@ -53,7 +53,7 @@ def main(epochs: int = 40) -> dict:
     key, given = jax.random.key(0), {"fixed": split.fixed, "role": "released"}
     factory = shadow.Factory(algorithm=algorithm, key=key, **given)
     release = shadow.publish(factory.train(split.test))
-    told = informed.Knowledge.informed(factory, public=split.shadow)
-    found = informed.TrainingInversion()(release, told, key=jax.random.key(1))
+    told = factory.knowledge(public=split.shadow)
+    found = informed.Inversion()(release, told, key=jax.random.key(1))
     error = informed.mse(split.test.images, found.images)[0]
     return {"mse": float(error), "certified": bool(found.certified[0])}

@@ -40,8 +40,8 @@ def main() -> dict:
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0), role="released"
     )
     release = shadow.publish(factory.train(split.test))
-    told = informed.Knowledge.informed(factory, public=split.shadow)
-    found = informed.TrainingInversion()(release, told, key=jax.random.key(1))
+    told = factory.knowledge(public=split.shadow)
+    found = informed.Inversion()(release, told, key=jax.random.key(1))
     error = informed.mse(split.test.images, found.images)[0]
     return {
         "mse": float(error),

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.attacks.row import Material, NotApplicableError, Row
-from informed.known import UNUSED
-from informed.threat import Knowledge, Reconstruction
 from shadow import checks, limits
 from shadow.data import Examples
+from shadow.known import UNUSED
+from shadow.threat import Knowledge, Reconstruction
 
 ALL_BUT_ONE = "all records but one and the training code"
 SEED = "all records but one, the training code and the seed"
@@ -124,7 +124,7 @@ def play(
       row: the attack's row in the registry.
       material: what the attack may be prepared with.
       release: what the attack is shown, as `row.sees` says: a
-        `shadow.release.Release`, or fitted estimators.
+        `shadow.threat.Release`, or fitted estimators.
       knowledge: what its adversary is told.
       key: the adversary's own randomness.
       limit: seconds that the attack may take.

@@ -14,7 +14,7 @@ from jaxtyping import Float32, Int32
 
 from shadow import checks, devices
 from shadow.models import ShadowModels
-from shadow.store import ShadowStore
+from shadow.store import Store
 from shadow.views import View
 
 _DIVERGED = 1e3  # times the median length: no training that converged gets there
@@ -83,7 +83,7 @@ class Standardiser:
 
 
 def fit(
-    models: ShadowModels | ShadowStore,
+    models: ShadowModels | Store,
     view: View,
     *,
     num_models: int,
@@ -169,7 +169,7 @@ def _require_comparable(sizes: np.ndarray) -> None:
 
 
 def read(
-    models: ShadowModels | ShadowStore,
+    models: ShadowModels | Store,
     view: View,
     standardiser: Standardiser,
     *,

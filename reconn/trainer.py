@@ -37,8 +37,8 @@ from reconn.steps import LOWER, Steps
 from shadow import bars, checks, files, records, views
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.release import Release
-from shadow.store import ShadowStore
+from shadow.store import Store
+from shadow.threat import Release
 from shadow.victims import Params
 from shadow.views import EVERYTHING, View
 
@@ -124,7 +124,7 @@ class Reconstructor:
 
 
 def train(
-    models: ShadowModels | ShadowStore,
+    models: ShadowModels | Store,
     config: ReconnConfig,
     *,
     key: Array,
@@ -245,7 +245,7 @@ def _params_of(start: Reconstructor, config: ReconnConfig) -> Params:
     return start.model.params
 
 
-def held_out(models: ShadowModels | ShadowStore, config: ReconnConfig) -> ShadowModels:
+def held_out(models: ShadowModels | Store, config: ReconnConfig) -> ShadowModels:
     """The shadow models that a reconstructor was not trained on: they validate it.
 
     Args: as of `train`.
@@ -261,13 +261,13 @@ def held_out(models: ShadowModels | ShadowStore, config: ReconnConfig) -> Shadow
     return ShadowModels(weights=weights, images=images, labels=labels)
 
 
-def _num_train(models: ShadowModels | ShadowStore, config: ReconnConfig) -> int:
+def _num_train(models: ShadowModels | Store, config: ReconnConfig) -> int:
     """How many of the shadow models train; the last ones validate."""
     count = config.models or len(models)
     return count - max(1, math.floor(count * config.validation_fraction))
 
 
-def _require_enough(models: ShadowModels | ShadowStore, config: ReconnConfig) -> None:
+def _require_enough(models: ShadowModels | Store, config: ReconnConfig) -> None:
     """Raise ValueError: too few models, or several processes for what one fits."""
     if config.kind == "kernel" and jax.process_count() > 1:
         raise checks.FieldError(
@@ -421,7 +421,7 @@ def _train_network(
 
 def _claim(
     workdir: Path,
-    models: ShadowModels | ShadowStore,
+    models: ShadowModels | Store,
     config: ReconnConfig,
     key: Array,
     view: View,

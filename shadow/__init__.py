@@ -6,6 +6,7 @@ victims    the models under attack, and theta as a vector
 training   the training algorithm A
 factory    A over thousands of targets at once
 store      the (weights, target) data set on disk
+threat     what an attack sees, knows and gives back
 records    what made the things in a folder, and whether they may be gone on with
 """
 
@@ -24,9 +25,16 @@ if TYPE_CHECKING:
         VersionMismatchError,
         accepting_other_versions,
     )
-    from shadow.release import Release, publish
     from shadow.sources import load, register_source
-    from shadow.store import CorruptBlockError, ShadowStore
+    from shadow.store import CorruptBlockError, Store
+    from shadow.threat import (
+        Attack,
+        Knowledge,
+        MembershipAttack,
+        Reconstruction,
+        Release,
+        publish,
+    )
     from shadow.training import (
         Algorithm,
         GradientDescent,
@@ -56,9 +64,10 @@ __getattr__, __dir__, __all__ = lazy.names(
         "shadow.models": "ShadowModels",
         "shadow.records": "ConfigurationMismatchError NotMadeError VersionMismatchError"
         " accepting_other_versions",
-        "shadow.release": "Release publish",
+        "shadow.threat": "Attack Knowledge MembershipAttack Reconstruction Release"
+        " publish",
         "shadow.sources": "load register_source",
-        "shadow.store": "CorruptBlockError ShadowStore",
+        "shadow.store": "CorruptBlockError Store",
         "shadow.training": "Algorithm GradientDescent JaxFunction PythonFunction"
         " SeedFamily TrainingConfig",
         "shadow.victims": "Victim VictimConfig build_victim=build from_equinox"

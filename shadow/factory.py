@@ -28,9 +28,11 @@ from dp.mechanisms import Gaussian, PoissonGaussian
 from shadow import bars, checks, manifests
 from shadow.data import Examples
 from shadow.parallel import Runs
-from shadow.store import ShadowStore
+from shadow.store import Store
+from shadow.threat import Knowledge, Release, publish
 from shadow.training import GradientDescent, steps_taken
 from shadow.training.algorithm import Algorithm, Draw
+from shadow.views import EVERYTHING, View
 from shadow.width import models_per_batch, program_bytes
 
 ROLES = ("shadow", "released")
@@ -208,6 +210,45 @@ class Factory:
             relation=relation,
         )
 
+    def knowledge(self, public: Examples | None = None) -> Knowledge:
+        """All that Definition 1 grants against the models of this factory.
+
+        The initialisation and A's own randomness are there where they are public, and
+        None where they aren't. How a seed becomes theta_0 is A's code, so it is there;
+        the seed isn't.
+
+        Args:
+          public: side knowledge aux, such as the shadow targets.
+        """
+        algorithm, seeds = self.algorithm, None
+        if isinstance(algorithm, GradientDescent):
+            seeded = algorithm.training.initialisation == "seeded"
+            seeds = algorithm.seeds if seeded else None
+        return Knowledge(
+            fixed=self.fixed,
+            algorithm=algorithm,
+            initialisation=self.initialisation,
+            training_key=self.public_key,
+            public=public,
+            seeds=seeds,
+        )
+
+    def release(self, targets: Examples, view: View = EVERYTHING) -> Release:
+        """Train the models that are attacked, one per target, and publish them.
+
+        They are trained in the role "released", whatever this factory's, so that none
+        of their private randomness is a shadow model's.
+
+        Args:
+          targets: one z a model, at least one.
+          view: what is published of theta; default: all of it.
+        Raises: as `train`.
+        """
+        developer = self
+        if self.role != "released":
+            developer = dataclasses.replace(self, role="released")
+        return publish(developer.train(targets), view)
+
     def starts(self, ids: np.ndarray) -> Float32[np.ndarray, "models params"]:
         """Theta_0 of some models, by their numbers: what the developer keeps secret.
 
@@ -218,7 +259,7 @@ class Factory:
             raise ValueError("This algorithm draws theta_0 itself; there is none here.")
         return np.stack([np.asarray(start) for start in draws])
 
-    def blocks_at_once(self, store: ShadowStore) -> int:
+    def blocks_at_once(self, store: Store) -> int:
         """How many blocks of a store are trained at once, at least one."""
         return max(1, self.models_at_once // store.manifest["block_size"])
 
@@ -265,7 +306,7 @@ class Factory:
 
     def fill(
         self,
-        store: ShadowStore,
+        store: Store,
         targets: Examples,
         *,
         blocks: Sequence[int] | None = None,
@@ -286,7 +327,7 @@ class Factory:
           on_block: called after each commit.
         Raises: ConfigurationMismatchError: the store is of another factory, theta_0 or
           target set; names each field that differs. And as `train` and
-          `ShadowStore.write_block`.
+          `Store.write_block`.
         """
         maker = self._of_store(store, targets)
         missing = store.missing()
@@ -323,7 +364,7 @@ class Factory:
                     )
                     on_block()
 
-    def _of_store(self, store: ShadowStore, targets: Examples) -> "Factory":
+    def _of_store(self, store: Store, targets: Examples) -> "Factory":
         """The factory with the theta_0 that the store holds, if it is the store's.
 
         Another kind of device may draw theta_0 with other last digits.
@@ -357,7 +398,7 @@ class Factory:
 
 
 def _free(
-    store: ShadowStore, todo: Sequence[int], together: int, bar: tqdm
+    store: Store, todo: Sequence[int], together: int, bar: tqdm
 ) -> Iterator[list[int]]:
     """Groups of blocks that nobody has committed, each asked for when its turn comes.
 

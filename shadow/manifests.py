@@ -82,7 +82,7 @@ def of(
     positions: Mapping[str, np.ndarray],
     dropped: int,
 ) -> tuple[Record, dict[str, Any], dict[str, np.ndarray]]:
-    """Of a new store; arguments are those of `ShadowStore.open`.
+    """Of a new store; arguments are those of `Store.open`.
 
     Returns: the record, the manifest, and the arrays that are not cut into blocks.
     """
@@ -132,7 +132,7 @@ def of(
 def read(place: Place) -> dict[str, Any]:
     """A store's manifest.
 
-    Raises: NotMadeError, CorruptBlockError, ValueError: see `ShadowStore`.
+    Raises: NotMadeError, CorruptBlockError, ValueError: see `Store`.
     """
     content = place.get(MANIFEST)
     if content is None:

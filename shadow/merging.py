@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from shadow import bars
 from shadow.places import Address
-from shadow.store import ShadowStore
+from shadow.store import Store
 
 
 def merge(
-    into: Address, sources: Sequence[ShadowStore], *, progress: bool = True
+    into: Address, sources: Sequence[Store], *, progress: bool = True
 ) -> dict[str, int]:
     """Copy every block that one store lacks and another has.
 
@@ -30,7 +30,7 @@ def merge(
         raise ValueError("Expected at least one store to take blocks from, got none.")
     for source in sources[1:]:
         source.require(sources[0].record)
-    store = ShadowStore.create_like(into, sources[0])
+    store = Store.create_like(into, sources[0])
     missing = set(store.missing())
     before = store.num_blocks - len(missing)
     bar = bars.bar(total=len(missing), unit=" blocks", show=progress)

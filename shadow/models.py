@@ -43,7 +43,7 @@ class ShadowModels:
         return tuple(self.images.shape[1:])
 
     def blocks(self) -> "Iterator[ShadowModels]":
-        """Everything as one block; what `ShadowStore.blocks` does piece by piece."""
+        """Everything as one block; what `Store.blocks` does piece by piece."""
         yield self
 
     def read(self) -> "ShadowModels":

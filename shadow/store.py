@@ -63,7 +63,7 @@ BLOCK_SIZE = 512
 _DISCARDS = 3  # times that data which nobody announced are put again
 
 
-class ShadowStore:
+class Store:
     """A data set of trained models; see the module's docstring for its files.
 
     Made by `open`; the constructor opens a place that is a store.
@@ -91,7 +91,7 @@ class ShadowStore:
         configuration: Mapping[str, Any] | None = None,
         positions: Mapping[str, np.ndarray] | None = None,
         dropped: int = 0,
-    ) -> "ShadowStore":
+    ) -> "Store":
         """Open the store of a factory's models of some targets, or make an empty one.
 
         Args:
@@ -132,7 +132,7 @@ class ShadowStore:
         return store
 
     @classmethod
-    def create_like(cls, path: Address, other: "ShadowStore") -> "ShadowStore":
+    def create_like(cls, path: Address, other: "Store") -> "Store":
         """Open the store of the same configuration at `path`, or make an empty one.
 
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
@@ -294,7 +294,7 @@ class ShadowStore:
         )
         return self._settle(attempt, arrays)
 
-    def take_block(self, block: int, source: "ShadowStore") -> Commit:
+    def take_block(self, block: int, source: "Store") -> Commit:
         """Copy a block of a store of the same configuration, unless it is here.
 
         It remains the work of who made it, on that device.

@@ -77,7 +77,7 @@ def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):
         width=8,
     )
     weights = factory.train(split.shadow)
-    store = shadow.ShadowStore.open(tmp_path, factory, split.shadow)
+    store = shadow.Store.open(tmp_path, factory, split.shadow)
     store.write_block(0, weights, split.shadow.images, split.shadow.labels)
     material = Material(shadows=store, workdir=tmp_path, key=jax.random.key(0))
     attack = row.make(row.config(), material)
@@ -190,7 +190,7 @@ def test_a_new_launcher_tries_again(tmp_path, monkeypatch, capsys):
         cli.main([*command, "--launcher=pateint"])
     cli.main([*command, "--launcher=patient"])
     assert "shadow: done" in capsys.readouterr().out
-    assert len(shadow.ShadowStore(tmp_path / "shadow").read().weights) == 100
+    assert len(shadow.Store(tmp_path / "shadow").read().weights) == 100
     assert not list(failing)
 
 

@@ -87,7 +87,7 @@ def test_only_metrics_meets_the_truth() -> None:
         file
         for file in graph()
         if file.parts[:2] == ("informed", "attacks")
-        or file in (Path("informed/play.py"), Path("informed/threat.py"))
+        or file in (Path("informed/play.py"), Path("informed/games.py"))
         or file.parts[0] in ("shadow", "reconn")
     ]
     assert len(blind) > 100

@@ -22,11 +22,11 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.release import Release
+from shadow.threat import Release
 from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
-from uninformed.threat import Architecture, Candidates
+from uninformed.knowledge import Architecture, Candidates
 
 # Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
 # images 0.21 of CIFAR-10, 0.25 of MNIST.
@@ -57,7 +57,7 @@ class InversionOfModel:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInversion:
-    """`invert` as an attack on weights alone (`uninformed.threat.CandidateAttack`)."""
+    """`invert` as an attack on weights alone (a `CandidateAttack`)."""
 
     config: InversionOfModel = InversionOfModel()
 

@@ -21,7 +21,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from reconn.networks import Network
 from shadow import copies, sources
 from shadow.data import Examples, Images

@@ -24,14 +24,14 @@ from benchmarks.papers.classifier import Classifier
 from benchmarks.sweeps import grid, sweeps
 from benchmarks.sweeps.grid import Point, Sweep
 from informed import metrics
-from informed.runs import pipeline, stored
-from informed.runs.experiment import EvaluationConfig, Experiment
-from informed.runs.named import NamedAttack
-from informed.runs.stages import Paths
+from informed.experiment import pipeline, stored
+from informed.experiment.named import NamedAttack
+from informed.experiment.settings import EvaluationConfig, Experiment
+from informed.experiment.stages import Paths
 from shadow import checks, devices, files, records
 from shadow.models import ShadowModels
 from shadow.places import Address
-from shadow.store import ShadowStore
+from shadow.store import Store
 from shadow.views import ViewConfig
 
 # In a run's folder: which code and machine made it.
@@ -76,12 +76,12 @@ class Run:
         return stored.guesses(self.paths.workdir, attack)["images"]
 
     @property
-    def released(self) -> ShadowStore:
+    def released(self) -> Store:
         """The released models and their targets."""
         return stored.stores(self.experiment, self.paths)[1]
 
     @property
-    def shadows(self) -> ShadowStore:
+    def shadows(self) -> Store:
         """The shadow models."""
         return stored.stores(self.experiment, self.paths)[0]
 

@@ -24,9 +24,9 @@ from benchmarks.papers import numbers
 from benchmarks.papers.lab import Lab, Run, paths_of, sign
 from benchmarks.papers.row import Row
 from benchmarks.sweeps.grid import Point
-from informed.runs import evaluation, pipeline
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths
+from informed.experiment import evaluation, pipeline
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
 from shadow import devices, parallel
 from shadow.checks import named
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from informed.runs import stored
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths
+from informed.experiment import stored
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
 from shadow import checks, files, sources
 
 FOLDER = Path(__file__).parent / "kept"

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from informed.cli import configuration
-from informed.runs import pipeline
-from informed.runs.experiment import Experiment
-from informed.runs.pools import Pools
-from informed.runs.stages import Paths
+from informed.experiment import pipeline
+from informed.experiment.pools import Pools
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
 from shadow import checks, files, records
 from shadow.records import Record
 

@@ -16,10 +16,9 @@ from jaxtyping import Array
 
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.row import Material, NoSettings, NotApplicableError
-from informed.threat import Knowledge, Reconstruction
 from shadow.data import Examples
 from shadow.parallel import OtherSizeError
-from shadow.release import Release
+from shadow.threat import Knowledge, Reconstruction, Release
 
 # Records that are trained with for each release, at most: the right one is among the
 # first few of some attack's order, or training with more doesn't find it.

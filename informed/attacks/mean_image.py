@@ -6,8 +6,7 @@ THREAT: knows D_-, and public images where it has them. Sees nothing.
 import numpy as np
 from jaxtyping import Array
 
-from informed.threat import Knowledge, Reconstruction
-from shadow.release import Release
+from shadow.threat import Knowledge, Reconstruction, Release
 
 
 class MeanImage:

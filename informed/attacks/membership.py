@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from informed.attacks.inversion.retraining import Retraining
-from informed.threat import Attack, Knowledge
 from shadow.data import Examples
-from shadow.release import Release
+from shadow.threat import Attack, Knowledge, Release
 
 # Models trained at once; a matter of speed and memory.
 _WIDTH = 16
@@ -46,7 +45,7 @@ class RetrainingMembership:
     ) -> Int[np.ndarray, " releases"]:
         """Guess the member of every release; needs fixed and algorithm.
 
-        Args, Returns: as `informed.threat.MembershipAttack`.
+        Args, Returns: as `shadow.threat.MembershipAttack`.
         """
         knowledge.require(release)
         _require_pairs(release, candidates)
@@ -90,7 +89,7 @@ class ReconstructionMembership:
     ) -> Int[np.ndarray, " releases"]:
         """Guess the member of every release; needs what the attack inside needs.
 
-        Args, Returns: as `informed.threat.MembershipAttack`.
+        Args, Returns: as `shadow.threat.MembershipAttack`.
         """
         _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key)

@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 from jaxtyping import Array
 
-from informed.threat import Knowledge, Reconstruction
 from reconn.trainer import Reconstructor
 from shadow import checks
 from shadow.models import ShadowModels
-from shadow.release import Release, publish
+from shadow.threat import Knowledge, Reconstruction, Release, publish
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

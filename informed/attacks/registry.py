@@ -1,6 +1,6 @@
 """Attacks by name: what each sees, needs to be told, and gives; when it applies.
 
-A new attack is one file with a callable of one of the protocols in `informed.threat`,
+A new attack is one file with a callable of one of the protocols in `shadow.threat`,
 a frozen dataclass of settings, and one row here; or a call of `register` from the
 user's own module. Everything else picks it up by its name: `informed attacks` lists
 it, a run plays it (`config.attacks.NAME = {"type": ...}`), reports compare it, an
@@ -20,7 +20,7 @@ from informed.attacks.closed_form import estimator_attack
 from informed.attacks.closed_form.affine import GlmAttack
 from informed.attacks.closed_form.estimator_attack import EstimatorAttack
 from informed.attacks.gallery import GalleryAttack
-from informed.attacks.inversion import InversionConfig, TrainingInversion
+from informed.attacks.inversion import Inversion, InversionConfig
 from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.membership import RetrainingMembership
@@ -89,7 +89,7 @@ def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:
     )
 
 
-def _inversion(config: InversionConfig, material: Material) -> TrainingInversion:
+def _inversion(config: InversionConfig, material: Material) -> Inversion:
     """With as many trainings for noise and neighbours as a tenth of the time allows."""
     affordable = material.affordable(_OF_NOISE)
     if affordable is not None:
@@ -98,7 +98,7 @@ def _inversion(config: InversionConfig, material: Material) -> TrainingInversion
             neighbours=int(np.clip(affordable, *_NEIGHBOURS)),
             noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
         )
-    return TrainingInversion(config=config, progress=material.progress)
+    return Inversion(config=config, progress=material.progress)
 
 
 def _membership(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from informed.attacks.span import precision
-from shadow.release import Release
+from shadow.threat import Release
 
 # How `precision` calls numbers that have all the digits of training.
 _UNROUNDED = ("float64", "float32", "whole numbers")

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from shadow import checks
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.store import ShadowStore
+from shadow.store import Store
 from shadow.tables import Table
 from shadow.views import EVERYTHING, View
 
@@ -74,7 +74,7 @@ class Material:
     """
 
     settings: Any = None
-    shadows: ShadowModels | ShadowStore | None = None
+    shadows: ShadowModels | Store | None = None
     view: View = EVERYTHING
     workdir: Path
     key: Array
@@ -124,7 +124,7 @@ class Row:
         "answers" (scores for public records); "estimator" (the fitted
         estimator that training returned); "every noisy gradient".
       knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
-        `uninformed.threat.Architecture` for attacks on weights alone.
+        `uninformed.knowledge.Architecture` for attacks on weights alone.
       uses: what the attack uses where it is told.
       gives: fields of what the attack returns.
       applies: (facts) -> "", or why the attack can't be played on such a training.

@@ -20,7 +20,7 @@ from informed.metrics import judging
 from informed.play import Trial
 from shadow import checks, limits, released, rounding
 from shadow.data import Examples
-from shadow.release import Release
+from shadow.threat import Release
 from shadow.views import Layers
 
 # The rows of a defence, one by one, as they are made.

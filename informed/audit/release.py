@@ -16,16 +16,15 @@ import jax
 import numpy as np
 
 from informed import metrics
-from informed.attacks.inversion import TrainingInversion
+from informed.attacks.inversion import Inversion
 from informed.attacks.rounding import deviations
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of
 from informed.audit.probe import theta_of
 from informed.audit.subject import Subject
-from informed.threat import Knowledge, Reconstruction
 from shadow import checks, data, released, weights
-from shadow.release import publish
+from shadow.threat import Knowledge, Reconstruction, publish
 from shadow.training.foreign import precision_in_force
 
 # How far a training again may end, of the released weights' length, by what products
@@ -130,7 +129,7 @@ def invert(
         algorithm=subject.algorithm(),
         training_key=seed if engine == "processes" else jax.random.key(seed),
     )
-    guess = TrainingInversion()(published, told, key=jax.random.key(seed + 1))
+    guess = Inversion()(published, told, key=jax.random.key(seed + 1))
     image = np.clip(guess.images, 0, 1)
     nearest = metrics.nearest_neighbours(split.test.images, split.fixed.images).mse
     return Found(

@@ -9,11 +9,10 @@ import numpy as np
 
 from informed.audit.subject import WEIGHTS, Subject
 from informed.play import stopped_with
-from informed.threat import Knowledge
 from shadow import limits, released
 from shadow.data import Examples
 from shadow.models import ShadowModels
-from shadow.release import Release, publish
+from shadow.threat import Knowledge, Release, publish
 from shadow.views import Layers
 
 Progress = Callable[[str], None]
@@ -97,7 +96,7 @@ class Models:
     def knowledge(self) -> Knowledge:
         """What the adversary of Definition 1 is told."""
         factory = self.subject.factory("released", secret=self.secret)
-        return Knowledge.informed(factory, public=self.subject.split.shadow)
+        return factory.knowledge(public=self.subject.split.shadow)
 
 
 def without_trace(models: Models) -> str:

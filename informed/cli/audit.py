@@ -26,8 +26,8 @@ from informed.audit import (
 from informed.cli import gate, printed, registering
 from informed.cli.commands import refuse_unknown
 from informed.cli.progress import Progress
+from informed.experiment import reporting
 from informed.report import report, words
-from informed.runs import reporting
 from shadow import files
 
 _ENGINES = {

@@ -9,7 +9,7 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from informed.cli import registering, shipped
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from shadow import checks
 
 

@@ -13,8 +13,8 @@ from informed.attacks import registry
 from informed.cli import gate
 from informed.cli.commands import refuse_unknown
 from informed.cli.configuration import load_experiment
-from informed.runs import evaluation, pipeline
-from informed.runs.stages import Paths
+from informed.experiment import evaluation, pipeline
+from informed.experiment.stages import Paths
 from shadow import places, reserved
 from shadow.launchers.share import Share
 

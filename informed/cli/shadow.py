@@ -18,8 +18,8 @@ from typing import Any
 from informed.cli import registering
 from informed.cli.configuration import load_experiment
 from informed.cli.running import add_places
-from informed.runs import pipeline, shadow_sets
-from informed.runs.stages import Paths
+from informed.experiment import pipeline, shadow_sets
+from informed.experiment.stages import Paths
 from shadow import checks, compiled, devices, reserved
 from shadow.cards import CARDS
 from shadow.launchers import Launch, table

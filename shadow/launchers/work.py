@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from shadow.data import Examples
 from shadow.factory import Factory
-from shadow.store import ShadowStore
+from shadow.store import Store
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,7 +22,7 @@ class Work:
     """
 
     factory: Factory
-    store: ShadowStore
+    store: Store
     targets: Examples
 
 

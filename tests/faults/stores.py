@@ -20,7 +20,7 @@ def create(address, split, victim, *, block_size=BLOCK_SIZE, **training):
         fixed=split.fixed,
         key=jax.random.key(0),
     )
-    return shadow.ShadowStore.open(
+    return shadow.Store.open(
         address,
         factory,
         split.shadow,

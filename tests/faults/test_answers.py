@@ -49,7 +49,7 @@ def test_a_store_is_made_and_read_through_all_of_them(
     assert store.missing() == store.verify() == []
     assert all(faulty.counts[fault] > 1 for fault in proxy.FAULTS), faulty.counts
     monkeypatch.setenv("AWS_ENDPOINT", s3_endpoint)
-    calm = shadow.ShadowStore(f"{bucket}/store")
+    calm = shadow.Store(f"{bucket}/store")
     assert calm.missing() == calm.verify() == calm.damaged_metadata() == []
     for block in range(calm.num_blocks):
         assert stores.winner(calm, split, block) == (1 if block % 3 else 2)
@@ -124,5 +124,5 @@ def test_time_is_not_wasted_on_what_will_never_work(bucket):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", pauses.append)
         with pytest.raises(OSError, match="Create the bucket"):
-            shadow.ShadowStore("s3://no-such-bucket/x")
+            shadow.Store("s3://no-such-bucket/x")
     assert pauses == []

@@ -64,7 +64,7 @@ def test_a_flipped_bit_is_found_named_and_mended(
         flip(store, name, int(bit))
         if kind in ("commit", "weights", "images", "labels"):
             with pytest.raises(shadow.CorruptBlockError, match=r"Block 1 of .*store"):
-                shadow.ShadowStore(store.path).read()
+                shadow.Store(store.path).read()
             assert store.verify() == [1]
             store.drop_block(1)
             stores.write(store, split, 1)
@@ -76,13 +76,13 @@ def test_a_flipped_bit_is_found_named_and_mended(
             with pytest.raises(
                 shadow.CorruptBlockError, match=r"(store|manifest).*Delete its manifest"
             ):
-                shadow.ShadowStore(store.path).verify()
+                shadow.Store(store.path).verify()
             # What the message says to do:
             store.place.delete("manifest.json")
             assert stores.create(store.path, split, victim).missing() == []
         if kind != "commit":
             assert store.place.get(name) == good
-    assert shadow.ShadowStore(store.path).verify() == []
+    assert shadow.Store(store.path).verify() == []
     assert everything(store) == before
 
 
@@ -113,7 +113,7 @@ def test_a_manifest_of_another_configuration_is_refused(store, split, victim):
 def test_a_foreign_manifest_does_not_own_the_blocks(store, split, victim, tmp_path):
     other = stores.create(tmp_path / "other", split, victim, epochs=2)
     store.place.put("manifest.json", other.place.get("manifest.json"))
-    found = shadow.ShadowStore(store.path)
+    found = shadow.Store(store.path)
     with pytest.raises(shadow.CorruptBlockError, match="committed into another store"):
         found.read()
     assert found.verify() == [0, 1, 2]
@@ -135,14 +135,14 @@ def test_a_store_of_another_format_is_refused_by_name(store, number):
     values["format"] = number
     store.place.put("manifest.json", commits.seal(values))
     with pytest.raises(ValueError, match=f"format 4 in .*store, found {number}"):
-        shadow.ShadowStore(store.path)
+        shadow.Store(store.path)
 
 
 def test_a_manifest_without_a_seal_is_refused(store):
     values = commits.unseal(store.place.get("manifest.json"))
     store.place.put("manifest.json", json.dumps(values).encode())
     with pytest.raises(shadow.CorruptBlockError, match="or another version of this"):
-        shadow.ShadowStore(store.path)
+        shadow.Store(store.path)
 
 
 @pytest.fixture

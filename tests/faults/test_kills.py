@@ -101,7 +101,7 @@ def test_two_workers_on_one_plan_lose_nothing_to_kills(
         time.sleep(rng.random() * 0.5)
         victim_of_kill = rng.randrange(2)
         workers[victim_of_kill].kill()
-        counts.append(len(shadow.ShadowStore(address).missing()))
+        counts.append(len(shadow.Store(address).missing()))
         workers[victim_of_kill] = Worker(address, victim_of_kill + 1, blocks)
         workers[victim_of_kill].ready()
     for worker in workers:

@@ -53,7 +53,7 @@ def num_acts(place, split, victim, act):
 
 def finished(place, split):
     """Everything is committed, whole, and nothing is left over."""
-    store = shadow.ShadowStore(place)
+    store = shadow.Store(place)
     assert store.missing() == []
     assert store.verify() == []
     store.remove_abandoned()
@@ -225,7 +225,7 @@ def test_unannounced_data_met_by_two_are_never_silently_wrong(
     outcomes = set()
     for number in range(len(acts)):
         place, store = begin(f"memory://{tmp_path}/{when}{number}")
-        second = shadow.ShadowStore(place)
+        second = shadow.Store(place)
 
         def overtake(second=second):
             stores.write(second, split, 1, worker=1)

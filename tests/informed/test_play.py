@@ -11,7 +11,7 @@ import shadow
 from informed.attacks import registry
 from informed.attacks.row import Material, NotApplicableError
 from informed.play import play
-from informed.threat import Knowledge
+from shadow.threat import Knowledge
 
 KEY = jax.random.key(0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from reconn.config import ReconnConfig
 from shadow import TrainingConfig, checks
 from uninformed.kkt.experiment import Uninformed

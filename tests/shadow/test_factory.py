@@ -205,7 +205,7 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
     stores = []
     for width in (4, 32):
         maker = make(width=width)
-        store = shadow.ShadowStore.open(
+        store = shadow.Store.open(
             tmp_path / str(width), maker, split.shadow, block_size=6
         )
         commits = []
@@ -225,9 +225,7 @@ def test_blocks_that_others_commit_meanwhile_are_left_out(make, split, tmp_path)
     """Two workers, one within a pause of the other; each block is trained once."""
 
     def opened():
-        return shadow.ShadowStore.open(
-            tmp_path / "store", make(), split.shadow, block_size=8
-        )
+        return shadow.Store.open(tmp_path / "store", make(), split.shadow, block_size=8)
 
     ours, theirs = [], []
 

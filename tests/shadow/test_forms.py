@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from informed import cli
-from shadow import ShadowStore, forms
+from shadow import Store, forms
 from tests.informed.commands import SMALL, refused
 from tests.shadow.test_accelerator import made
 
@@ -36,7 +36,7 @@ def test_a_form_that_does_not_fit_is_left_out(monkeypatch):
 
 @pytest.mark.slow
 def test_the_choice_is_recorded_and_verified(tmp_path, monkeypatch):
-    from informed.runs import shadow_sets
+    from informed.experiment import shadow_sets
 
     rng = np.random.default_rng(0)
     np.savez(
@@ -56,10 +56,10 @@ def test_the_choice_is_recorded_and_verified(tmp_path, monkeypatch):
     ]
     monkeypatch.setattr(forms, "speeds", lambda *_: {"patches": 2.0, "whole": 1.0})
     cli.main(["shadow", *arguments, f"--workdir={tmp_path / 'a'}", "--form=measured"])
-    store = ShadowStore(tmp_path / "a" / "shadow")
+    store = Store(tmp_path / "a" / "shadow")
     assert store.committed(0).made.trained_with["form"] == "patches"
     cli.main(["shadow", *arguments, f"--workdir={tmp_path / 'b'}"])
-    other = ShadowStore(tmp_path / "b" / "shadow")
+    other = Store(tmp_path / "b" / "shadow")
     assert "form" not in other.committed(0).made.trained_with
     # Another form of the same configuration is the same store within rounding.
     assert store.fingerprint() == other.fingerprint()

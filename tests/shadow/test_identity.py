@@ -79,7 +79,7 @@ def made(split, change="", *, private=False):
 
 
 def open_store(path, factory, targets):
-    return shadow.ShadowStore.open(path, factory, targets, block_size=4)
+    return shadow.Store.open(path, factory, targets, block_size=4)
 
 
 @settings(

@@ -166,7 +166,7 @@ def test_a_task_trains_no_more_models_than_its_block_has(
     factory = shadow.Factory(
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
     )
-    store = shadow.ShadowStore.open(tmp_path, factory, split.shadow, block_size=16)
+    store = shadow.Store.open(tmp_path, factory, split.shadow, block_size=16)
     work = Work(factory=factory, store=store, targets=split.shadow)
     assert factory.models_at_once > 16
     assert tasks._for_a_block(work).factory.models_at_once == 16

@@ -28,7 +28,7 @@ descent = shadow.GradientDescent(
     victim=victim, training=shadow.TrainingConfig(epochs=60))
 factory = shadow.Factory(algorithm=descent,
     fixed=split.fixed, key=jax.random.key(0), width=4)
-store = shadow.ShadowStore.open(sys.argv[1], factory, split.shadow, block_size=4)
+store = shadow.Store.open(sys.argv[1], factory, split.shadow, block_size=4)
 print("ready", flush=True)
 factory.fill(store, split.shadow, progress=False,
     on_block=lambda: print("block", flush=True))
@@ -65,7 +65,7 @@ def make(tmp_path, victim, split):
             fixed=fixed,
             key=jax.random.key(0),
         )
-        return shadow.ShadowStore.open(
+        return shadow.Store.open(
             path or tmp_path / "store",
             factory,
             split.shadow,
@@ -116,7 +116,7 @@ def test_kill_9_at_any_moment_loses_at_most_the_block_in_work(tmp_path):
     for kill_after in (0, 3, 5, 4):
         done += run("killed", kill_after)
         if (tmp_path / "killed").exists():
-            store = shadow.ShadowStore(tmp_path / "killed")
+            store = shadow.Store(tmp_path / "killed")
             present = total - len(store.missing())
             # A block may be committed whose message the kill cut off.
             assert done <= present <= done + 4
@@ -130,7 +130,7 @@ def test_kill_9_at_any_moment_loses_at_most_the_block_in_work(tmp_path):
 def test_what_was_written_is_read(make, split, rng):
     store = make()
     weights = fill(store, split, rng)
-    whole = shadow.ShadowStore(store.path).read()
+    whole = shadow.Store(store.path).read()
     np.testing.assert_array_equal(whole.weights, weights)
     np.testing.assert_array_equal(whole.images, split.shadow.images)
     np.testing.assert_array_equal(whole.labels, split.shadow.labels)
@@ -263,7 +263,7 @@ def test_a_late_creator_takes_nothing_from_a_live_worker(make, split, rng):
     manifest.unlink()  # as the slower one saw it
     make()
     manifest.write_bytes(there)
-    assert shadow.ShadowStore(store.path).verify() == []
+    assert shadow.Store(store.path).verify() == []
 
 
 def test_damage_outside_the_blocks_is_found(make, split, rng):
@@ -291,7 +291,7 @@ def test_stores_of_versions_that_are_accepted_are_joined(
         merging.merge(tmp_path / "whole", [one, other], progress=False)
     with shadow.records.accepting_other_versions():
         merging.merge(tmp_path / "whole", [one, other], progress=False)
-    whole = shadow.ShadowStore(tmp_path / "whole")
+    whole = shadow.Store(tmp_path / "whole")
     assert whole.missing() == whole.verify() == []
     np.testing.assert_array_equal(whole.read().images, split.shadow.images)
     made = [whole.committed(block).made.versions for block in range(3)]
@@ -357,7 +357,7 @@ def test_arrays_of_a_wrong_shape_are_refused(make, split, rng):
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="not a shadow store"):
-        shadow.ShadowStore(tmp_path)
+        shadow.Store(tmp_path)
 
 
 def test_the_manifest_tells_what_is_inside(make, victim):

@@ -40,7 +40,7 @@ def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> 
             hang=hang,
             poison=poison,
         )
-        store = shadow.ShadowStore.open(
+        store = shadow.Store.open(
             f"{folder}/{role}",
             factory,
             targets,

@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from shadow import checks
 from shadow.precision import highest
-from shadow.release import Release
+from shadow.threat import Release
 from uninformed.bilevel.lower import (
     Lower,
     Points,
@@ -21,7 +21,7 @@ from uninformed.bilevel.lower import (
     inverse_hessian,
     solve,
 )
-from uninformed.threat import Architecture, Candidates
+from uninformed.knowledge import Architecture, Candidates
 
 OPTIMISERS = ("adam", "line_search")
 # Grows when the same configuration would give something else; see `shadow.records`.
@@ -142,7 +142,7 @@ def attack(
 
 @dataclasses.dataclass(frozen=True)
 class BilevelAttack:
-    """The bilevel attack, one run for each release (`threat.CandidateAttack`).
+    """The bilevel attack, one run for each release (a `CandidateAttack`).
 
     It begins at noise around grey, and solves the lower problem from the release.
 

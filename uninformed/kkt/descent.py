@@ -39,8 +39,8 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.release import Release
-from uninformed import pieces, threat
+from shadow.threat import Release
+from uninformed import knowledge, pieces
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.config import KktConfig, Knobs
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
@@ -83,7 +83,7 @@ class KktRun:
 
 @dataclasses.dataclass(frozen=True)
 class KktAttack:
-    """The KKT attack, one run for each release (`uninformed.threat.CandidateAttack`).
+    """The KKT attack, one run for each release (a `CandidateAttack`).
 
     Attributes:
       config: which terms the loss has, and how hard the attack tries.
@@ -92,8 +92,8 @@ class KktAttack:
     config: KktConfig = dataclasses.field(default_factory=KktConfig)
 
     def __call__(
-        self, release: Release, architecture: threat.Architecture, *, key: Array
-    ) -> threat.Candidates:
+        self, release: Release, architecture: knowledge.Architecture, *, key: Array
+    ) -> knowledge.Candidates:
         """Needs the victim, uses the mean. Scores are multipliers."""
         architecture.require("victim")
         assert architecture.victim is not None
@@ -106,7 +106,7 @@ class KktAttack:
             )[0]
             for theta in release.weights
         ]
-        return threat.Candidates(
+        return knowledge.Candidates(
             points=np.stack([each.points for each in found]),
             scores=np.stack([each.multipliers for each in found]),
         )

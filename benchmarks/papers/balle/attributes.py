@@ -9,9 +9,9 @@ from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from dp import priors, rates
 from informed import metrics
-from informed.known import Known, rows_of
-from informed.runs import stored
-from informed.runs.named import NamedAttack
+from informed.experiment import stored
+from informed.experiment.named import NamedAttack
+from shadow.known import Known, rows_of
 
 _KNOWN = 14  # of 28 rows
 # For 392 known pixels, validation models are what their errors are learned from: a

@@ -21,8 +21,8 @@ from benchmarks.papers.balle.common import (
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import report
-from informed.runs import stored
-from informed.runs.named import NamedAttack
+from informed.experiment import stored
+from informed.experiment.named import NamedAttack
 from shadow.factory import Factory
 
 _SHOWN = 6

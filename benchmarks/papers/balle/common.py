@@ -13,7 +13,7 @@ from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Line
 from informed import metrics, report
 from shadow.models import ShadowModels
-from shadow.release import publish
+from shadow.threat import publish
 
 # An attack of a run -> how tables call it.
 CALLED = {"reconn": "network", "kernel": "kernel", "inversion": "inversion"}

@@ -24,7 +24,7 @@ from benchmarks.papers.balle.factors import DEFAULT, default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
-from informed.runs import stored
+from informed.experiment import stored
 from shadow import data, sources
 from shadow.models import ShadowModels
 

@@ -12,8 +12,8 @@ from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
 from informed.attacks.membership import RetrainingMembership
-from informed.runs import stored
-from informed.threat import Knowledge, membership_game
+from informed.experiment import stored
+from informed.games import membership_game
 from shadow.data import Examples
 from shadow.factory import Factory
 
@@ -50,7 +50,7 @@ def algorithm_2(lab: Lab) -> Found:
                 RetrainingMembership(),
                 factory,
                 pairs,
-                Knowledge.informed(factory),
+                factory.knowledge(),
                 key=jax.random.key(0),
             )
             return {"right": right}

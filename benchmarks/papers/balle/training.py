@@ -6,7 +6,7 @@ from benchmarks.papers.balle.common import curves, line, number
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Picture, measures
 from dp import accounting
-from informed.runs import stored
+from informed.experiment import stored
 from shadow import sources, victims
 
 _EPSILONS = (1.0, 10.0, 100.0, 1000.0, 10_000.0)

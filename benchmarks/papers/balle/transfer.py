@@ -12,12 +12,12 @@ from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, measures
 from informed import metrics
-from informed.runs import stored
+from informed.experiment import stored
 from reconn import features, trainer
 from reconn.config import ReconnConfig
 from shadow import files, sources
 from shadow.models import ShadowModels
-from shadow.release import publish
+from shadow.threat import publish
 
 _FEW = 600  # a tenth of the shadow models of the first fixed set
 # For few models: about as many steps as the first network had in its last ten epochs of

@@ -9,7 +9,7 @@ from benchmarks.papers.balle.common import CALLED, attacked, number
 from benchmarks.papers.balle.factors import DEFAULT, default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, measures
-from informed.runs import stored
+from informed.experiment import stored
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels

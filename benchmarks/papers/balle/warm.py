@@ -11,13 +11,12 @@ from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
-from informed.attacks.inversion import InversionConfig, TrainingInversion
-from informed.runs import stored
-from informed.threat import Knowledge
+from informed.attacks.inversion import Inversion, InversionConfig
+from informed.experiment import stored
 from shadow import sources, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
-from shadow.release import publish
+from shadow.threat import publish
 
 _BEFORE, _INVERTED = 10_000, 3
 
@@ -57,9 +56,9 @@ def figure_13(lab: Lab) -> Found:
         folder = lab.work / "kept" / "figure-13"
         found = attacked(lab, run, models, released, folder)
         developer = factory("released", start)
-        guess = TrainingInversion(config=InversionConfig(), progress=lab.progress)(
+        guess = Inversion(config=InversionConfig(), progress=lab.progress)(
             publish(released[:_INVERTED]),
-            Knowledge.informed(developer, public=shadows),
+            developer.knowledge(public=shadows),
             key=jax.random.key(0),
         )
         assert guess.certified is not None

@@ -10,9 +10,8 @@ from jaxtyping import Array
 
 from informed.attacks.closed_form.theorems import reconstruct_softmax
 from informed.attacks.impossible import ReconstructionImpossibleError
-from informed.threat import Knowledge, Reconstruction
 from shadow import checks
-from shadow.release import Release
+from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
 

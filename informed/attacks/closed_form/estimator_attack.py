@@ -16,9 +16,9 @@ from jaxtyping import Array
 from informed.attacks.closed_form import pipelines
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 from informed.attacks.row import Facts, Material, NoSettings
-from informed.threat import Knowledge, Reconstruction, require_told
 from shadow import checks, released
 from shadow.tables import Table
+from shadow.threat import Knowledge, Reconstruction, require_told
 
 
 def applies(facts: Facts) -> str:

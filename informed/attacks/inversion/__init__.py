@@ -16,8 +16,8 @@ levels         the few values that pixels of digital images take
 noise          the part of theta that no reconstruction can explain
 """
 
-from informed.attacks.inversion.attack import TrainingInversion
+from informed.attacks.inversion.attack import Inversion
 from informed.attacks.inversion.clouds import CloudConfig
 from informed.attacks.inversion.config import InversionConfig
 
-__all__ = ["CloudConfig", "InversionConfig", "TrainingInversion"]
+__all__ = ["CloudConfig", "Inversion", "InversionConfig"]

@@ -54,14 +54,13 @@ from informed.attacks import seeds
 from informed.attacks.inversion.candidate import Candidate, Published
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.solver import Solver
-from informed.known import UNUSED
-from informed.threat import Knowledge, Reconstruction
 from shadow import bars, checks, devices
-from shadow.release import Release
+from shadow.known import UNUSED
+from shadow.threat import Knowledge, Reconstruction, Release
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingInversion:
+class Inversion:
     """The attack; see the module's docstring.
 
     Attributes:

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from informed.attacks import rounding
-from informed.known import Known
-from shadow.release import Release
+from shadow.known import Known
+from shadow.threat import Release
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.retraining import Labels, Retraining, Unknowns
 from informed.attacks.inversion.span import Span, in_blocks
-from informed.threat import Knowledge
 from shadow.parallel import BY_ROW, EVERYWHERE, everywhere, sharded
+from shadow.threat import Knowledge
 from shadow.training import GradientDescent
 
 

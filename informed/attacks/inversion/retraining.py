@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from informed.adversary_runs import adversary_draws, adversary_runs
 from informed.attacks.inversion.regression import Local
-from informed.threat import Knowledge, own_draws, own_runs, require_told
 from shadow import devices
 from shadow.parallel import Runs
+from shadow.threat import Knowledge, require_told
 from shadow.training import GradientDescent
 from shadow.training.algorithm import Draw
 from shadow.victims import FirstWeights
@@ -132,7 +133,7 @@ class Retraining:
     @functools.cached_property
     def draw(self) -> Callable[[Any], Draw]:
         """The randomness of a run, by its number as `draw_numbers` counts them."""
-        return own_draws(self._knowledge, self._key_of, **self._randomness)
+        return adversary_draws(self._knowledge, self._key_of, **self._randomness)
 
     @property
     def _randomness(self) -> dict[str, Any]:
@@ -168,7 +169,7 @@ class Retraining:
             width = self._width
             if algorithm.capabilities.batched:
                 width = -(-width // jax.local_device_count())
-        runs = own_runs(
+        runs = adversary_runs(
             self._knowledge,
             self._key_of,
             width=width,

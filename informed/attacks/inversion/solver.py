@@ -29,7 +29,7 @@ from informed.attacks.inversion.ranking import LabelRanking
 from informed.attacks.inversion.repeats import Repeated
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.inversion.starts import Start, Starts
-from informed.threat import Knowledge
+from shadow.threat import Knowledge
 
 # `SolverConfig.reach` of the attempt with free columns.
 _FAR = 100.0

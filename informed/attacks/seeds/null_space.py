@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from informed.threat import Knowledge
 from shadow import bars
+from shadow.threat import Knowledge
 from shadow.training import GradientDescent, TrainingConfig
 from shadow.training.seeds import SeedFamily
 

@@ -34,8 +34,7 @@ from informed.attacks.seeds.laws import Law
 from informed.attacks.seeds.null_space import NOT_FOUND
 from informed.attacks.seeds.search import Screen
 from informed.attacks.seeds.still import Still
-from informed.threat import Knowledge
-from shadow.release import Release
+from shadow.threat import Knowledge, Release
 from shadow.training.seeds import BITS, SeedFamily
 
 # Pairs of seeds whose theta_0 are compared, for how often two agree by chance.

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from informed.adversary_runs import adversary_runs
 from informed.attacks.seeds.null_space import NOT_FOUND
-from informed.threat import Knowledge, own_runs
 from shadow import bars
+from shadow.threat import Knowledge
 from shadow.training.seeds import SeedFamily
 
 # The largest family that is searched so: a matter of time.
@@ -55,9 +56,9 @@ def search(
     assert algorithm is not None
     assert fixed is not None
     if algorithm.initialise(key) is None:
-        runs = own_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
+        runs = adversary_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
     else:
-        runs = own_runs(
+        runs = adversary_runs(
             knowledge,
             key,
             width=_WIDTH,

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from informed import threat
-from informed.threat import Knowledge
+from informed.adversary_runs import adversary_runs
 from shadow.parallel import Runs
+from shadow.threat import Knowledge
 from shadow.training.seeds import SeedFamily
 
 # Initialisations of the adversary's own. More of them leave out more weights that move
@@ -57,7 +57,7 @@ class Still:
     spread: float
 
 
-def own_runs(
+def seeded_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
     """The adversary's own trainings, run number i from the i-th of some seeds.
@@ -71,14 +71,14 @@ def own_runs(
         table: Any = seeds.astype(np.uint32)
         if algorithm.capabilities.batched:
             table = jnp.asarray(table)
-        return threat.own_runs(
+        return adversary_runs(
             knowledge,
             key,
             width=len(seeds),
             own_keys=lambda number: family.own_key(table[number]),
         )
     starts = jnp.asarray(np.stack([family.theta(int(seed)) for seed in seeds]))
-    return threat.own_runs(
+    return adversary_runs(
         knowledge, key, width=len(seeds), starts=lambda number: starts[number]
     )
 
@@ -103,7 +103,7 @@ def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
         raise ValueError(
             f"seeds.draw gives {starts.shape[1]} weights; theta has {params}."
         )
-    runs = own_runs(knowledge, family, seeds, run_key)
+    runs = seeded_runs(knowledge, family, seeds, run_key)
     thetas = runs(images[:, None], labels[:, None], numbers).astype(np.float64)
     first, others = thetas[: len(seeds)], thetas[len(seeds) :]
     factor = _common_factor(first, starts)

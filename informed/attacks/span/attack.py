@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from informed.adversary_runs import adversary_runs
 from informed.attacks.closed_form.estimator_attack import as_image, features
 from informed.attacks.impossible import (
     LimitError,
@@ -32,10 +33,9 @@ from informed.attacks.span import columns, layers, single
 from informed.attacks.span.completion import PRECISION, Completion
 from informed.attacks.span.direction import read as read_direction
 from informed.attacks.span.search import Trained, search
-from informed.threat import Knowledge, Reconstruction, own_runs, require_told
 from shadow import checks, released
-from shadow.release import Release
 from shadow.tables import Table
+from shadow.threat import Knowledge, Reconstruction, Release, require_told
 
 # Trainings at once: of a compiled program as many as a step tries; of a function that
 # runs in processes as many as one call may bring.
@@ -203,7 +203,7 @@ class SpanAttack:
         if self.table is not None:
             return None
         batched = knowledge.algorithm.capabilities.batched
-        runs = own_runs(
+        runs = adversary_runs(
             knowledge, jax.random.fold_in(key, 1), width=_TOGETHER if batched else _MANY
         )
 

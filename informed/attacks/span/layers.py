@@ -6,9 +6,10 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from informed.adversary_runs import adversary_runs
 from informed.attacks.span import precision, probe
 from informed.attacks.span.basis import Basis
-from informed.threat import Knowledge, own_runs
+from shadow.threat import Knowledge
 from shadow.victims import Slice
 
 # Of what training changed: training in single precision leaves 1e-5 off the span of all
@@ -80,7 +81,7 @@ def find(
     ]
     if not parts:
         return [], "no dense layer meets the records"
-    runs = own_runs(knowledge, jax.random.fold_in(key, 1), width=2)
+    runs = adversary_runs(knowledge, jax.random.fold_in(key, 1), width=2)
     # Copies of one record would leave no difference.
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
     pair = np.array([0, int(np.argmax(others))])

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from informed.adversary_runs import adversary_runs
 from informed.attacks import rounding
 from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
@@ -30,10 +31,9 @@ from informed.attacks.inversion.gauss_newton import Linearised
 from informed.attacks.stationary.config import StationaryConfig
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
-from informed.threat import Knowledge, Reconstruction, own_runs
 from shadow import bars, checks
 from shadow.data import Examples
-from shadow.release import Release
+from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
 # A step that divides the cost by less than this is the last. No step trains anything
@@ -154,7 +154,7 @@ class StationaryAttack:
         shown = shown.take(order.permutation(len(shown))[: self.config.models])
         # In 32 bits, as the developer trains.
         with jax.enable_x64(False):
-            runs = own_runs(knowledge, key, width=_WIDTH)
+            runs = adversary_runs(knowledge, key, width=_WIDTH)
             numbers = np.arange(len(shown))
             thetas = runs(shown.images[:, None], shown.labels[:, None], numbers)
         thetas = thetas.astype(np.float64)

@@ -18,10 +18,10 @@ import shadow
 from informed.attacks import registry
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.registry import Material
-from informed.threat import Knowledge
+from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous
 from uninformed import rows as uninformed_rows  # noqa: F401
-from uninformed.threat import Architecture
+from uninformed.knowledge import Architecture
 
 KEY = jax.random.key(0)
 QUICK = {
@@ -129,7 +129,7 @@ def world(digits, tmp_path_factory):
             guesses=[parts.test.images + np.float32(0.01)],
         )
         attack = row.make(row.config(**QUICK.get(name, {})), material)
-        told = Knowledge.informed(factory, public=parts.shadow)
+        told = factory.knowledge(public=parts.shadow)
         return World(factory, parts, attack, told, models)
 
     return made

@@ -14,7 +14,6 @@ from informed.cli.gate import GateFailedError, require
 from informed.metrics import judging
 from informed.play import play
 from informed.report import words
-from informed.threat import Knowledge
 from shadow import publish
 
 KEY = jax.random.key(0)
@@ -53,7 +52,7 @@ class Game:
             algorithm=shadow.PythonFunction(train=keyed(train), version="1"),
             fixed=digits.take(np.arange(300, 340)), key=KEY, role="released",
         )  # fmt: skip
-        self.told = Knowledge.informed(factory)
+        self.told = factory.knowledge()
         self.release = publish(factory.train(self.targets))
 
     def play(self, tmp_path, *guesses, **more):
@@ -181,7 +180,7 @@ def test_a_record_whose_model_has_another_size_is_not_the_one(rng):
         fixed=examples(slice(0, 8), np.arange(8) % 2), key=KEY, role="released",
     )  # fmt: skip
     theta = factory.train(examples(slice(8, 9), [1]))[0]
-    training = Retraining(Knowledge.informed(factory), width=4, draws=1, key=KEY)
+    training = Retraining(factory.knowledge(), width=4, draws=1, key=KEY)
     apart = gallery._apart(training, examples([9, 8, 10], [2, 1, 0]), theta)
     assert np.isinf(apart[0])
     assert apart[1] == 0

@@ -6,12 +6,12 @@ import pytest
 
 import informed
 import shadow
-from informed.attacks.inversion import InversionConfig, TrainingInversion
+from informed.attacks.inversion import Inversion, InversionConfig
 from informed.attacks.membership import ReconstructionMembership
-from informed.threat import Knowledge, Reconstruction
 from shadow import publish
+from shadow.threat import Knowledge, Reconstruction
 
-INVERSION = TrainingInversion(config=InversionConfig(stages=(16,)))
+INVERSION = Inversion(config=InversionConfig(stages=(16,)))
 
 
 def game(attack, digits, *, count, **fields):
@@ -32,7 +32,7 @@ def game(attack, digits, *, count, **fields):
         attack,
         factory,
         (parts.test.take(slice(0, count)), parts.test.take(slice(count, None))),
-        Knowledge.informed(factory, public=parts.shadow),
+        factory.knowledge(public=parts.shadow),
         key=jax.random.key(1),
     )
 

@@ -23,7 +23,6 @@ from informed.attacks.seeds import (
     still,
     threefry,
 )
-from informed.threat import Knowledge
 from shadow import SeedFamily, checks, publish
 
 KEY = jax.random.key(0)
@@ -186,10 +185,10 @@ def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
         role="released",
         width=4,
     )
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     family = dataclasses.replace(told.seeds, start=start, stop=stop)
     told = dataclasses.replace(told, seeds=family)
-    runs = still.own_runs(told, family, np.array(secrets), jax.random.key(1))
+    runs = still.adversary_runs(told, family, np.array(secrets), jax.random.key(1))
     targets = parts.test if targets is None else targets
     targets = targets.take(np.arange(len(secrets)))
     numbers = np.arange(len(secrets))
@@ -353,7 +352,7 @@ def test_a_secret_random_state_of_scikit_learn(parts):
     )
     secret = function.own_key(private[1])
     told = dataclasses.replace(
-        Knowledge.informed(factory, public=parts.shadow),
+        factory.knowledge(public=parts.shadow),
         seeds=SeedFamily(
             draw=sklearn_draw,
             generator="mt19937",
@@ -374,7 +373,7 @@ def test_an_unknown_initialisation_is_no_defence(parts):
     """Neither seed nor label are told; every pixel comes out, certified."""
     _, release, told, targets = world(parts, secrets=[31_000, 5], stop=40_000)
     assert told.initialisation is None
-    attack = informed.TrainingInversion(config=InversionConfig(stages=(16,)))
+    attack = informed.Inversion(config=InversionConfig(stages=(16,)))
     found = attack(release, told, key=KEY)
     np.testing.assert_array_equal(found.images, targets.images)
     np.testing.assert_array_equal(found.labels, targets.labels)
@@ -385,7 +384,7 @@ def test_an_unknown_initialisation_is_no_defence(parts):
 def test_where_no_seed_is_found_nothing_is_claimed(parts):
     _, release, told, targets = world(parts, secrets=[31_000], stop=2_000)
     config = InversionConfig(stages=(16,), draws=4, steps=2, labels_tried=1)
-    attack = informed.TrainingInversion(config=config)
+    attack = informed.Inversion(config=config)
     told = dataclasses.replace(told, labels=targets.labels)
     found = attack(release, told, key=KEY)
     assert not found.certified.any()
@@ -447,13 +446,13 @@ def test_a_seeded_developer_draws_as_a_script_does(parts):
         expected = victim.flatten(victim.init(jax.random.key(np.uint32(seed))))
         np.testing.assert_array_equal(start, expected)
     assert factory.initialisation is None
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     assert told.seeds is not None
     assert (told.seeds.start, told.seeds.stop) == (0, 2**32)
     secret = dataclasses.replace(
         factory, algorithm=factory.descent.changed(initialisation="random")
     )
-    assert Knowledge.informed(secret).seeds is None
+    assert secret.knowledge().seeds is None
 
 
 def test_jax_takes_32_bits_of_a_seed():

@@ -8,7 +8,6 @@ import informed
 import shadow
 from informed.attacks.row import NotApplicableError
 from informed.attacks.span import SpanAttack
-from informed.threat import Knowledge
 from shadow import publish
 from tests.informed.developers import developer, parts_of
 
@@ -20,7 +19,7 @@ def test_span_needs_to_be_told_where_training_began(digits):
     for initialisation, reads in (("shared", True), ("random", False)):
         factory = developer(parts, epochs=5, initialisation=initialisation)
         release = publish(factory.train(parts.test))
-        told = Knowledge.informed(factory, public=parts.shadow)
+        told = factory.knowledge(public=parts.shadow)
         if reads:
             found = SpanAttack()(release, told, key=KEY)
             assert informed.mse(parts.test.images, found.images).max() < 1e-6
@@ -45,7 +44,7 @@ def test_span_takes_a_function_whose_key_decides_nothing(digits):
     factory = shadow.Factory(
         algorithm=algorithm, fixed=parts.fixed, key=KEY, role="released", width=2
     )
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     assert told.training_key is None
     found = SpanAttack()(publish(factory.train(parts.test)), told, key=KEY)
     assert informed.mse(parts.test.images, found.images).max() < 1e-6
@@ -58,5 +57,5 @@ def test_span_looks_past_copies_among_the_first_records(digits):
     fixed = shadow.Examples(images=images, labels=labels, num_classes=10)
     factory = developer(parts.__class__(**{**vars(parts), "fixed": fixed}), epochs=5)
     release = publish(factory.train(parts.test))
-    found = SpanAttack()(release, Knowledge.informed(factory), key=KEY)
+    found = SpanAttack()(release, factory.knowledge(), key=KEY)
     assert informed.mse(parts.test.images, found.images).max() < 1e-6

@@ -12,7 +12,6 @@ from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
-from informed.threat import Knowledge
 from shadow import checks
 
 KEY = jax.random.key(0)
@@ -139,7 +138,7 @@ def released(parts):
 
 def test_no_seed_is_needed_near_a_stationary_point(parts, released):
     factory, release = released
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     assert told.initialisation is None
     attacks = [StationaryConfig(models=0), StationaryConfig(models=6)]
     closed, found = (StationaryAttack(each)(release, told, key=KEY) for each in attacks)
@@ -155,7 +154,7 @@ def test_no_seed_is_needed_near_a_stationary_point(parts, released):
 def test_far_from_one_nothing_comes_out(parts):
     factory = developer(parts, epochs=20, weight_decay=0.0)
     release = shadow.publish(factory.train(parts.test))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     found = StationaryAttack(StationaryConfig(models=6))(release, told, key=KEY)
     errors = informed.mse(parts.test.images, found.images)
     assert np.median(errors) > 0.02
@@ -164,7 +163,7 @@ def test_far_from_one_nothing_comes_out(parts):
 
 def test_what_it_cannot_attack_is_named(parts, released):
     factory, release = released
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     attack = StationaryAttack()
     private = factory.descent.changed(
         privacy=PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)

@@ -7,8 +7,8 @@ import pytest
 
 from informed.attacks import registry
 from informed.audit import auditing, budget, playing, trained
-from informed.threat import Reconstruction
 from shadow import limits
+from shadow.threat import Reconstruction
 from tests.informed.audit.trainings import linear
 
 TARGETS = 4

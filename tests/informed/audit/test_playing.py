@@ -12,7 +12,7 @@ from informed.attacks import registry
 from informed.audit import membership, playing, trained
 from informed.metrics import judging
 from informed.report import words
-from informed.threat import Reconstruction
+from shadow.threat import Reconstruction
 from tests.informed.audit.trainings import check
 
 

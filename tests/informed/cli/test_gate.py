@@ -243,7 +243,9 @@ def test_a_run_whose_attack_raises_names_it(folder, capfd, monkeypatch):
 
 
 def test_a_run_that_evaluated_nothing_fails(folder, capfd, monkeypatch):
-    monkeypatch.setattr("informed.runs.pipeline.run", lambda *a, **k: {"attacks": {}})
+    monkeypatch.setattr(
+        "informed.experiment.pipeline.run", lambda *a, **k: {"attacks": {}}
+    )
     line = ["run", *SMALL, f"--workdir={folder}", "--quiet", "--json"]
     code, said = status(capfd, *line, "--max-success=1")
     assert (code, "no attack was evaluated" in said) == (4, True)

@@ -92,7 +92,7 @@ def test_a_store_is_of_one_version(split, tmp_path):
 
     def store(algorithm):
         maker = factory(algorithm, split, width=8)
-        made = shadow.ShadowStore.open(tmp_path, maker, split.shadow, block_size=20)
+        made = shadow.Store.open(tmp_path, maker, split.shadow, block_size=20)
         maker.fill(made, split.shadow, progress=False)
         return made
 
@@ -115,9 +115,7 @@ def test_a_finished_store_trains_nothing(split, tmp_path):
 
     algorithm = shadow.PythonFunction(train=counted, version="1")
     maker = factory(algorithm, split, width=4)
-    store = shadow.ShadowStore.open(
-        tmp_path / "store", maker, split.shadow, block_size=16
-    )
+    store = shadow.Store.open(tmp_path / "store", maker, split.shadow, block_size=16)
     maker.fill(store, split.shadow, progress=False)
     assert store.missing() == []
     file.unlink()

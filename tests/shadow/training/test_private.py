@@ -10,7 +10,6 @@ import pytest
 
 import shadow
 from dp.gradient import PrivacyConfig
-from informed.threat import Knowledge
 from shadow.training import cross_entropy, steps_taken
 from shadow.training.gradient_descent import algorithm
 
@@ -192,7 +191,7 @@ def test_private_sampling_is_secret_unless_it_is_told(parts):
     assert not private.order_is_public
     assert plain.order_is_public
     assert training(sampling=0.3, shuffling="known").order_is_public
-    assert Knowledge.informed(make(parts, private)).training_key is None
+    assert make.knowledge((parts, private)).training_key is None
     # A new sample for every model: the same target ends elsewhere without any noise.
     targets = parts.shadow.take(np.zeros(4, np.int64))
     assert len(np.unique(make(parts, private).train(targets)[:, 0])) == 4

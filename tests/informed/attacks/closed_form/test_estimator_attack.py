@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from informed.attacks import registry
 from informed.attacks.row import Facts, Material
-from informed.threat import Knowledge
+from shadow.threat import Knowledge
 from tests.informed.attacks.span.test_networks import letters
 
 KEY = jax.random.key(0)

@@ -12,19 +12,19 @@ import shadow
 from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import (
     CloudConfig,
+    Inversion,
     InversionConfig,
-    TrainingInversion,
 )
 from informed.attacks.inversion.candidate import Published
 from informed.attacks.inversion.config import SolverConfig
 from informed.attacks.inversion.solver import Solver
-from informed.threat import Knowledge, Reconstruction
 from shadow import publish
+from shadow.threat import Reconstruction
 
-QUICK = TrainingInversion(
+QUICK = Inversion(
     config=InversionConfig(stages=(16,), levels=False, clouds=CloudConfig(rounds=5))
 )
-ON_LEVELS = TrainingInversion(config=InversionConfig(stages=(16,)))
+ON_LEVELS = Inversion(config=InversionConfig(stages=(16,)))
 KEY = jax.random.key(0)
 
 
@@ -55,7 +55,7 @@ def in_fewer_bits(factory, targets, form):
 
 
 def invert(factory, parts, targets, *, using=QUICK, release=None, **told):
-    knowledge = Knowledge.informed(factory, public=parts.shadow)
+    knowledge = factory.knowledge(public=parts.shadow)
     release = release or publish(factory.train(targets))
     return using(release, dataclasses.replace(knowledge, **told), key=KEY)
 
@@ -105,7 +105,7 @@ def test_a_run_that_was_cut_off_goes_on_with_the_rest(parts):
     """What is found for a release doesn't depend on those before it."""
     factory, targets = make(parts, epochs=20), parts.test.take(slice(0, 2))
     release = publish(factory.train(targets))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     whole = QUICK(release, told, key=KEY)
     first = next(QUICK.each(release, told, key=KEY))
     rest = QUICK(publish(release.weights[1:]), told, key=KEY)
@@ -129,7 +129,7 @@ def test_kinks(parts):
         factory,
         parts,
         targets,
-        using=TrainingInversion(config=derivatives),
+        using=Inversion(config=derivatives),
         labels=targets.labels,
     )
     errors = informed.mse(targets.images, found.images)
@@ -146,7 +146,7 @@ def test_fewer_directions_of_the_data_lead_to_the_same_target(parts):
         make(parts, epochs=30),
         parts,
         targets,
-        using=TrainingInversion(config=config),
+        using=Inversion(config=config),
         labels=targets.labels,
     )
     assert informed.mse(targets.images, found.images).max() < 1e-10
@@ -161,7 +161,7 @@ def test_matrix_free(parts):
     factory = make(parts, epochs=30, batch_size=30, learning_rate=0.05)
     solver = Solver(
         InversionConfig(stages=(16,), krylov=40),
-        Knowledge.informed(factory, public=parts.shadow),
+        factory.knowledge(public=parts.shadow),
         KEY,
         settings=SolverConfig(largest_jacobian_bytes=0),
     )
@@ -189,7 +189,7 @@ def test_several_unknown_points(parts):
     release = publish(larger.train(last))
     (found,) = QUICK.several(
         release,
-        Knowledge.informed(factory, public=public),
+        factory.knowledge(public=public),
         np.array([[label, label]]),
         key=KEY,
     )
@@ -246,7 +246,7 @@ def unordered(parts):
         momentum=0.0,
         shuffling="unknown",
     )
-    assert Knowledge.informed(factory).training_key is None
+    assert factory.knowledge().training_key is None
     return factory, dataclasses.replace(parts, shadow=public), targets
 
 
@@ -329,7 +329,7 @@ def test_an_initialisation_that_is_not_told(parts):
     """Nothing is to be had, and the attack expects nothing."""
     targets = parts.test.take(slice(0, 2))
     factory = make(parts, epochs=20, initialisation="random")
-    using = TrainingInversion(config=InversionConfig(draws=12))
+    using = Inversion(config=InversionConfig(draws=12))
     found = invert(factory, parts, targets, using=using, labels=targets.labels)
     assert not found.certified.any()
     assert informed.mse(targets.images, found.images).min() > 5e-3

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import shadow
-from informed.attacks.inversion import TrainingInversion
+from informed.attacks.inversion import Inversion
 from informed.attacks.inversion.attack import _first_explained
 from informed.attacks.inversion.certificate import Candidate
-from informed.threat import Knowledge
 from shadow.data import Examples
 
 KEY = jax.random.key(3)
@@ -52,7 +51,7 @@ def test_a_column_that_theta_does_not_tell_is_not_certified(hidden, rng):
     )
     target = Examples(images=images[_KNOWN:], labels=labels[_KNOWN:], num_classes=2)
     release = shadow.publish(factory.train(target))
-    found = TrainingInversion()(release, Knowledge.informed(factory), key=KEY)
+    found = Inversion()(release, factory.knowledge(), key=KEY)
     apart = (found.images - target.images).ravel() ** 2
     assert apart[1:].max() < 1e-6
     assert found.certified.all() != hidden

@@ -12,8 +12,8 @@ import informed
 import shadow
 from informed.attacks.inversion import (
     CloudConfig,
+    Inversion,
     InversionConfig,
-    TrainingInversion,
     clouds,
     gauss_newton,
     regression,
@@ -22,7 +22,6 @@ from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.candidate import Published
 from informed.attacks.inversion.solver import Solver
 from informed.attacks.inversion.starts import Start
-from informed.threat import Knowledge
 
 KEY = jax.random.key(0)
 
@@ -258,9 +257,9 @@ def test_relu_is_inverted_exactly_and_the_attack_knows(parts):
     """Without labels, where derivatives alone lead nowhere."""
     factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 2))
     release = shadow.publish(factory.train(targets))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     config = InversionConfig(clouds=CloudConfig(points=64, rounds=30), starts=2)
-    found = TrainingInversion(config=config)(release, told, key=KEY)
+    found = Inversion(config=config)(release, told, key=KEY)
     exact = informed.mse(targets.images, found.images) <= 1e-6
     assert exact.any()
     np.testing.assert_array_equal(found.certified, exact)
@@ -271,7 +270,7 @@ def test_relu_is_inverted_exactly_and_the_attack_knows(parts):
 def test_a_start_that_leads_nowhere_is_left_early(parts):
     """The wrong label first; then the right one, before the wrong one's last cloud."""
     factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     config = InversionConfig(neighbours=60)
     solver = Solver(config, told, KEY)
     published = Published.of(shadow.publish(factory.train(targets)), 0)
@@ -290,7 +289,7 @@ def test_a_start_that_leads_nowhere_is_left_early(parts):
 
 def test_rounding_as_large_as_the_distance_explains_nothing(parts):
     """As in chaos; unless it is the rounding of what was published."""
-    told = Knowledge.informed(make(parts, "relu", epochs=5), public=parts.shadow)
+    told = make(parts, "relu", epochs=5).knowledge(public=parts.shadow)
     solver = Solver(InversionConfig(), told, KEY)
     theta, value = np.zeros(100), np.full(100, 0.5)
     small, large = noises.Independent(value * 1e-4), noises.Independent(value * 0.5)
@@ -303,13 +302,13 @@ def test_rounding_as_large_as_the_distance_explains_nothing(parts):
 
 def test_another_fixed_set_explains_nothing(parts):
     factory, targets = make(parts, "relu", epochs=40), parts.test.take(slice(0, 1))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     told = dataclasses.replace(
         told, fixed=parts.shadow.take(slice(0, 60)), labels=targets.labels
     )
     config = InversionConfig(clouds=CloudConfig(rounds=3), starts=1, neighbours=20)
     release = shadow.publish(factory.train(targets))
-    found = TrainingInversion(config=config)(release, told, key=KEY)
+    found = Inversion(config=config)(release, told, key=KEY)
     assert not found.certified.any()
 
 
@@ -318,7 +317,7 @@ def test_another_fixed_set_explains_nothing(parts):
 )
 def test_kinks_are_measured(activation, bent, parts):
     factory = make(parts, activation, epochs=40)
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     assert Solver(InversionConfig(), told, KEY).ranking.bent is bent
 
 
@@ -326,11 +325,11 @@ def test_derivatives_that_explode_are_noticed(parts):
     """Adam with ReLU: theta changes almost linearly, and no derivative says how."""
     adam = {"optimiser": "adam", "learning_rate": 0.003, "epochs": 100}
     factory = make(parts, "relu", **adam)
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     ranking = Solver(InversionConfig(), told, KEY).ranking
     assert ranking.misleading > 1e3
     assert ranking.bent
-    smooth = Knowledge.informed(make(parts, "elu", **adam), public=parts.shadow)
+    smooth = make(parts, "elu", **adam).knowledge(public=parts.shadow)
     assert not Solver(InversionConfig(), smooth, KEY).ranking.bent
 
 

@@ -8,10 +8,9 @@ from sklearn.neural_network import MLPClassifier
 
 import informed
 import shadow
-from informed.attacks.inversion import TrainingInversion
+from informed.attacks.inversion import Inversion
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.repeats import Repeated
-from informed.threat import Knowledge
 
 KEY = jax.random.key(0)
 
@@ -48,7 +47,7 @@ def test_finite_differences_are_slopes(parts, rng):
         key=KEY,
         width=4,
     )
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     settings = {"width": 8, "draws": 2, "key": KEY}
     basis = rng.normal(size=(5, 64))
     images, labels = parts.test.images[:2].astype(np.float64), parts.test.labels[:2]
@@ -70,9 +69,9 @@ def test_exactness_does_not_need_derivatives(parts):
         role="released",
     )
     targets = parts.test.take(slice(0, 1))
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     release = shadow.publish(factory.train(targets))
-    found = TrainingInversion()(release, told, key=KEY)
+    found = Inversion()(release, told, key=KEY)
     assert informed.mse(targets.images, found.images).max() == 0
     assert found.certified.all()
     np.testing.assert_array_equal(found.labels, targets.labels)

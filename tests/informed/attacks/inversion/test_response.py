@@ -15,7 +15,6 @@ from informed.attacks.inversion import response
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.solver import Solver
-from informed.threat import Knowledge
 from shadow.training import cross_entropy, span
 
 
@@ -44,7 +43,7 @@ def slopes(split, rng, monkeypatch):
             role="released",
         )
         runs = Differentiated(
-            Knowledge.informed(factory),
+            factory.knowledge(),
             tangents=16,
             rank=64,
             width=4,
@@ -169,7 +168,7 @@ def test_derivatives_by_response_may_be_farther_off(
         fixed=split.fixed,
         key=jax.random.key(7),
     )
-    told = Knowledge.informed(factory, public=split.shadow)
+    told = factory.knowledge(public=split.shadow)
     ranking = Solver(InversionConfig(), told, jax.random.key(5)).ranking
     ranking.__dict__ |= {"bending": 0.05, "misleading": misleading}
     assert ranking.bent is bent

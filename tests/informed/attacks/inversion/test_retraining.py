@@ -9,7 +9,6 @@ import pytest
 import shadow
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.repeats import Repeated
-from informed.threat import Knowledge
 
 
 def make(split, *, widths=(6,), architecture="mlp", **fields):
@@ -30,7 +29,7 @@ def make(split, *, widths=(6,), architecture="mlp", **fields):
 
 
 def retraining(factory, *, rank=64, plain=False, **told):
-    knowledge = dataclasses.replace(Knowledge.informed(factory), **told)
+    knowledge = dataclasses.replace(factory.knowledge(), **told)
     if plain:
         victim = dataclasses.replace(factory.descent.victim, first=None)
         plainly = dataclasses.replace(factory.descent, victim=victim)
@@ -221,7 +220,7 @@ def test_training_that_is_not_deterministic_is_run_again(split):
         fixed=split.fixed,
         key=jax.random.key(7),
     )
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     runs = Repeated(told, width=2, draws=1, key=jax.random.key(5))
     for count in (1, 2, 3):
         runs.thetas(split.test.images[:1, None], split.test.labels[:1, None])

@@ -8,8 +8,7 @@ import numpy as np
 
 import informed
 import shadow
-from informed.attacks.inversion import InversionConfig, TrainingInversion
-from informed.threat import Knowledge
+from informed.attacks.inversion import Inversion, InversionConfig
 from shadow import publish
 from tests.informed.developers import developer, parts_of
 
@@ -22,10 +21,10 @@ def test_small_learning_rates_hide_no_pixel(digits):
     release = publish(factory.train(parts.test))
     assert parts.test.images[:, :2].any(), "the targets light what D_- never does"
     told = dataclasses.replace(
-        Knowledge.informed(factory, public=parts.shadow), labels=parts.test.labels
+        factory.knowledge(public=parts.shadow), labels=parts.test.labels
     )
     config = InversionConfig(starts=1, neighbours=20)
-    found = TrainingInversion(config=config)(release, told, key=KEY)
+    found = Inversion(config=config)(release, told, key=KEY)
     assert informed.mse(parts.test.images, found.images).max() < 1e-6
 
 
@@ -51,8 +50,8 @@ def test_a_copy_of_the_only_record_of_its_class_is_read(rng):
         fixed=fixed, key=KEY, role="released",
     )  # fmt: skip
     release = publish(factory.train(fixed.take(np.array([11]))))
-    told = Knowledge.informed(factory)
-    found = TrainingInversion()(release, told, key=KEY)
+    told = factory.knowledge()
+    found = Inversion()(release, told, key=KEY)
     assert found.labels.tolist() == [2]
     np.testing.assert_array_equal(found.images[0], fixed.images[11])
 
@@ -72,8 +71,8 @@ def test_a_label_whose_training_diverges_is_not_the_likeliest(rng):
     )  # fmt: skip
     release = publish(factory.train(examples(rows[30:], labels[30:], 3)))
     config = InversionConfig(engine="derivatives")
-    told = Knowledge.informed(factory)
-    found = TrainingInversion(config=config)(release, told, key=KEY)
+    told = factory.knowledge()
+    found = Inversion(config=config)(release, told, key=KEY)
     assert found.labels.tolist() == [1]
     np.testing.assert_allclose(found.images.ravel(), rows[30], atol=1e-5)
 
@@ -113,8 +112,8 @@ def test_a_category_that_nobody_else_has_is_found(rng):
     )  # fmt: skip
     target = examples(rows[-1:], labels[-1:], 2)
     public = examples(rows[count:-1], labels[count:-1], 2)
-    told = Knowledge.informed(factory, public=public)
-    attack_ = TrainingInversion(config=InversionConfig(engine="derivatives"))
+    told = factory.knowledge(public=public)
+    attack_ = Inversion(config=InversionConfig(engine="derivatives"))
     found = attack_(publish(factory.train(target)), told, key=KEY)
     assert found.certified.all()
     assert informed.mse(target.images, found.images).max() < 1e-9

@@ -12,7 +12,6 @@ from informed.attacks import registry, span
 from informed.attacks.row import Facts, Material, NotApplicableError
 from informed.attacks.span import columns, layers
 from informed.attacks.span.search import search
-from informed.threat import Knowledge
 from shadow.victims import Slice
 
 KEY = jax.random.key(0)
@@ -66,7 +65,7 @@ def play(release, knowledge, tmp_path):
 )
 def test_the_first_layer_of_a_network(training, seed, tmp_path):
     factory, parts, release = made("sgd", seed, **training)
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     found, note = play(release, told, tmp_path)
     assert note == ""
     assert np.array_equal(found.images, parts.test.images)
@@ -76,7 +75,7 @@ def test_the_first_layer_of_a_network(training, seed, tmp_path):
 
 def test_adam_leaves_the_span_and_is_refused(tmp_path):
     factory, parts, release = made("adam", learning_rate=1e-2)
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     with pytest.raises(NotApplicableError, match="leaves the span"):
         play(release, told, tmp_path)
 
@@ -86,7 +85,7 @@ def test_a_known_row_that_is_another_gives_no_certificate(tmp_path):
     images = parts.fixed.images.copy()
     images[3] = letters(9).images[0]
     wrong = dataclasses.replace(parts.fixed, images=images)
-    told = Knowledge.informed(factory, public=parts.shadow)
+    told = factory.knowledge(public=parts.shadow)
     told = dataclasses.replace(told, fixed=wrong)
     found, _ = play(release, told, tmp_path)
     assert not found.certified.any()
@@ -94,7 +93,7 @@ def test_a_known_row_that_is_another_gives_no_certificate(tmp_path):
 
 def test_what_a_layer_needs_is_named(tmp_path):
     factory, _, release = made("sgd")
-    told = dataclasses.replace(Knowledge.informed(factory), algorithm=None)
+    told = dataclasses.replace(factory.knowledge(), algorithm=None)
     with pytest.raises(NotApplicableError, match="A isn't told"):
         play(release, told, tmp_path)
 
@@ -126,7 +125,7 @@ def searched(factory, release, tmp_path, trainings=4000):
     attack = ROW.make(
         ROW.config(trainings=trainings), Material(workdir=tmp_path, key=KEY)
     )
-    found = attack(release, Knowledge.informed(factory), key=KEY)
+    found = attack(release, factory.knowledge(), key=KEY)
     assert attack.note == ""
     return found
 
@@ -210,7 +209,7 @@ def test_levels_are_certain_only_where_another_level_would_show(noise, sure):
 @pytest.mark.parametrize("rate", [1e3, 1e20])
 def test_wild_training_certifies_nothing_that_is_wrong(rate, tmp_path):
     factory, parts, release = of_pictures(pictures(6), learning_rate=rate)
-    found, _ = play(release, Knowledge.informed(factory), tmp_path)
+    found, _ = play(release, factory.knowledge(), tmp_path)
     assert np.isfinite(found.images).all()
     right = (found.images == parts.test.images).all(axis=(1, 2, 3))
     assert (right | ~found.certified).all()
@@ -218,7 +217,7 @@ def test_wild_training_certifies_nothing_that_is_wrong(rate, tmp_path):
 
 def test_another_key_of_the_training_certifies_nothing(tmp_path):
     factory, _, release = of_pictures(pictures(5), batch_size=20)
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     told = dataclasses.replace(told, training_key=jax.random.key(77))
     material = Material(workdir=tmp_path, key=KEY)
     attack = ROW.make(ROW.config(trainings=150), material)

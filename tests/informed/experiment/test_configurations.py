@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from tests.informed.commands import ROOT
 
 OTHERS = ("kkt", "landscape")  # commands with configurations of their own

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from informed.runs import pipeline, stored
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths
+from informed.experiment import pipeline, stored
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
 from shadow import devices, merging, places, records
 from shadow.commits import Commit
 from shadow.factory import Factory
 from shadow.manifests import MANIFEST, PER_MODEL
 from shadow.places import Address
 from shadow.records import NotMadeError
-from shadow.store import ShadowStore
+from shadow.store import Store
 
 ACTIONS = ("info", "verify", "merge")
 SAMPLE = 8
@@ -36,14 +36,14 @@ class WrongModelsError(RuntimeError):
     """Models that match their checksums aren't those of their configuration."""
 
 
-def find(address: Address) -> dict[str, ShadowStore]:
+def find(address: Address) -> dict[str, Store]:
     """The stores at an address, by role.
 
     Raises: NotMadeError: there are none.
     """
     place = places.at(address)
     if place.has(MANIFEST):
-        store = ShadowStore(place)
+        store = Store(place)
         return {store.manifest["role"]: store}
     found = [role for role in pipeline.ROLES if place.below(role).has(MANIFEST)]
     if not found:
@@ -52,7 +52,7 @@ def find(address: Address) -> dict[str, ShadowStore]:
             f" {' or '.join(pipeline.ROLES)}.",
             by="shadow",
         )
-    return {role: ShadowStore(place.below(role)) for role in found}
+    return {role: Store(place.below(role)) for role in found}
 
 
 def info(address: Address) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def info(address: Address) -> dict[str, Any]:
     return {role: _about(store) for role, store in find(address).items()}
 
 
-def _about(store: ShadowStore) -> dict[str, Any]:
+def _about(store: Store) -> dict[str, Any]:
     manifest = store.manifest
     per_model = manifest["num_params"] + math.prod(store.image_shape) + 1
     return {
@@ -143,7 +143,7 @@ def verify(
     }
 
 
-def train_again(store: ShadowStore, sample: int) -> dict[str, Any]:
+def train_again(store: Store, sample: int) -> dict[str, Any]:
     """Train a random sample of a store's models again, and compare.
 
     A model that was trained on this kind of device and by these versions has to be the
@@ -263,7 +263,7 @@ def _same_bits(commit: Commit) -> bool:
     return same and records.versions().items() <= commit.made.versions.items()
 
 
-def _experiment(store: ShadowStore) -> Experiment | None:
+def _experiment(store: Store) -> Experiment | None:
     """The experiment that a store was made for, of what decides its models."""
     configuration = store.manifest["configuration"]
     if not all(name in configuration for name in _EXPERIMENT):

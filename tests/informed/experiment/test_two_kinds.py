@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from informed import cli
-from informed.runs import shadow_sets
-from shadow import ShadowStore, commits, devices
+from informed.experiment import shadow_sets
+from shadow import Store, commits, devices
 from tests.informed.commands import SMALL, refused, run
 
 CARD = "gpu: NVIDIA H100 80GB HBM3, cuda 12090 x 1"
@@ -54,7 +54,7 @@ def by_card(tmp_path, on_card):
 
 
 def widths(folder):
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     made = [store.committed(block).made for block in range(store.num_blocks)]
     return [each.trained_with["width"] for each in made]
 
@@ -62,7 +62,7 @@ def widths(folder):
 def test_each_has_its_own_width_and_both_the_same_models(by_cpu, by_card):
     assert set(widths(by_cpu)) == {64}
     assert set(widths(by_card)) == {512}
-    cpu, card = (ShadowStore(f / "shadow").read() for f in (by_cpu, by_card))
+    cpu, card = (Store(f / "shadow").read() for f in (by_cpu, by_card))
     np.testing.assert_allclose(card.weights, cpu.weights, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(card.images, cpu.images)
 
@@ -90,12 +90,12 @@ def test_a_card_that_times_nothing_has_to_repeat_its_bits(tmp_path, on_card):
         again = shadow_sets.verify(tmp_path)["trained_again"]["shadow"]
         assert (again["bits"], again["differ"]) == (8, [])
         off_by(tmp_path, 1e-7)
-        assert shadow_sets.train_again(ShadowStore(tmp_path / "shadow"), 96)["differ"]
+        assert shadow_sets.train_again(Store(tmp_path / "shadow"), 96)["differ"]
 
 
 def off_by(folder, distance):
     """Commit a block whose first weight is off, with checksums that match."""
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     models, made = store.read_block(1), store.committed(1).made
     weights = models.weights.copy()
     weights[:, np.abs(weights[0]).argmax()] += distance
@@ -109,14 +109,14 @@ def test_a_weight_off_by_a_thousandth_is_caught(by_cpu, tmp_path, on_card):
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
     off_by(folder, 1e-3)
     with on_card():
-        again = shadow_sets.train_again(ShadowStore(folder / "shadow"), 96)
+        again = shadow_sets.train_again(Store(folder / "shadow"), 96)
     assert again["differ"] == list(range(32, 64))
 
 
 def test_models_of_swapped_targets_are_caught(by_cpu, tmp_path, on_card, monkeypatch):
     """Also where one target among many moves the weights by less than is allowed."""
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     models, made = store.read_block(1), store.committed(1).made
     store.drop_block(1)
     swapped = models.weights[::-1].copy()
@@ -140,7 +140,7 @@ def test_another_theta_0_than_the_configuration_draws_is_caught(
             GradientDescent, "initialise", lambda self, key: drawn(self, key) + 1e-3
         )
         make(tmp_path)
-    store = ShadowStore(tmp_path / "shadow")
+    store = Store(tmp_path / "shadow")
     assert len(shadow_sets.train_again(store, 8)["differ"]) == 8
     with on_card():
         assert len(shadow_sets.train_again(store, 8)["differ"]) == 8
@@ -149,7 +149,7 @@ def test_another_theta_0_than_the_configuration_draws_is_caught(
 def test_they_fill_one_store_together(by_cpu, tmp_path, on_card):
     """Theta_0 is the one that the store was made with, whoever joins."""
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     expected = store.read().weights
     store.drop_block(2)
     with on_card():
@@ -163,7 +163,7 @@ def test_theta_0_is_read_from_the_store(by_cpu, tmp_path, monkeypatch):
     from shadow.training import GradientDescent
 
     folder = shutil.copytree(by_cpu, tmp_path / "copy")
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     expected = store.read().weights
     store.drop_block(2)
     drawn = GradientDescent.initialise
@@ -189,7 +189,7 @@ def test_a_store_from_before_commits_had_programs_is_verified(by_cpu, tmp_path):
     for role, found in shadow_sets.verify(folder)["trained_again"].items():
         assert found["bits"] == 8, role
         assert found["differ"] == []
-    store = ShadowStore(folder / "shadow")
+    store = Store(folder / "shadow")
     store.drop_block(1)
     make(folder)
     assert store.committed(1).made.trained_with == {"width": 64}
@@ -221,7 +221,7 @@ def test_one_process_a_gpu_under_slurm(by_cpu, tmp_path):
     assert not (tmp_path / "shadow").exists()
     processes = job(JAX_PLATFORMS="cpu")
     assert [process.wait() for process in processes] == [0, 0]
-    ours, theirs = (ShadowStore(f / "shadow").read() for f in (tmp_path, by_cpu))
+    ours, theirs = (Store(f / "shadow").read() for f in (tmp_path, by_cpu))
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=2e-6)
 
 

@@ -12,8 +12,8 @@ from obstore.store import S3Store
 from zarr.storage import ObjectStore
 
 from informed import cli
-from informed.runs import shadow_sets
-from shadow import ShadowStore, commits, devices
+from informed.experiment import shadow_sets
+from shadow import Store, commits, devices
 from shadow.commits import Commit
 from tests.informed.commands import SMALL, refused, run
 
@@ -52,7 +52,7 @@ def test_a_store_in_a_bucket_is_made_and_attacked(made, bucket, tmp_path, capsys
     assert results["attacks"]["inversion"]["certified"] == 2
     assert not (workdir / "shadow").exists(), "all of it is in the bucket"
     for role in ("shadow", "released"):
-        ours, theirs = ShadowStore(f"{address}/{role}"), ShadowStore(made / role)
+        ours, theirs = Store(f"{address}/{role}"), Store(made / role)
         np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
     # The same models in a folder, attacked: the same guesses.
     local = [*ARGUMENTS, f"--workdir={tmp_path / 'local'}", f"--shadow={made}"]
@@ -77,7 +77,7 @@ def test_a_bucket_is_a_zarr_group_to_other_readers(made, bucket, capsys):
     name = bucket.removeprefix("s3://")
     reader = ObjectStore(S3Store(name, prefix="mine/shadow"), read_only=True)
     group = zarr.open_group(reader, mode="r")
-    whole = ShadowStore(made / "shadow").read()
+    whole = Store(made / "shadow").read()
     np.testing.assert_array_equal(group["weights"][...], whole.weights)
     np.testing.assert_array_equal(group["labels"][...], whole.labels)
 
@@ -88,7 +88,7 @@ def test_xarray_opens_it_with_named_dimensions(made):
     assert opened["images"].dims == ("models", "height", "width", "channels")
     assert opened.sizes["models"] == 120
     assert opened.sizes["fixed"] == 60
-    whole = ShadowStore(made / "shadow").read()
+    whole = Store(made / "shadow").read()
     third = opened.isel(models=3)
     np.testing.assert_array_equal(third["weights"], whole.weights[3])
     np.testing.assert_array_equal(third["images"], whole.images[3])
@@ -106,7 +106,7 @@ def test_a_workdir_is_a_folder(capsys, tmp_path):
 
 def test_info_is_what_the_manifest_says(made, capsys):
     found = json.loads(run(capsys, "shadow", "info", made, "--json"))
-    store = ShadowStore(made / "shadow")
+    store = Store(made / "shadow")
     about = found["shadow"]
     assert about["models"] == 120
     assert about["blocks"] == about["blocks_committed"] == 4
@@ -131,7 +131,7 @@ def test_info_reads_no_data(copy, capsys):
 
 
 def test_models_that_are_others_are_found_though_their_checksums_match(copy, capsys):
-    store = ShadowStore(copy / "shadow")
+    store = Store(copy / "shadow")
     rewrite(store, 1, lambda weights: weights * np.float32(1 + 1e-6))
     message = refused(capsys, "shadow", "verify", copy / "shadow", "--sample=120")
     assert f"Models {list(range(32, 64))} of the shadow store" in message
@@ -140,7 +140,7 @@ def test_models_that_are_others_are_found_though_their_checksums_match(copy, cap
 def test_on_another_kind_of_device_models_may_differ_by_rounding(
     copy, capsys, monkeypatch
 ):
-    store = ShadowStore(copy / "shadow")
+    store = Store(copy / "shadow")
     monkeypatch.setattr(devices, "kind", lambda: "tpu: v9 x 4")
     rewrite(store, 1, lambda weights: weights * np.float32(1 + 1e-6))
     monkeypatch.undo()
@@ -166,7 +166,7 @@ def test_corrupt_blocks_of_a_single_store_are_taken_back(copy, capsys):
     chunk.write_bytes(chunk.read_bytes()[::-1])
     output = run(capsys, "shadow", "verify", copy / "shadow", "--sample=0")
     assert "1 corrupt blocks [2] taken back" in output
-    assert ShadowStore(copy / "shadow").missing() == [2]
+    assert Store(copy / "shadow").missing() == [2]
 
 
 def test_damaged_metadata_are_put_back(copy, capsys):
@@ -182,7 +182,7 @@ def test_parts_are_merged_into_the_whole(made, tmp_path, capsys):
     parts = [shutil.copytree(made, tmp_path / name) for name in ("one", "other")]
     for part, dropped in zip(parts, ([0, 2], [1, 2]), strict=True):
         for block in dropped:
-            ShadowStore(part / "shadow").drop_block(block)
+            Store(part / "shadow").drop_block(block)
     arguments = ["shadow", "merge", tmp_path / "whole", *parts, "--json"]
     found = json.loads(run(capsys, *arguments))
     assert found["shadow"] == {"copied": 3, "there": 0, "missing": 1}
@@ -191,7 +191,7 @@ def test_parts_are_merged_into_the_whole(made, tmp_path, capsys):
         run(capsys, "shadow", "merge", tmp_path / "whole", made, "--json")
     )
     assert found["shadow"] == {"copied": 1, "there": 3, "missing": 0}
-    whole, source = (ShadowStore(f / "shadow") for f in (tmp_path / "whole", made))
+    whole, source = (Store(f / "shadow") for f in (tmp_path / "whole", made))
     np.testing.assert_array_equal(whole.read().weights, source.read().weights)
     for block in range(4):
         assert whole.committed(block).made == source.committed(block).made
@@ -213,7 +213,7 @@ def test_stores_of_other_configurations_are_not_merged(made, tmp_path, capsys):
 
 
 def test_a_damaged_source_is_not_merged(copy, tmp_path, capsys):
-    store = ShadowStore(copy / "shadow")
+    store = Store(copy / "shadow")
     content = bytearray(store.place.get("commits/000003.json"))
     content[200] ^= 1
     store.place.put("commits/000003.json", bytes(content))
@@ -221,7 +221,7 @@ def test_a_damaged_source_is_not_merged(copy, tmp_path, capsys):
         Commit.read(bytes(content))
     message = refused(capsys, "shadow", "merge", tmp_path / "new", copy / "shadow")
     assert "Block 3 of" in message
-    assert ShadowStore(tmp_path / "new").missing() == [3]
+    assert Store(tmp_path / "new").missing() == [3]
 
 
 def test_two_workers_make_what_one_command_does(made, tmp_path, capsys):
@@ -231,7 +231,7 @@ def test_two_workers_make_what_one_command_does(made, tmp_path, capsys):
             f"shadow: done, in {tmp_path}\n"
         )
     for role in ("shadow", "released"):
-        ours, theirs = ShadowStore(tmp_path / role), ShadowStore(made / role)
+        ours, theirs = Store(tmp_path / role), Store(made / role)
         np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
 
 

@@ -8,11 +8,11 @@ from ml_collections import config_dict
 
 from informed.attacks import registry
 from informed.attacks.row import Row
-from informed.known import UNUSED
-from informed.runs.defaults import defaults
+from informed.experiment.defaults import defaults
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import checks, views
+from shadow.known import UNUSED
 
 _OWN = ("type", "targets", "known")
 

@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from informed.experiment import pipeline
+from informed.experiment.pools import Pools
+from informed.experiment.settings import Experiment
 from informed.metrics import judging
-from informed.runs import pipeline
-from informed.runs.experiment import Experiment
-from informed.runs.pools import Pools
 
 
 def experiment(**fields):

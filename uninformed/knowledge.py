@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from informed.threat import require_told
+from shadow.threat import require_told
 from shadow.victims import Victim
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from informed import cli
-from informed.runs import reporting
-from shadow import ShadowStore, commits
+from informed.experiment import reporting
+from shadow import Store, commits
 from tests.informed.commands import SMALL, refused, run
 
 STAGES = ("shadow", "attack", "evaluate")
@@ -43,7 +43,7 @@ def test_the_results_are_complete_and_consistent(finished):
     assert results["wall_s"] == pytest.approx(sum(results["stage_wall_s"].values()))
     with np.load(finished / "attacks" / "reconn.npz") as arrays:
         guesses = arrays["images"]
-    truth = ShadowStore(finished / "released").read()
+    truth = Store(finished / "released").read()
     found = results["attacks"]
     assert found["reconn"]["mse"] == pytest.approx(
         np.mean((guesses - truth.images) ** 2)
@@ -58,7 +58,7 @@ def test_the_results_are_complete_and_consistent(finished):
 
 
 def test_the_stores_hold_disjoint_parts(finished):
-    store = ShadowStore(finished / "shadow")
+    store = Store(finished / "shadow")
     ids = [store.array(f"{part}_indices") for part in ("fixed", "shadow", "test")]
     assert [len(part) for part in ids] == [60, 200, 20]
     assert len(np.unique(np.concatenate(ids))) == 280
@@ -101,7 +101,7 @@ def test_a_part_of_each_target_is_known(finished, tmp_path, capsys):
     arguments = [f"--workdir={tmp_path}", f"--shadow={finished}", "--quiet"]
     printed = run(capsys, "run", *other, *arguments)
     found = json.loads((tmp_path / "results.json").read_text())["attacks"]
-    truth = ShadowStore(finished / "released").read().images[:2]
+    truth = Store(finished / "released").read().images[:2]
     with np.load(tmp_path / "attacks" / "inversion.npz") as arrays:
         guesses = arrays["images"]
     np.testing.assert_array_equal(guesses[:, :2], truth[:, :2])
@@ -197,14 +197,14 @@ def test_a_corrupt_block_is_found_and_remade(finished, tmp_path, capsys):
         assert len(again["models"]) == again["bits"] == 8
         assert again["differ"] == []
     assert chunk.read_bytes() == good
-    ours, theirs = (ShadowStore(d / "shadow") for d in (tmp_path, finished))
+    ours, theirs = (Store(d / "shadow") for d in (tmp_path, finished))
     np.testing.assert_array_equal(ours.read().weights, theirs.read().weights)
 
 
 def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
     """With every target of the released models replaced, the guesses are the same."""
     shutil.copytree(finished, tmp_path / "other")
-    store = ShadowStore(tmp_path / "other" / "released")
+    store = Store(tmp_path / "other" / "released")
     found = store.read()
     for block in range(store.num_blocks):
         rows = slice(*store.block_range(block))
@@ -226,8 +226,8 @@ def test_the_attack_never_reads_a_target(finished, tmp_path, capsys):
 def test_a_leak_is_refused(finished, tmp_path, capsys):
     """A shadow model of a test target is planted: no metric is computed."""
     shutil.copytree(finished, tmp_path / "leaky")
-    store = ShadowStore(tmp_path / "leaky" / "shadow")
-    target = ShadowStore(finished / "released").read().images[3]
+    store = Store(tmp_path / "leaky" / "shadow")
+    target = Store(finished / "released").read().images[3]
     found = store.read_block(1)
     images = found.images.copy()
     images[5] = target
@@ -327,7 +327,7 @@ def test_what_was_deleted_is_made_again(finished, tmp_path, capsys):
     assert (other / "attacks" / "reconn.npz").read_bytes() == before
     shutil.rmtree(other / "shadow")
     run(capsys, "shadow", *SMALL, f"--workdir={other}", "--quiet")
-    ours, theirs = (ShadowStore(d / "shadow").read() for d in (other, finished))
+    ours, theirs = (Store(d / "shadow").read() for d in (other, finished))
     np.testing.assert_array_equal(ours.weights, theirs.weights)
 
 

@@ -14,7 +14,6 @@ import dataclasses
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
-from sklearn.linear_model import RidgeCV
 
 from shadow import checks
 
@@ -83,6 +82,8 @@ class Known:
             knows whole.
         Returns: pixels in [0, 1]; the known ones as they are.
         """
+        from sklearn.linear_model import RidgeCV
+
         flat = errors.reshape(len(errors), -1).astype(np.float64)
         mask = self.mask.ravel()
         # No intercept: where nothing is seen to be wrong the guess stays.

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
 from shadow import data, files, folders, sources, training, victims
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
-from shadow.store import ShadowStore
+from shadow.store import Store
 from shadow.training import GradientDescent
 from shadow.victims import networks
 from shadow.views import Layers, View
@@ -62,14 +62,14 @@ def shadow_record(experiment: Experiment) -> Record:
     )
 
 
-def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowStore]:
+def stores(experiment: Experiment, paths: Paths) -> tuple[Store, Store]:
     """Shadow and released models, made under this experiment.
 
     Raises:
       NotMadeError: there are none.
       ConfigurationMismatchError, VersionMismatchError: they were made otherwise.
     """
-    found = {role: ShadowStore(paths.store(role)) for role in ("shadow", "released")}
+    found = {role: Store(paths.store(role)) for role in ("shadow", "released")}
     sizes = {"shadow": experiment.shadow.count, "released": experiment.data.num_test}
     for role, store in found.items():
         configuration = experiment.model_configuration | {
@@ -88,7 +88,7 @@ def stores(experiment: Experiment, paths: Paths) -> tuple[ShadowStore, ShadowSto
 
 
 def attack_record(
-    experiment: Experiment, name: str, shadows: ShadowStore, released: ShadowStore
+    experiment: Experiment, name: str, shadows: Store, released: Store
 ) -> Record:
     """What decides the reconstructions of one of `experiment.attacks`."""
     named = experiment.attacks[name]
@@ -103,9 +103,7 @@ def attack_record(
     return Record.of(configuration, **named.revisions)
 
 
-def evaluate_record(
-    experiment: Experiment, shadows: ShadowStore, released: ShadowStore
-) -> Record:
+def evaluate_record(experiment: Experiment, shadows: Store, released: Store) -> Record:
     """What decides results.json."""
     own = Record.of(
         {
@@ -126,7 +124,7 @@ def evaluate_record(
     return Record(configuration | {"attacks": attacks}, versions)
 
 
-def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:
+def victim_of(experiment: Experiment, store: Store) -> victims.Victim:
     """The victim whose models a store holds."""
     return victims.build(
         experiment.victim,
@@ -137,7 +135,7 @@ def victim_of(experiment: Experiment, store: ShadowStore) -> victims.Victim:
 
 def factory_of(
     experiment: Experiment,
-    store: ShadowStore,
+    store: Store,
     *,
     role: str,
     width: int | None = None,
@@ -158,7 +156,7 @@ def factory_of(
     )
 
 
-def view_of(experiment: Experiment, store: ShadowStore) -> View:
+def view_of(experiment: Experiment, store: Store) -> View:
     """What the RecoNN sees; the first shadow targets are the public images."""
     blocks = -(-experiment.view.public_images // store.manifest["block_size"])
     first = itertools.islice(store.blocks(), blocks)
@@ -166,29 +164,27 @@ def view_of(experiment: Experiment, store: ShadowStore) -> View:
     return experiment.view.view(victim_of(experiment, store), public)
 
 
-def whole_view(experiment: Experiment, store: ShadowStore) -> View:
+def whole_view(experiment: Experiment, store: Store) -> View:
     """What attacks on all weights see, whatever the reconstructor does."""
     return Layers.of(store.layout, precision=experiment.view.precision)
 
 
-def targets(store: ShadowStore) -> data.Examples:
+def targets(store: Store) -> data.Examples:
     """All targets of a store; its weights are not read."""
     return examples(store, *store.targets())
 
 
-def targets_of(store: ShadowStore, models: ShadowModels) -> data.Examples:
+def targets_of(store: Store, models: ShadowModels) -> data.Examples:
     """The targets of models that were read from a store."""
     return examples(store, models.images, models.labels)
 
 
-def fixed(store: ShadowStore) -> data.Examples:
+def fixed(store: Store) -> data.Examples:
     """The fixed set that all models of a store were trained on."""
     return examples(store, store.array("fixed_images"), store.array("fixed_labels"))
 
 
-def examples(
-    store: ShadowStore, images: np.ndarray, labels: np.ndarray
-) -> data.Examples:
+def examples(store: Store, images: np.ndarray, labels: np.ndarray) -> data.Examples:
     """Images and labels of a store as examples."""
     return data.Examples(
         images=images,

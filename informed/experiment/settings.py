@@ -12,7 +12,7 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
-from informed.runs.named import NamedAttack
+from informed.experiment.named import NamedAttack
 from shadow import checks
 from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig

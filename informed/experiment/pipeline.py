@@ -17,22 +17,21 @@ import functools
 import numpy as np
 
 from informed.attacks.row import Material
-from informed.known import Known, rows_of
+from informed.experiment import evaluation, feasible, stored
+from informed.experiment.pools import Pools
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths, Stage
 from informed.play import play
-from informed.runs import evaluation, feasible, stored
-from informed.runs.experiment import Experiment
-from informed.runs.pools import Pools
-from informed.runs.stages import Paths, Stage
-from informed.threat import Knowledge
 from shadow import checks, data, files, forms
 from shadow import plan as planning
 from shadow.cards import Card
 from shadow.factory import Factory
+from shadow.known import Known, rows_of
 from shadow.launchers import Launch, Work, local
 from shadow.launchers.work import trains
 from shadow.plan import Plan
-from shadow.release import publish
-from shadow.store import ShadowStore
+from shadow.store import Store
+from shadow.threat import publish
 from shadow.training import GradientDescent
 
 ROLES = ("released", "shadow")
@@ -67,7 +66,7 @@ def shadow(
         stored.shadow_record(experiment),
         outputs=("shadow/manifest.json", "released/manifest.json"),
     )
-    stores = (ShadowStore(paths.store(role)) for role in ROLES)
+    stores = (Store(paths.store(role)) for role in ROLES)
     if stage.done and not any(store.missing() for store in stores):
         made, _ = stored.stores(experiment, paths)
         feasible.require(experiment, stored.victim_of(experiment, made))
@@ -98,7 +97,7 @@ def works(
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
     for role, factory in by_role.items():
         targets = split.test if role == "released" else split.shadow
-        store = ShadowStore.open(
+        store = Store.open(
             paths.store(role),
             factory,
             targets,
@@ -215,8 +214,8 @@ def _attack(
     experiment: Experiment,
     name: str,
     paths: Paths,
-    store: ShadowStore,
-    released: ShadowStore,
+    store: Store,
+    released: Store,
     *,
     progress: bool,
 ) -> None:
@@ -235,7 +234,7 @@ def _attack(
         public = stored.targets(store)
         developer = stored.factory_of(experiment, store, role="released", width=1)
         models = released.read()
-        told = Knowledge.informed(developer, public=public)
+        told = developer.knowledge(public=public)
         if named.known:
             mask = rows_of(models.image_shape, named.known)
             told = dataclasses.replace(

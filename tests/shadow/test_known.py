@@ -11,13 +11,13 @@ from informed.attacks import registry
 from informed.attacks.inversion.gauss_newton import Linearised, Slopes
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.row import Material
-from informed.known import Known, rows_of
+from informed.experiment.named import NamedAttack
 from informed.play import play
-from informed.runs.named import NamedAttack
-from informed.threat import Knowledge
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import Examples, ShadowModels, publish
+from shadow.known import Known, rows_of
+from shadow.threat import Knowledge
 
 _SHAPE = (4, 1, 1)
 
@@ -162,10 +162,8 @@ def test_inversion_keeps_its_certificate_only_where_the_known_pixels_agree(
     told = targets.images.copy()
     told[1, :4] = 1 - told[1, :4]  # someone is wrong about the second target
     known = Known.of(told, rows_of(told.shape[1:], 4))
-    knowledge = dataclasses.replace(
-        Knowledge.informed(factory, public=split.shadow), known=known
-    )
-    found = informed.TrainingInversion()(release, knowledge, key=key)
+    knowledge = dataclasses.replace(factory.knowledge(public=split.shadow), known=known)
+    found = informed.Inversion()(release, knowledge, key=key)
     assert found.certified.tolist() == [True, False]
     np.testing.assert_allclose(found.images[0], targets.images[0], atol=1e-3)
     np.testing.assert_array_equal(found.images[:, :4], told[:, :4])

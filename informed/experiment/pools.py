@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from shadow import checks, data, sources
 
 _FIELDS = {

@@ -15,7 +15,7 @@ import shadow
 from dp import accounting
 from dp.gradient import PrivacyConfig
 from informed import cli
-from informed.runs import protection
+from informed.experiment import protection
 from shadow.training import steps_taken
 from tests.informed import developers
 
@@ -171,7 +171,7 @@ def test_the_labels_of_the_shadow_targets_do_not_count_where_they_mean_nothing(
         ]
     )
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    truth = shadow.ShadowStore(tmp_path / "run" / "released").read().labels
+    truth = shadow.Store(tmp_path / "run" / "released").read().labels
     guessing = np.mean(truth == 0)
     assert guessing > 0.8
     assert results["label_bound"] >= results["label_kappa"] >= guessing

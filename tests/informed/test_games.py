@@ -9,8 +9,8 @@ import informed
 import reconn
 import shadow
 from informed.attacks.membership import RetrainingMembership
-from informed.threat import Knowledge, Reconstruction
 from shadow import Release, publish
+from shadow.threat import Knowledge, Reconstruction
 
 
 class MeanImage:
@@ -22,7 +22,7 @@ class MeanImage:
 
 
 def test_the_game_compares_with_the_truth(factory, split, key):
-    knowledge = Knowledge.informed(factory)
+    knowledge = factory.knowledge()
     errors = informed.reconstruction_game(
         MeanImage(), factory, split.test, knowledge, error=informed.mse, key=key
     )
@@ -41,21 +41,21 @@ def test_a_guess_of_another_shape_is_refused(factory, split, key):
             one_only,
             factory,
             split.test,
-            Knowledge.informed(factory),
+            factory.knowledge(),
             error=informed.mse,
             key=key,
         )
 
 
 def test_what_the_adversary_is_not_told_is_none(factory):
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     assert told.initialisation.shape == (factory.descent.victim.num_params,)
     assert told.training_key is not None
     secretive = dataclasses.replace(
         factory,
         algorithm=factory.descent.changed(initialisation="random", shuffling="unknown"),
     )
-    told = Knowledge.informed(secretive)
+    told = secretive.knowledge()
     assert told.initialisation is None
     assert told.training_key is None
     assert told.labels is None
@@ -98,7 +98,7 @@ def test_retraining_always_wins_the_membership_game(factory, split, key):
         return np.argmin(distances, axis=0)
 
     candidates = (split.shadow.take(slice(0, 20)), split.shadow.take(slice(20, 40)))
-    knowledge = Knowledge.informed(factory)
+    knowledge = factory.knowledge()
     won = informed.membership_game(retrain, factory, candidates, knowledge, key=key)
     assert won.all()
 
@@ -152,9 +152,7 @@ def test_a_reconn_depends_on_the_release_alone(factory, split, key, tmp_path):
     )
     weights = factory.train(split.test)
     first = attack(publish(weights), Knowledge(), key=key).images
-    second = attack(
-        publish(weights), Knowledge.informed(factory), key=jax.random.key(1)
-    ).images
+    second = attack(publish(weights), factory.knowledge(), key=jax.random.key(1)).images
     np.testing.assert_array_equal(first, second)
     assert first.min() >= 0
     assert first.max() <= 1
@@ -183,7 +181,7 @@ def test_releases_that_are_not_finite_or_not_of_the_victim_are_refused(factory, 
 @pytest.mark.parametrize(
     "attack",
     [
-        lambda release, told, key: informed.TrainingInversion()(release, told, key=key),
+        lambda release, told, key: informed.Inversion()(release, told, key=key),
         lambda release, told, key: RetrainingMembership()(
             release, told, (told.fixed, told.fixed), key=key
         ),
@@ -191,7 +189,7 @@ def test_releases_that_are_not_finite_or_not_of_the_victim_are_refused(factory, 
     ids=["inversion", "membership"],
 )
 def test_what_does_not_belong_together_is_one_clear_error(attack, factory, split, key):
-    told = Knowledge.informed(factory)
+    told = factory.knowledge()
     weights = factory.train(split.test)
     short = publish(weights[:, :-1])
     params = factory.descent.victim.num_params
@@ -206,4 +204,4 @@ def test_membership_needs_two_candidates_a_release(factory, split, key):
     release = publish(factory.train(split.test))
     pair = (split.test, split.test.take(slice(0, 4)))
     with pytest.raises(ValueError, match="each of 10 releases, got 10 and 4"):
-        RetrainingMembership()(release, Knowledge.informed(factory), pair, key=key)
+        RetrainingMembership()(release, factory.knowledge(), pair, key=key)

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from informed.runs import reporting as workdir
-from informed.runs import stored
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths
-from shadow import ShadowStore
+from informed.experiment import reporting as workdir
+from informed.experiment import stored
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths
+from shadow import Store
 from shadow.views import ViewConfig
 from tests.informed.commands import SMALL, refused, run
 
@@ -56,7 +56,7 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
     # 200 different images; each of 6 targets has its near copy among 30 of D_-, 40
     # shadow targets, or elsewhere.
     paths = Paths(workdir=tmp_path, shadow=tmp_path)
-    released = ShadowStore(paths.store("released"))
+    released = Store(paths.store("released"))
     ids = {
         part: released.array(f"{part}_indices") % 100
         for part in ("fixed", "shadow", "test")
@@ -79,7 +79,7 @@ def test_findings_6_7_8_a_run_of_few_weights_in_few_bits(tmp_path, capsys, file)
 def test_finding_6_every_field_of_the_view_is_in_every_record(name):
     """Whichever field is changed, what was made before isn't served again."""
 
-    class Store(ShadowStore):
+    class Store(Store):
         def __init__(self):
             pass
 

@@ -11,19 +11,19 @@ import numpy as np
 
 from informed.attacks import registry
 from informed.audit import records
+from informed.experiment import stored
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths, Stage
 from informed.metrics import judging
 from informed.play import Trial, blank
 from informed.report.report import VERSION, Report
-from informed.runs import stored
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths, Stage
 from reconn.config import ReconnConfig
 from shadow import files
 from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import ConfigurationMismatchError, NotMadeError
-from shadow.store import ShadowStore
+from shadow.store import Store
 from shadow.victims import Victim
 from shadow.views import ViewConfig
 
@@ -104,8 +104,8 @@ class _Run:
     paths: Paths
     results: dict[str, Any]
     experiment: Experiment
-    shadows: ShadowStore
-    released: ShadowStore
+    shadows: Store
+    released: Store
     truth: ShadowModels
     developer: Factory
 
@@ -179,7 +179,7 @@ def _results(workdir: Path) -> dict[str, Any]:
     return results
 
 
-def _require_evaluated(workdir: Path, **stores: ShadowStore) -> None:
+def _require_evaluated(workdir: Path, **stores: Store) -> None:
     """Refuse models that were made again, of other data, since the run was evaluated.
 
     Raises: ConfigurationMismatchError: they are others; NotMadeError: see `report`.

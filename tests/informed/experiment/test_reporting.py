@@ -8,9 +8,9 @@ import pytest
 import shadow
 from informed import cli
 from informed.cli.configuration import load_experiment
-from informed.runs import evaluation, reporting, stored
-from informed.runs.stages import Stage
-from shadow import ShadowStore
+from informed.experiment import evaluation, reporting, stored
+from informed.experiment.stages import Stage
+from shadow import Store
 from shadow.records import ConfigurationMismatchError, Record
 from tests.informed.commands import SMALL, refused, run
 from tests.informed.developers import developer
@@ -18,7 +18,7 @@ from tests.informed.developers import developer
 
 def test_a_report_refuses_stores_that_were_made_again(tmp_path, split):
     factory = developer(split, epochs=1)
-    store = shadow.ShadowStore.open(tmp_path / "made", factory, split.test)
+    store = shadow.Store.open(tmp_path / "made", factory, split.test)
     for fingerprint, fits in ((store.fingerprint(), True), ("another", False)):
         record = Record.of({"released_fingerprint": fingerprint})
         folder = tmp_path / str(fits)
@@ -63,8 +63,8 @@ def test_guesses_are_not_judged_by_other_models_that_lie_there(elsewhere, capsys
 def test_an_attack_is_held_against_the_oracle_of_its_own_targets(elsewhere):
     work, models = elsewhere
     results = json.loads((work / "results.json").read_text())
-    truth = ShadowStore(models / "released").read().images
-    shadows = ShadowStore(models / "shadow")
+    truth = Store(models / "released").read().images
+    shadows = Store(models / "shadow")
     pool = np.concatenate([shadows.array("fixed_images"), shadows.read().images])
     apart = np.mean((truth[:, None] - pool[None]) ** 2, axis=(2, 3, 4)).min(axis=1)
     found = results["attacks"]["inversion"]["nn_oracle_mse"]
@@ -81,7 +81,7 @@ def test_an_attack_is_held_against_the_oracle_of_its_own_targets(elsewhere):
 )
 def test_a_seed_that_nobody_is_told_is_not_known(fields, elsewhere):
     _, models = elsewhere
-    store = ShadowStore(models / "released")
+    store = Store(models / "released")
     plain = load_experiment(FEW)
     secret = load_experiment([*FEW, *(f"--config.{field}" for field in fields)])
     assert not reporting._secret(stored.factory_of(plain, store, role="released"))
@@ -90,7 +90,7 @@ def test_a_seed_that_nobody_is_told_is_not_known(fields, elsewhere):
 
 def test_one_target_leaves_none_to_measure_the_accuracy_on(elsewhere):
     _, models = elsewhere
-    store = ShadowStore(models / "released")
+    store = Store(models / "released")
     truth = store.read()
     one = shadow.ShadowModels(
         weights=truth.weights[:1], images=truth.images[:1], labels=truth.labels[:1]

@@ -5,7 +5,7 @@ groups of fields, and of fields against the data and the machine.
 """
 
 from informed.attacks.row import Facts
-from informed.runs.experiment import Experiment
+from informed.experiment.settings import Experiment
 from reconn import perceptual
 from reconn.config import ReconnConfig
 from shadow import checks, victims

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from informed import metrics, report
+from informed.experiment import protection, stored
+from informed.experiment.settings import Experiment
+from informed.experiment.stages import Paths, Stage
 from informed.metrics import Neighbours, judging
-from informed.runs import protection, stored
-from informed.runs.experiment import Experiment
-from informed.runs.stages import Paths, Stage
 from shadow import copies, files, records, victims
 from shadow.data import Examples
 from shadow.models import ShadowModels

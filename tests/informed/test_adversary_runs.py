@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import shadow
+from informed.adversary_runs import adversary_draws, adversary_runs
 from informed.attacks.inversion.retraining import Retraining
 from informed.attacks.seeds import retrained, still
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.threat import Knowledge, own_draws, own_runs
-from shadow.release import publish
+from shadow.threat import Knowledge, publish
 from shadow.training.algorithm import Draw
 from shadow.training.seeds import SeedFamily
 
@@ -71,7 +71,7 @@ def by_inversion(told, key):
 
 
 def by_still(told, key):
-    runs = still.own_runs(told, family(told), np.arange(3), key)
+    runs = still.adversary_runs(told, family(told), np.arange(3), key)
     public = told.public
     return runs(public.images[:3, None], public.labels[:3, None], np.arange(3))
 
@@ -89,7 +89,7 @@ def test_finding_33_every_attack_draws_keys_as_a_takes_them(attack, told):
 
 
 def draws(told, count=40, **fields):
-    draw = own_draws(told, jax.random.key(5), **fields)
+    draw = adversary_draws(told, jax.random.key(5), **fields)
     return [draw(number) for number in range(count)]
 
 
@@ -119,7 +119,7 @@ def test_an_initialisation_of_each_release_is_of_no_other_run(told):
 
 def test_runs_are_those_of_the_algorithm_called_by_hand(told):
     key, public = jax.random.key(3), told.public
-    runs = own_runs(told, key, width=2)
+    runs = adversary_runs(told, key, width=2)
     found = runs(public.images[:3, None], public.labels[:3, None], np.array([4, 0, 9]))
     data = told.fixed.images, told.fixed.labels
     for i, number in enumerate((4, 0, 9)):
@@ -137,7 +137,7 @@ def test_runs_are_those_of_the_algorithm_called_by_hand(told):
 
 def test_what_is_needed_and_not_told_is_named(told):
     with pytest.raises(ValueError, match="needs to be told algorithm"):
-        own_runs(Knowledge(fixed=told.fixed), jax.random.key(0), width=1)
+        adversary_runs(Knowledge(fixed=told.fixed), jax.random.key(0), width=1)
 
 
 def _plain(value):

@@ -8,8 +8,8 @@ from PIL import Image
 
 import shadow
 from informed.cli.configuration import load_experiment
-from informed.runs import experiment as experiments
-from informed.runs import stored
+from informed.experiment import experiment as experiments
+from informed.experiment import stored
 from shadow import folders
 from tests.informed.commands import SMALL
 

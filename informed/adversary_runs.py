@@ -1,0 +1,86 @@
+"""A as the adversary runs it: with the randomness that they know, the rest drawn."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from shadow.parallel import Runs
+from shadow.threat import Knowledge, require_told
+from shadow.training import Algorithm, Draw
+
+Numbered = Callable[[Any], Any]
+
+
+def adversary_runs(
+    knowledge: Knowledge,
+    key: Array | Numbered,
+    *,
+    width: int,
+    starts: Numbered | None = None,
+    own_keys: Numbered | None = None,
+    algorithm: Algorithm | None = None,
+    dtype: Any = np.float32,
+) -> Runs:
+    """A as the adversary runs it: with what is told of its randomness, the rest drawn.
+
+    Args:
+      knowledge: fixed and algorithm are needed. An initialisation for each release is
+        that of the releases, and of no other run: it is used by way of `starts` alone.
+      key: of all that isn't told, noise included; or the number of a run -> its key.
+      width: rows at once on one device, or processes.
+      starts: number of a run -> theta_0; None: the one that is told, or drawn.
+      own_keys: number of a run -> what A draws its own randomness from, as A takes it;
+        None: the key that is told, or drawn.
+      algorithm: to run in the place of the one that is told, such as that without its
+        noise.
+      dtype: of images, and of theta_0 where it is drawn.
+    Raises: FieldError: a fact that it needs is None.
+    """
+    require_told(knowledge, "fixed", "algorithm")
+    assert knowledge.fixed is not None
+    algorithm = knowledge.algorithm if algorithm is None else algorithm
+    assert algorithm is not None
+    draw = adversary_draws(
+        knowledge, key, starts=starts, own_keys=own_keys, dtype=dtype
+    )
+    data = knowledge.fixed.images, knowledge.fixed.labels
+    return Runs(algorithm, data, draw, width=width, dtype=dtype)
+
+
+def adversary_draws(
+    knowledge: Knowledge,
+    key: Array | Numbered,
+    *,
+    starts: Numbered | None = None,
+    own_keys: Numbered | None = None,
+    dtype: Any = np.float32,
+) -> Callable[[Any], Draw]:
+    """Give the randomness of a run by its number; see `adversary_runs`."""
+    algorithm, told = knowledge.algorithm, knowledge.training_key
+    start = knowledge.initialisation
+    assert algorithm is not None
+    if starts is None and start is not None and np.ndim(start) == 1:
+        starts = _always(np.asarray(start, dtype))
+    if own_keys is None and told is not None:
+        own_keys = _always(told)
+
+    def draw(number: Any) -> Draw:
+        own = key(number) if callable(key) else jax.random.fold_in(key, number)
+        start_key, own_key, noise_key = jax.random.split(own, 3)
+        begin = algorithm.initialise(start_key) if starts is None else starts(number)
+        if starts is None and begin is not None:
+            begin = begin.astype(dtype)
+        return Draw(
+            start=begin,
+            key=algorithm.own_key(own_key) if own_keys is None else own_keys(number),
+            noise_key=noise_key,
+        )
+
+    return draw
+
+
+def _always(value: Any) -> Numbered:
+    return lambda number: value

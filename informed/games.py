@@ -1,0 +1,99 @@
+"""The two games of the paper, by which attacks are judged.
+
+Source: Balle et al. 2022, Algorithms 1 and 2.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from shadow import copies
+from shadow.data import Examples
+from shadow.factory import Factory
+from shadow.threat import Attack, Guesses, Knowledge, MembershipAttack
+from shadow.views import EVERYTHING, View
+
+
+def reconstruction_game(
+    attack: Attack,
+    factory: Factory,
+    targets: Examples,
+    knowledge: Knowledge,
+    *,
+    error: Callable[[Guesses, Guesses], Float[np.ndarray, " releases"]],
+    key: Array,
+    view: View = EVERYTHING,
+) -> Float[np.ndarray, " releases"]:
+    """Algorithm 1: train on D_- + z, attack, compare. One game per target.
+
+    Args:
+      attack: the reconstruction attack R.
+      factory: the developer, who holds D_- and A; trains in the role "released",
+        whatever the factory's, so that no private randomness is a shadow model's.
+      targets: z of each game.
+      knowledge: what this adversary is told.
+      error: l(z, z-hat), (releases, ...) twice -> (releases,).
+      key: the adversary's own randomness.
+      view: what the developer publishes of theta; default: all of it.
+    Returns: the error of every game.
+    Raises: ValueError: a target is in the fixed set, or guesses of another shape.
+    """
+    _require_unknown(factory, targets)
+    release = factory.release(targets, view)
+    guess = attack(release, knowledge, key=key)
+    if guess.images.shape != targets.images.shape:
+        raise ValueError(
+            f"Expected reconstructions of shape {targets.images.shape}, got"
+            f" {guess.images.shape}."
+        )
+    return error(targets.images, guess.images)
+
+
+def membership_game(
+    attack: MembershipAttack,
+    factory: Factory,
+    candidates: tuple[Examples, Examples],
+    knowledge: Knowledge,
+    *,
+    key: Array,
+) -> Bool[np.ndarray, " releases"]:
+    """Algorithm 2: the developer flips a coin between two candidates.
+
+    Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.
+    Returns: whether the attack named the one trained on, in every game.
+    Raises: ValueError: a candidate is in the fixed set, or a guess isn't 0 or 1.
+    """
+    coin_key, attack_key = jax.random.split(key)
+    first, second = candidates
+    _require_unknown(factory, first, second)
+    coins = np.asarray(jax.random.bernoulli(coin_key, shape=(len(first),)))
+    chosen = dataclasses.replace(
+        first,
+        images=np.where(coins[:, None, None, None], second.images, first.images),
+        labels=np.where(coins, second.labels, first.labels),
+    )
+    release = factory.release(chosen)
+    guess = np.asarray(attack(release, knowledge, candidates, key=attack_key))
+    if guess.shape != coins.shape or not np.isin(guess, (0, 1)).all():
+        raise ValueError(
+            f"Expected a guess of 0 or 1 for each of {len(coins)} games, got an array"
+            f" {guess.shape} of type {guess.dtype}."
+        )
+    return guess == coins
+
+
+def _require_unknown(factory: Factory, *targets: Examples) -> None:
+    """Refuse to play for a record of D_-, which the adversary has.
+
+    Raises: ValueError: says which target.
+    """
+    for examples in targets:
+        known = copies.among(examples.images, factory.fixed.images)
+        if known.any():
+            raise ValueError(
+                f"Expected targets that aren't in the fixed set; number"
+                f" {known.argmax()} of {examples.name} is."
+            )

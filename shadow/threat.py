@@ -1,0 +1,244 @@
+"""The threat model as types: what an attack sees, knows, and gives back.
+
+An attack is a callable `attack(release, knowledge, *, key) -> Reconstruction`. It gets
+what is published (`Release`) and what this adversary knows besides (`Knowledge`), where
+None stands for what they don't know. The target never gets near it: only games and
+metrics compare.
+
+A release is made out of theta by a view (`shadow.views`): all weights, some layers, the
+weights in fewer bits, or the models' answers to queries. Whatever the view leaves out
+is not in the release, so that no attack has to hide it from itself.
+
+Source: Balle et al. 2022, Definition 1.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int
+
+from shadow import checks
+from shadow.data import Examples
+from shadow.known import Known
+from shadow.training.algorithm import Algorithm
+from shadow.training.seeds import SeedFamily
+from shadow.views import EVERYTHING, View
+
+Guesses = Float32[np.ndarray, "releases height width channels"]
+Values = Float[np.ndarray, "releases values"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """What is published of some models.
+
+    Attributes:
+      values: (releases, values), what is seen of each model. The rows are separate
+        games that share D_- and A; each has a target of its own.
+      view: the function of theta that the values are; public.
+      deviations: standard deviations, of the same shape, of what publishing added to
+        the values, such as rounding; None: nothing.
+    Raises: FieldError: another shape, NaN or infinity.
+    """
+
+    values: Values
+    view: View = EVERYTHING
+    deviations: Values | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("values", "deviations"):
+            found = getattr(self, name)
+            if found is None:
+                continue
+            if np.ndim(found) != 2:
+                raise checks.FieldError(
+                    name,
+                    "Expected {} of a release of shape (releases, params), got"
+                    f" {np.shape(found)}.",
+                )
+            finite = np.isfinite(found).all(axis=1)
+            if not finite.all():
+                raise checks.FieldError(
+                    name,
+                    f"Expected finite {{}}, found NaN or infinity in {np.sum(~finite)}"
+                    f" of {len(found)} releases, such as number {finite.argmin()}.",
+                )
+        if self.deviations is not None and self.deviations.shape != self.values.shape:
+            raise checks.FieldError(
+                "deviations",
+                f"Expected {{}} of shape {self.values.shape}, one per value, got"
+                f" {self.deviations.shape}.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def weights(self) -> Values:
+        """Theta of each model, (releases, params), where all of it is published.
+
+        Raises: FieldError: it isn't.
+        """
+        if not self.view.whole:
+            raise checks.FieldError(
+                "view",
+                f"Expected a release of all weights, got one of {self.view.what}; this"
+                " attack is white-box.",
+            )
+        return self.values
+
+
+def publish(
+    weights: Float[np.ndarray, "models params"], view: View = EVERYTHING
+) -> Release:
+    """The release of some models under a view.
+
+    Args:
+      weights: theta of each model.
+      view: the view of theta that is published; default: everything.
+    Raises: FieldError: NaN or infinity in what is published.
+    """
+    return Release(values=view(weights), view=view, deviations=view.deviations(weights))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Knowledge:
+    """What the adversary is told besides the release. None: not told.
+
+    Attributes:
+      fixed: D_-, all training points but the target.
+      algorithm: the training algorithm A.
+      initialisation: (params,), theta_0; or (releases, params), one a release.
+      training_key: what A draws its own randomness from, as it takes it: the key of the
+        order of mini-batches, or of everything in a function of the user's.
+      public: side knowledge aux, labelled images disjoint from D_- and the targets.
+      labels: (releases,), the targets' labels.
+      seeds: the family of seeds that theta_0 was drawn from, where the code is known
+        and the seed is not; it can be searched (`attacks.seeds`).
+      known: pixels or columns of the targets (attribute inference, Section II-C).
+    """
+
+    fixed: Examples | None = None
+    algorithm: Algorithm | None = None
+    initialisation: Float[np.ndarray, "*releases params"] | None = None
+    training_key: Any = None
+    public: Examples | None = None
+    labels: Int[np.ndarray, " releases"] | None = None
+    seeds: SeedFamily | None = None
+    known: Known | None = None
+
+    def require(self, release: Release, *needed: str) -> None:
+        """Whether what an attack needs is told, and fits what is seen.
+
+        Args:
+          release: what is seen.
+          needed: names of fields.
+        Raises: FieldError: something needed is None; weights of another victim; not one
+          label, or known part of a target, a release.
+        """
+        require_told(self, *needed)
+        told = self.algorithm is not None and self.fixed is not None
+        if told and release.view.whole:
+            assert self.algorithm is not None
+            assert self.fixed is not None
+            expected = self.algorithm.layout(self.fixed)[-1].stop
+            params = release.values.shape[1]
+            if params != expected:
+                raise checks.FieldError(
+                    "weights",
+                    f"Expected {{}} of {expected} parameters, those of this victim, got"
+                    f" {params}.",
+                )
+        start, known = self.initialisation, self.known
+        own = start is not None and start.ndim == 2  # or one for all
+        for field, given in (
+            ("initialisation", start if own else None),
+            ("labels", self.labels),
+            ("known", None if known is None else known.values),
+        ):
+            if given is not None and len(given) != len(release):
+                raise checks.FieldError(
+                    field,
+                    f"Expected {{}} with one per release, {len(release)}, got"
+                    f" {len(given)}.",
+                )
+
+
+def require_told(facts: Any, *needed: str) -> None:
+    """Raise FieldError unless none of these fields of what is told is None."""
+    missing = [name for name in needed if getattr(facts, name) is None]
+    if missing:
+        raise checks.FieldError(
+            missing[0],
+            f"This attack needs to be told {', '.join(missing)}; this adversary isn't.",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstruction:
+    """An attack's guess of the targets, one per release.
+
+    Attributes:
+      images: (releases, height, width, channels).
+      labels: (releases,), where the attack recovers them.
+      residuals: (releases,), what the guess fails to explain of theta, squared, where
+        the attack knows.
+      certified: (releases,) bool, whether the attack itself takes the guess for exact.
+      exact_if_levels: (releases,) bool, whether the guess is exact if the target's
+        pixels are among the levels of the images that the adversary knows, and theta
+        alone doesn't say that they are.
+      expected_mse: (releases,), the error that the attack expects; where the guess
+        leaves more of theta unexplained than noise does, that counts as noise.
+      label_margins: (releases,), how much worse the second label explains theta than
+        the first, as a quotient >= 1; where labels are recovered.
+      trainings: (releases,), how often A was run; what releases share counts for the
+        first. Derivatives that are carried along in a run are not counted.
+    """
+
+    images: Guesses
+    labels: Int[np.ndarray, " releases"] | None = None
+    residuals: Float[np.ndarray, " releases"] | None = None
+    certified: Bool[np.ndarray, " releases"] | None = None
+    exact_if_levels: Bool[np.ndarray, " releases"] | None = None
+    expected_mse: Float[np.ndarray, " releases"] | None = None
+    label_margins: Float[np.ndarray, " releases"] | None = None
+    trainings: Int[np.ndarray, " releases"] | None = None
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Reconstruction]") -> "Reconstruction":
+        """One after the other. All of them know the same about themselves."""
+        if not parts:
+            raise ValueError("parts: got no reconstruction; at least one is needed.")
+        fields: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            values = [getattr(part, field.name) for part in parts]
+            known = values[0] is not None
+            fields[field.name] = np.concatenate(values) if known else None
+        return cls(**fields)
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """A reconstruction attack R: theta, D_-, A; aux -> candidate."""
+
+    def __call__(
+        self, release: Release, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Reconstruct the target of every release."""
+
+
+@runtime_checkable
+class MembershipAttack(Protocol):
+    """An informed membership attack M: theta, D_-, A, z_0, z_1 -> which one."""
+
+    def __call__(
+        self,
+        release: Release,
+        knowledge: Knowledge,
+        candidates: tuple[Examples, Examples],
+        *,
+        key: Array,
+    ) -> Int[np.ndarray, " releases"]:
+        """Guess, for every release, whether candidate 0 or 1 was trained on."""
