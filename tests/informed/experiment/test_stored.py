@@ -8,8 +8,7 @@ from PIL import Image
 
 import shadow
 from informed.cli.configuration import load_experiment
-from informed.experiment import experiment as experiments
-from informed.experiment import stored
+from informed.experiment import settings, stored
 from shadow import folders
 from tests.informed.commands import SMALL
 
@@ -18,7 +17,7 @@ def test_what_a_function_of_the_users_loads_is_in_the_record(digits):
     """Its name stays, what it loads may not."""
     few = digits.take(slice(0, 50))
     images = [few, dataclasses.replace(few, images=1 - few.images)]
-    experiment = experiments.Experiment(data=experiments.DataConfig(name="mine"))
+    experiment = settings.Experiment(data=settings.DataConfig(name="mine"))
 
     def record(examples):
         def load_mine():
