@@ -33,14 +33,14 @@ import psutil
 
 import shadow
 from benchmarks.developers import developer
-from shadow.launchers import Work, local, tasks
-from shadow.launchers.tasks import RayTasks
+from shadow.launchers import local, tasks
+from shadow.launchers.tasks import Ray
 
 FIXED, BLOCK = 300, 32
 _LOOKS = 100  # for a worker at a task, a tenth of a second apart
 
 
-def prepare(folder: str, blocks: int) -> list[Work]:
+def prepare(folder: str, blocks: int) -> list[shadow.Store]:
     """One store of so many blocks; the same models in every process."""
     rng = np.random.default_rng(0)
     count = FIXED + blocks * BLOCK + 1
@@ -53,8 +53,7 @@ def prepare(folder: str, blocks: int) -> list[Work]:
         pool, num_fixed=FIXED, num_shadow=blocks * BLOCK, num_test=1, seed=0
     )
     factory = dataclasses.replace(developer(split.fixed), role="shadow", width=16)
-    store = shadow.Store.open(folder, factory, split.shadow, block_size=BLOCK)
-    return [Work(factory=factory, store=store, targets=split.shadow)]
+    return [shadow.Store.open(folder, factory, split.shadow, block_size=BLOCK)]
 
 
 @contextlib.contextmanager
@@ -78,7 +77,7 @@ def by_ray(nodes: int, blocks: int) -> float:
     """Blocks per second."""
     with tempfile.TemporaryDirectory() as folder, cluster(nodes):
         landed: list[float] = []
-        RayTasks(memory=1 << 28)(
+        Ray(memory=1 << 28)(
             functools.partial(prepare, folder, blocks),
             progress=False,
             on_block=lambda: landed.append(time.monotonic()),
@@ -141,12 +140,12 @@ def disturbed(blocks: int, kills: int) -> dict[str, object]:
                     found.remove_node(node, allow_graceful=False)
                     done["nodes_lost"] += 1
 
-            RayTasks(memory=1 << 28)(
+            Ray(memory=1 << 28)(
                 functools.partial(prepare, folder, blocks),
                 progress=False,
                 on_block=on_block,
             )
-        store = prepare(folder, blocks)[0].store
+        store = prepare(folder, blocks)[0]
         missing = store.missing()
         same = not missing and _digests(folder) == _digests(peaceful)
     return {**done, "blocks_lost": len(missing), "identical": same}

@@ -49,7 +49,7 @@ def fill(count: int, path: str) -> tuple[float, float]:
     store = shadow.Store.open(path, factory, split.shadow, block_size=250)
     factory.train(split.shadow.take(slice(0, 250)))
     before = peak_mib()
-    factory.fill(store, split.shadow, progress=False)
+    store.fill(progress=False)
     return before, peak_mib()
 
 

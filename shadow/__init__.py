@@ -17,7 +17,9 @@ from dp import lazy
 if TYPE_CHECKING:
     from shadow.data import Examples, Split, split, split_by_indices
     from shadow.factory import Factory
+    from shadow.launchers.share import Share
     from shadow.launchers.table import register as register_launcher
+    from shadow.launchers.tasks import Ray
     from shadow.models import ShadowModels
     from shadow.records import (
         ConfigurationMismatchError,
@@ -60,7 +62,9 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.data": "Examples Split split split_by_indices",
         "shadow.factory": "Factory",
+        "shadow.launchers.share": "Share",
         "shadow.launchers.table": "register_launcher=register",
+        "shadow.launchers.tasks": "Ray",
         "shadow.models": "ShadowModels",
         "shadow.records": "ConfigurationMismatchError NotMadeError VersionMismatchError"
         " accepting_other_versions",

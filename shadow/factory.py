@@ -15,8 +15,7 @@ private training among them.
 import dataclasses
 import functools
 import json
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -25,10 +24,9 @@ from jaxtyping import Array, Float, Float32
 from tqdm import tqdm
 
 from dp.mechanisms import Gaussian, PoissonGaussian
-from shadow import bars, checks, manifests
+from shadow import checks
 from shadow.data import Examples
 from shadow.parallel import Runs
-from shadow.store import Store
 from shadow.threat import Knowledge, Release, publish
 from shadow.training import GradientDescent, steps_taken
 from shadow.training.algorithm import Algorithm, Draw
@@ -60,6 +58,17 @@ class Factory:
     role: str = "shadow"
     width: int | None = None
     start: Float32[np.ndarray, " params"] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For workers in other processes: the fields, without compiled programs."""
+        fields = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+        }
+        return fields | {"key": np.asarray(jax.random.key_data(self.key))}
+
+    def __setstate__(self, fields: dict[str, Any]) -> None:
+        key = jax.random.wrap_key_data(fields["key"], impl="threefry2x32")
+        self.__dict__.update(fields | {"key": key})
 
     def __post_init__(self) -> None:
         checks.choice("role", self.role, ROLES)
@@ -259,10 +268,6 @@ class Factory:
             raise ValueError("This algorithm draws theta_0 itself; there is none here.")
         return np.stack([np.asarray(start) for start in draws])
 
-    def blocks_at_once(self, store: Store) -> int:
-        """How many blocks of a store are trained at once, at least one."""
-        return max(1, self.models_at_once // store.manifest["block_size"])
-
     def train(
         self,
         targets: Examples,
@@ -304,84 +309,6 @@ class Factory:
             )
         return trained
 
-    def fill(
-        self,
-        store: Store,
-        targets: Examples,
-        *,
-        blocks: Sequence[int] | None = None,
-        progress: bool = True,
-        on_block: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Train every block that the store lacks, and commit each when it is done.
-
-        Where more models are trained at once than a block holds, several blocks are.
-        Other workers may be at the same store: each begins at a block drawn at random
-        and leaves out what has been committed when it comes to it.
-
-        Args:
-          store: a store of as many models as there are targets.
-          targets: all of them; each block takes its own slice.
-          blocks: those to make, in this order, if the store lacks them; None: all.
-          progress: show a bar with models/s and the time left.
-          on_block: called after each commit.
-        Raises: ConfigurationMismatchError: the store is of another factory, theta_0 or
-          target set; names each field that differs. And as `train` and
-          `Store.write_block`.
-        """
-        maker = self._of_store(store, targets)
-        missing = store.missing()
-        rows_of = {block: np.arange(*store.block_range(block)) for block in missing}
-        if blocks is None:
-            first = random.randrange(len(missing)) if missing else 0
-            todo = missing[first:] + missing[:first]
-        else:
-            todo = [block for block in blocks if block in rows_of]
-        wanted = range(store.num_blocks) if blocks is None else blocks
-        total = sum(len(range(*store.block_range(block))) for block in wanted)
-        together = maker.blocks_at_once(store)
-        with bars.bar(
-            total=total,
-            initial=total - sum(len(rows_of[block]) for block in todo),
-            desc=f"{self.role} models",
-            unit=" models",
-            show=progress,
-        ) as bar:
-            for group in _free(store, todo, together, bar):
-                ids = np.concatenate([rows_of[block] for block in group])
-                part = targets.take(ids)
-                weights = maker.train(part, ids=ids, bar=bar)
-                start = 0
-                for block in group:
-                    rows = slice(start, start + len(rows_of[block]))
-                    start = rows.stop
-                    store.write_block(
-                        block,
-                        weights[rows],
-                        part.images[rows],
-                        part.labels[rows],
-                        trained_with=maker.trained_with,
-                    )
-                    on_block()
-
-    def _of_store(self, store: Store, targets: Examples) -> "Factory":
-        """The factory with the theta_0 that the store holds, if it is the store's.
-
-        Another kind of device may draw theta_0 with other last digits.
-        """
-        manifests.require_made_of(
-            store.manifest,
-            f"The store {store.place}",
-            identity=self.identity,
-            fixed=self.fixed,
-            targets=targets,
-        )
-        store.require_theta_0(self.start)
-        kept, drawn = store.initialisation, self.initialisation
-        if kept is None or (drawn is not None and np.array_equal(kept, drawn)):
-            return self
-        return dataclasses.replace(self, start=kept)
-
     def _check(self, examples: Examples) -> None:
         """Images and classes have to be those of D_-, and of the victim."""
         wanted = getattr(self.algorithm, "victim", self.fixed)
@@ -395,27 +322,6 @@ class Factory:
                 f"Expected {wanted.num_classes} classes, those of this victim, got"
                 f" {examples.num_classes} in {examples.name}."
             )
-
-
-def _free(
-    store: Store, todo: Sequence[int], together: int, bar: tqdm
-) -> Iterator[list[int]]:
-    """Groups of blocks that nobody has committed, each asked for when its turn comes.
-
-    Those that others have committed move the bar on.
-    """
-    group: list[int] = []
-    for block in todo:
-        if store.committed(block) is None:
-            group.append(block)
-        else:
-            start, stop = store.block_range(block)
-            bar.update(stop - start)
-        if len(group) == together:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _public_keys(key: Array) -> Array:

@@ -7,16 +7,16 @@ theta, zarr's metadata, and the checksums of arrays that are not cut into blocks
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from shadow import checks, commits, data, records, training, zarr_files
 from shadow.commits import BrokenSealError, CorruptBlockError
 from shadow.data import Examples
+from shadow.factory import Factory
 from shadow.places import Place
 from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.training.algorithm import Algorithm
 from shadow.victims import networks
 from shadow.zarr_files import ArraySpec
 
@@ -40,41 +40,8 @@ MAKE_AGAIN = (
 )
 
 
-@runtime_checkable
-class Maker(Protocol):
-    """Who trains a store's models: what `shadow.factory.Factory` says of itself."""
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """A."""
-
-    @property
-    def fixed(self) -> Examples:
-        """The fixed set D_-."""
-
-    @property
-    def role(self) -> str:
-        """Either "shadow" or "released"."""
-
-    @property
-    def width(self) -> int | None:
-        """Models trained at once, where that is configured."""
-
-    @property
-    def start(self) -> np.ndarray | None:
-        """Theta_0 that was handed in."""
-
-    @property
-    def initialisation(self) -> np.ndarray | None:
-        """Theta_0 (params,) where all models share it."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What decides the models' weights beside their data."""
-
-
 def of(
-    factory: Maker,
+    factory: Factory,
     targets: Examples,
     *,
     block_size: int,

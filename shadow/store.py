@@ -1,90 +1,48 @@
-"""The shadow data set: (weights, target) pairs in blocks, zarr v3, folder or bucket.
+"""The shadow data set: (weights, target) pairs of one factory, filled and read.
 
-A store is a zarr group, a manifest and one commit per block:
-
-    manifest.json          record (configuration, versions), layout, zarr metadata,
-                           checksums of whole arrays; sealed; comes last
-    weights/ images/ labels/              one zarr chunk per block
-    fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
-    fixed_indices/ shadow_indices/ test_indices/
-    initialisation/        theta_0, where it is shared
-    attempts/000012.ID.json    what a worker is about to put: checksums, device
-    commits/000012.json    block 12 exists: its checksums, who made it, on what device
-
-A block is a pure function of (configuration, block number), on equal devices; on others
-weights agree to rounding. Any number of workers may be at a store, on any machines, and
-be killed at any moment; nothing coordinates them but this order, in which nothing is
-ever written over (`shadow.places`):
-
-1. announce the attempt: the SHA-256 of each array that is about to be put;
-2. put each array's chunk, if it is absent;
-3. read back what is stored, whoever put it, and hash it;
-4. put the commit of what is stored, if it is absent. What has no commit doesn't exist.
-
-The first writer wins. Who finds a commit adopts it, so a straggler changes nothing; who
-finds data without a commit adopts them if an attempt of this very store announced
-exactly these bytes. So a dead worker's data never block a block, and its weights may be
-finished with another's images, which are the same. Data that nobody announced (put by a
-worker of a store that was here before, or damaged) are deleted and put again.
-
-Why chunks keep their plain names, rather than one per attempt that the commit points
-to: zarr finds a chunk by its number alone, so any zarr reader can open a store as it
-is, and nothing is stored twice. The announcement gives what a name per attempt would:
-bytes that are believed only because their maker said beforehand what they are.
-
-In one case a worker's chunk can be lost: two workers find the same unannounced data at
-the same moment, and the slower deletes what the faster has just put. The commit then
-doesn't match, which reading says (CorruptBlockError) and verifying mends.
-
-A store that has no block yet may be replaced by one of another configuration. A worker
-that is still at the old one finds out when it commits: every attempt and commit carries
-the fingerprint of its store, which is checked when it is written and when it is read.
+`Blocks` has the files, how a block is committed, and how it is read and verified. Here
+a store meets the factory that trains its models: `Store.open` makes or opens the store
+of a factory's models of some targets, and refuses that of another; `fill` trains what
+it lacks, in this process or by a launcher.
 """
 
-import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+import functools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
-from shadow import checks, commits, manifests, places, records, zarr_files
-from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
+from shadow import bars, commits, manifests, places
+from shadow.blocks import Blocks
+from shadow.commits import CorruptBlockError
 from shadow.data import Examples
-from shadow.manifests import MANIFEST, PER_MODEL, Maker
-from shadow.models import ShadowModels
-from shadow.places import Address, Place
-from shadow.records import ConfigurationMismatchError, NotMadeError, Record
-from shadow.victims import Slice
+from shadow.factory import Factory
+from shadow.manifests import MANIFEST, PER_MODEL
+from shadow.places import Address
+from shadow.records import ConfigurationMismatchError
 
+__all__ = ["BLOCK_SIZE", "CorruptBlockError", "Store"]
 # Models in a block, unless somebody says otherwise.
 BLOCK_SIZE = 512
-_DISCARDS = 3  # times that data which nobody announced are put again
 
 
-class Store:
-    """A data set of trained models; see the module's docstring for its files.
+class Store(Blocks):
+    """A data set of trained models.
 
-    Made by `open`; the constructor opens a place that is a store.
-
-    Args:
-      path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
-    Raises:
-      NotMadeError: there is no store.
-      CorruptBlockError: its manifest is damaged.
-      ValueError: it is of another format.
+    `open` gives one that can be filled. `Store(path)` opens one that is there, to read.
     """
 
-    def __init__(self, path: Address) -> None:
-        self.place: Place = places.at(path)
-        self.manifest: dict[str, Any] = manifests.read(self.place)
+    _factory: Factory | None = None
+    _targets: Examples | None = None
 
     @classmethod
     def open(
         cls,
         path: Address,
-        factory: Maker,
+        factory: Factory,
         targets: Examples,
         *,
         block_size: int = BLOCK_SIZE,
@@ -93,6 +51,9 @@ class Store:
         dropped: int = 0,
     ) -> "Store":
         """Open the store of a factory's models of some targets, or make an empty one.
+
+        A store that is there but was made otherwise is replaced if it has no block yet,
+        and refused if it has one.
 
         Args:
           path: folder or address; it is a store once its manifest is there, which
@@ -106,12 +67,11 @@ class Store:
           positions: where fixed set and targets stand in their data sets, by name:
             fixed_indices, shadow_indices, test_indices; `Split.positions`.
           dropped: number of copies that the division left out, for reports.
-        A store that was made otherwise but has no block yet is replaced.
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
           made otherwise; names each field that differs.
         """
         place = places.at(path)
-        record, manifest, whole = manifests.of(
+        record, manifest, arrays = manifests.of(
             factory,
             targets,
             block_size=block_size,
@@ -120,19 +80,18 @@ class Store:
             dropped=dropped,
         )
         if place.get(MANIFEST) is None:
-            manifests.put_empty(place, manifest, whole)
+            manifests.put_empty(place, manifest, arrays)
         store = cls(place)
         if store.record != record and len(store.missing()) == store.num_blocks:
             store._clear()
-            manifests.put_empty(place, manifest, whole)
+            manifests.put_empty(place, manifest, arrays)
             store = cls(place)
         store.require(record)
-        store.require_theta_0(factory.start)
         store.remove_abandoned()
-        return store
+        return store.made_by(factory, targets)
 
     @classmethod
-    def create_like(cls, path: Address, other: "Store") -> "Store":
+    def create_like(cls, path: Address, other: Blocks) -> "Store":
         """Open the store of the same configuration at `path`, or make an empty one.
 
         Raises: ConfigurationMismatchError, VersionMismatchError: the store there was
@@ -140,370 +99,152 @@ class Store:
         """
         place = places.at(path)
         if place.get(MANIFEST) is None:
-            whole = {name: other.array(name) for name in other.manifest["sha256"]}
-            manifests.put_empty(place, other.manifest, whole)
+            arrays = {name: other.array(name) for name in other.manifest["sha256"]}
+            manifests.put_empty(place, other.manifest, arrays)
         store = cls(place)
         store.require(other.record)
         return store
 
-    def __len__(self) -> int:
-        return self.manifest["num_models"]
+    def made_by(self, factory: Factory, targets: Examples) -> "Store":
+        """Return this store with the factory that fills it, if it is the store's.
 
-    @property
-    def path(self) -> Path:
-        """Its folder.
+        It trains from the theta_0 that the store holds: another kind of device may
+        draw theta_0 with other last digits.
 
-        Raises: ValueError: it lies in a bucket; `place` does for both.
+        Raises: ConfigurationMismatchError: the store is of another factory, theta_0 or
+          target set; names each field that differs.
         """
-        if not isinstance(self.place, places.Folder):
-            raise ValueError(f"{self.place} is not a folder.")
-        return self.place.path
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """(height, width, channels)."""
-        return tuple(self.manifest["image_shape"])
-
-    @property
-    def record(self) -> Record:
-        """What decided the models: configuration, content of the data, versions."""
-        return Record.read(self.manifest)
-
-    def require(self, record: Record) -> list[str]:
-        """Compare with the record of who would go on with this store.
-
-        Only groups and fields of the configuration that `record` has are compared.
-
-        Returns: versions that differ and were accepted.
-        Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
-        """
-        found = self.record
-        common = {name: found.configuration.get(name) for name in record.configuration}
-        return records.require_same(
-            Record(common, found.versions), record, f"The store {self.place}"
+        manifests.require_made_of(
+            self.manifest,
+            f"The store {self.place}",
+            identity=factory.identity,
+            fixed=factory.fixed,
+            targets=targets,
         )
-
-    def require_theta_0(self, start: np.ndarray | None) -> None:
-        """Refuse a theta_0 that was handed in and is not the store's.
-
-        Raises: ConfigurationMismatchError: it isn't.
-        """
         kept = self.initialisation
-        if start is not None and (kept is None or not np.array_equal(start, kept)):
+        if factory.start is not None and (
+            kept is None or not np.array_equal(factory.start, kept)
+        ):
             raise ConfigurationMismatchError(
                 f"The store {self.place} was made with another theta_0: start is not"
                 " the one that it holds."
             )
+        drawn = factory.initialisation
+        if kept is not None and (drawn is None or not np.array_equal(kept, drawn)):
+            factory = dataclasses.replace(factory, start=kept)
+        store = type(self)(self.place)
+        store._factory, store._targets = factory, targets
+        return store
 
-    def fingerprint(self) -> str:
-        """A hash of what decides the models."""
-        return self.manifest["fingerprint"]
+    def filled_by(self, factory: Factory) -> "Store":
+        """Return this store with another factory of the same identity.
 
-    @property
-    def num_blocks(self) -> int:
-        """Blocks of the finished store."""
-        return -(-len(self) // self.manifest["block_size"])
-
-    @property
-    def layout(self) -> tuple[Slice, ...]:
-        """Which slice of theta is which array of the victim."""
-        return tuple(
-            Slice(**{**entry, "shape": tuple(entry["shape"])})
-            for entry in self.manifest["layout"]
-        )
-
-    @property
-    def initialisation(self) -> np.ndarray | None:
-        """Theta_0 (params,) where all models share it, else None."""
-        if "initialisation" not in self.manifest["sha256"]:
-            return None
-        return self.array("initialisation")
-
-    def array(self, name: str) -> np.ndarray:
-        """One of the arrays that are not cut into blocks, such as fixed_images.
-
-        Raises: CorruptBlockError: it doesn't match its checksum.
+        Raises: as `made_by`.
         """
-        values = None
-        with contextlib.suppress(ValueError):
-            values = self._rows(name, 0)
-        if values is None or checks.digest(values) != self.manifest["sha256"][name]:
-            raise CorruptBlockError(
-                f"The array {name} of {self.place} does not match its checksum."
-                f" {manifests.MAKE_AGAIN}",
-                block=None,
-            )
-        return values
+        assert self._targets is not None
+        return self.made_by(factory, self._targets)
 
-    def block_range(self, block: int) -> tuple[int, int]:
-        """The models of a block: first, and one past the last."""
-        return manifests.block_range(self.manifest, block)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Reopen it where it lies: for workers in other processes."""
+        return _reopened, (type(self), str(self.place), self._factory, self._targets)
 
-    def missing(self) -> list[int]:
-        """Blocks that have no commit, by one listing."""
-        done = commits.numbers(self.place.names(commits.COMMITS))
-        return [block for block in range(self.num_blocks) if block not in done]
+    @property
+    def factory(self) -> Factory:
+        """The factory that fills this store.
 
-    def committed(self, block: int) -> Commit | None:
-        """The commit of a block; None: it was never committed.
-
-        Raises: CorruptBlockError: it is damaged, or another store's.
+        Raises: ValueError: the store was opened to be read.
         """
-        content = self.place.get(commits.commit(block))
-        if content is None:
-            return None
-        try:
-            commit = Commit.read(content)
-        except BrokenSealError as error:
-            raise self._corrupt(block, f"is corrupt: of its commit {error}") from error
-        if commit.made.fingerprint != self.fingerprint() or commit.made.block != block:
-            what = (
-                "was committed into another store, which was in the same place before"
+        if self._factory is None:
+            raise ValueError(
+                f"The store {self.place} was opened to be read. To fill it, open it"
+                " with Store.open(path, factory, targets)."
             )
-            raise self._corrupt(block, what)
-        return commit
+        return self._factory
 
-    def write_block(
+    def fill(
         self,
-        block: int,
-        weights: np.ndarray,
-        images: np.ndarray,
-        labels: np.ndarray,
         *,
-        trained_with: Mapping[str, Any] | None = None,
-    ) -> Commit:
-        """Put one block and commit it, unless somebody else was first.
+        launcher: Callable[..., None] | None = None,
+        blocks: Sequence[int] | None = None,
+        progress: bool = True,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Train every block that the store lacks, and commit each when it is done.
+
+        Where more models are trained at once than a block holds, several blocks are.
+        Other workers may be at the same store: each begins at a block drawn at random
+        and leaves out what has been committed when it comes to it.
 
         Args:
-          block: the number of the block.
-          weights, images, labels: its models and their targets.
-          trained_with: JSON-able; what `Factory.trained_with` says of them.
-        Returns: the commit that counts; another's if its `by` is another attempt's.
-        Raises:
-          ConfigurationMismatchError: the store was replaced by another one meanwhile.
-          CorruptBlockError: the block's commit is damaged.
-          OSError: the place is full, or can't be reached or written to.
-          ValueError: an array of another shape than the block's, or NaN or infinity in
-            it.
+          launcher: who trains, such as `shadow.Ray(...)` or `shadow.Share(3, of=16)`;
+            None: this process, on all of its devices. See `shadow.launchers.Launch`.
+          blocks: those to make, in this order, if the store lacks them; None: all. Not
+            with a launcher.
+          progress: show a bar with models/s and the time left.
+          on_block: called after each commit.
+        Raises: as `Factory.train` and `write_block`; ValueError: the store was opened
+          to be read; as the launcher.
         """
-        values = weights, images, labels
-        arrays = manifests.arrays_of_block(self.manifest, block, *values)
-        sums = {name: checks.digest(values) for name, values in arrays.items()}
-        attempt = Attempt.of(
-            block, self.fingerprint(), self.record.versions, sums, trained_with or {}
-        )
-        return self._settle(attempt, arrays)
-
-    def take_block(self, block: int, source: "Store") -> Commit:
-        """Copy a block of a store of the same configuration, unless it is here.
-
-        It remains the work of who made it, on that device.
-
-        Raises: ConfigurationMismatchError, VersionMismatchError: the other store was
-          made otherwise. And as `write_block`, and as `read_block` of the other store.
-        """
-        self.require(source.record)
-        models, commit = source.read_block(block), source.committed(block)
-        assert commit is not None  # which reading has seen
-        arrays = {name: getattr(models, name) for name in PER_MODEL}
-        # Versions that the user accepts make another fingerprint.
-        made = dataclasses.replace(commit.made, fingerprint=self.fingerprint())
-        return self._settle(made, arrays)
-
-    def read_block(self, block: int) -> ShadowModels:
-        """Read one block and check it against its commit.
-
-        Raises:
-          CorruptBlockError: its bytes aren't those that were committed, or it was
-            committed into another store that was here before.
-          NotMadeError: it was never committed.
-        """
-        return ShadowModels(**self._verified(block, PER_MODEL))
-
-    def blocks(self) -> Iterator[ShadowModels]:
-        """All blocks in order, each checked.
-
-        Raises: as `read_block`; NotMadeError at once if the store isn't complete.
-        """
-        if self.missing():
-            raise self._incomplete()
-        return (self.read_block(block) for block in range(self.num_blocks))
-
-    def read(self) -> ShadowModels:
-        """The whole store; needs its size in memory. Raises: as `blocks`."""
-        return ShadowModels(**self._whole(PER_MODEL))
-
-    def targets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Images and labels of all targets, without weights. Raises: as `blocks`."""
-        found = self._whole(("images", "labels"))
-        return found["images"], found["labels"]
-
-    def verify(self) -> list[int]:
-        """Committed blocks that are corrupt; damaged metadata of zarr are put back.
-
-        Raises:
-          CorruptBlockError: one of the arrays that are not cut into blocks is.
-          OSError: the place can't be read.
-        """
-        for name in self.manifest["sha256"]:
-            self.array(name)
-        for file in self.damaged_metadata():
-            self.place.put(file, manifests.zarr_metadata(self.manifest)[file])
-        corrupt = []
-        for block in sorted(commits.numbers(self.place.names(commits.COMMITS))):
-            try:
-                self.read_block(block)
-            except CorruptBlockError:
-                corrupt.append(block)
-        return corrupt
-
-    def damaged_metadata(self) -> list[str]:
-        """Files of zarr's metadata that aren't as they were made.
-
-        Only other zarr readers use them; the store itself reads the manifest.
-        """
-        wanted = manifests.zarr_metadata(self.manifest)
-        return [name for name in wanted if self.place.get(name) != wanted[name]]
-
-    def drop_block(self, block: int) -> None:
-        """Take a block back, so that it is made again.
-
-        The commit goes last: a worker that finds none finds no data either.
-        """
-        for name in self._attempts(block):
-            self.place.delete(name)
-        for name in PER_MODEL:
-            self.place.delete(self._chunk(name, block))
-        self.place.delete(commits.commit(block))
-
-    def remove_abandoned(self) -> None:
-        """Delete what dead workers left: half-written files, settled announcements."""
-        self.place.remove_leftovers()
-        left = self.place.names(commits.ATTEMPTS)
-        done = commits.numbers(self.place.names(commits.COMMITS)) if left else set()
-        for name in left:
-            if commits.block_of(name) in done:
-                self.place.delete(name)
-
-    def _settle(self, attempt: Attempt, arrays: Mapping[str, np.ndarray]) -> Commit:
-        """Steps 1 to 4 of the module's docstring."""
-        block, place = attempt.block, self.place
-        self._require_own_manifest()
-        if winner := self.committed(block):
-            return winner
-        chunks = {
-            self._chunk(name, block): zarr_files.encode(
-                self.manifest["arrays"][name], values
-            )
-            for name, values in arrays.items()
-        }
-        place.put_if_absent(attempt.name, attempt.content)
-        for _ in range(_DISCARDS):
-            for name, content in chunks.items():
-                place.put_if_absent(name, content)
-            made = self._announced(attempt)
-            # In this order: an announcement goes only after its commit is there.
-            if made is not None or (winner := self.committed(block)):
-                break
-            for name in chunks:
-                place.delete(name)
+        factory, targets = self.factory, self._targets
+        assert targets is not None
+        if launcher is not None:
+            prepare = functools.partial(tuple, [self])
+            launcher(prepare, progress=progress, on_block=on_block)
+            return
+        missing = self.missing()
+        rows_of = {block: np.arange(*self.block_range(block)) for block in missing}
+        if blocks is None:
+            first = random.randrange(len(missing)) if missing else 0
+            todo = missing[first:] + missing[:first]
         else:
-            raise self._corrupt(block, "is put by others who do not announce it")
-        if made is not None:
-            self._require_own_manifest()
-            winner = commit = Commit(made=made, by=attempt.id)
-            if not place.put_if_absent(commit.name, commit.content):
-                winner = self.committed(block) or commit
-        assert winner is not None
-        place.delete(attempt.name)
-        return winner
+            todo = [block for block in blocks if block in rows_of]
+        wanted = range(self.num_blocks) if blocks is None else blocks
+        total = sum(len(range(*self.block_range(block))) for block in wanted)
+        with bars.bar(
+            total=total,
+            initial=total - sum(len(rows_of[block]) for block in todo),
+            desc=f"{factory.role} models",
+            unit=" models",
+            show=progress,
+        ) as bar:
+            for group in self._unfinished(todo, bar):
+                ids = np.concatenate([rows_of[block] for block in group])
+                part = targets.take(ids)
+                weights = factory.train(part, ids=ids, bar=bar)
+                start = 0
+                for block in group:
+                    rows = slice(start, start + len(rows_of[block]))
+                    start = rows.stop
+                    self.write_block(
+                        block,
+                        weights[rows],
+                        part.images[rows],
+                        part.labels[rows],
+                        trained_with=factory.trained_with,
+                    )
+                    on_block()
 
-    def _announced(self, own: Attempt) -> Attempt | None:
-        """The attempt that announced what is stored of a block; None: nobody did."""
-        found = self._read(own.block, PER_MODEL)
-        sums = {name: checks.digest(values) for name, values in found.items()}
-        if sums == own.sha256:
-            return own
-        for name in self._attempts(own.block):
-            try:
-                other = Attempt.read(self.place.get(name) or b"")
-            except BrokenSealError:
-                continue
-            if other.fingerprint == own.fingerprint and other.sha256 == sums:
-                return other
-        return None
+    @property
+    def blocks_at_once(self) -> int:
+        """How many blocks are trained at once, at least one."""
+        return max(1, self.factory.models_at_once // self.manifest["block_size"])
 
-    def _attempts(self, block: int) -> list[str]:
-        """Names of a block's attempts; few are there at any time."""
-        names = self.place.names(commits.ATTEMPTS)
-        return [name for name in names if commits.block_of(name) == block]
+    def _unfinished(self, todo: Sequence[int], bar: tqdm) -> Iterator[list[int]]:
+        """Yield groups of blocks that nobody has committed when their turn comes.
 
-    def _whole(self, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Arrays of all models, each block checked against its commit."""
-        if self.missing():
-            raise self._incomplete()
-        about = self.manifest["arrays"]
-        found = {
-            name: np.empty(about[name]["shape"], about[name]["data_type"])
-            for name in names
-        }
-        for block in range(self.num_blocks):
-            rows = slice(*self.block_range(block))
-            for name, values in self._verified(block, names).items():
-                found[name][rows] = values
-        return found
-
-    def _verified(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
-        """Arrays of a block that are what was committed. Raises as `read_block`."""
-        commit = self.committed(block)
-        if commit is None:
-            raise self._incomplete()
-        found = self._read(block, names)
-        for name in names:
-            values = found.get(name)
-            if values is None or checks.digest(values) != commit.made.sha256[name]:
-                what = f"is corrupt: {name} do not match the checksum"
-                raise self._corrupt(block, what)
-        return found
-
-    def _read(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
-        """A block's arrays as they are stored, without those that can't be read."""
-        found = {}
-        for name in names:
-            # Left out where it isn't a chunk of this array.
-            with contextlib.suppress(ValueError):
-                found[name] = self._rows(name, block)
-        return found
-
-    def _rows(self, name: str, number: int) -> np.ndarray:
-        """The rows of a chunk."""
-        content = self.place.get(self._chunk(name, number))
-        return zarr_files.decode(self.manifest["arrays"][name], number, content)
-
-    def _chunk(self, name: str, number: int) -> str:
-        return zarr_files.chunk_of(name, self.manifest["arrays"][name], number)
-
-    def _corrupt(self, block: int, what: str) -> CorruptBlockError:
-        return CorruptBlockError(f"Block {block} of {self.place} {what}.", block=block)
-
-    def _incomplete(self) -> NotMadeError:
-        """For a reader who comes too early."""
-        return NotMadeError(
-            f"{self.place} has {self.num_blocks - len(self.missing())} of"
-            f" {self.num_blocks} blocks.",
-            by="shadow",
-        )
-
-    def _require_own_manifest(self) -> None:
-        """Whether the place still holds the store that was opened."""
-        there = None
-        with contextlib.suppress(NotMadeError):
-            there = manifests.read(self.place)["fingerprint"]
-        if there != self.fingerprint():
-            raise ConfigurationMismatchError(
-                f"The store {self.place} was replaced by one of another configuration"
-                " while this worker was at it; its block is not committed."
-            )
+        Blocks that others have committed move the bar on.
+        """
+        group: list[int] = []
+        for block in todo:
+            if self.committed(block) is None:
+                group.append(block)
+            else:
+                bar.update(len(range(*self.block_range(block))))
+            if len(group) == self.blocks_at_once:
+                yield group
+                group = []
+        if group:
+            yield group
 
     def _clear(self) -> None:
         """Make room for another store; the manifest goes first."""
@@ -511,3 +252,13 @@ class Store:
         for folder in (*(f"{name}/c" for name in PER_MODEL), commits.ATTEMPTS):
             for name in self.place.names(folder):
                 self.place.delete(name)
+
+
+def _reopened(
+    cls: type[Store], path: str, factory: Factory | None, targets: Examples | None
+) -> Store:
+    """Open a store again, in another process."""
+    store = cls(path)
+    if factory is None or targets is None:
+        return store
+    return store.made_by(factory, targets)

@@ -114,7 +114,7 @@ def _join(processes: str) -> None:
             " machine of process 0."
         )
     part = Share.parse(share)
-    jax.distributed.initialize(address, part.count, part.index)
+    jax.distributed.initialize(address, part.of, part.index)
 
 
 def folder(workdir: str) -> Path:

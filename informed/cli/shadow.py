@@ -192,7 +192,7 @@ def _launch(arguments: argparse.Namespace) -> Launch:
         return row.make(**given)
     if arguments.launcher not in (None, "local"):
         raise ValueError("Expected --worker or --launcher=ray, not both.")
-    return Share.parse(arguments.worker).run
+    return Share.parse(arguments.worker)
 
 
 def _plan(arguments: argparse.Namespace, rest: Sequence[str], paths: Paths) -> None:

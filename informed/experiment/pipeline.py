@@ -27,8 +27,8 @@ from shadow import plan as planning
 from shadow.cards import Card
 from shadow.factory import Factory
 from shadow.known import Known, rows_of
-from shadow.launchers import Launch, Work, local
-from shadow.launchers.work import trains
+from shadow.launchers import Launch, local
+from shadow.launchers.launch import trains
 from shadow.plan import Plan
 from shadow.store import Store
 from shadow.threat import publish
@@ -66,57 +66,46 @@ def shadow(
         stored.shadow_record(experiment),
         outputs=("shadow/manifest.json", "released/manifest.json"),
     )
-    stores = (Store(paths.store(role)) for role in ROLES)
-    if stage.done and not any(store.missing() for store in stores):
+    opened = (Store(paths.store(role)) for role in ROLES)
+    if stage.done and not any(store.missing() for store in opened):
         made, _ = stored.stores(experiment, paths)
         feasible.require(experiment, stored.victim_of(experiment, made))
         return
     pools = Pools(paths.data_dir)
     require(experiment, pools)
     with stage.running():
-        prepare = functools.partial(works, experiment, paths, pools, form=form)
+        prepare = functools.partial(stores, experiment, paths, pools, form=form)
         launch(prepare, progress=progress, on_block=stage.note)
 
 
-def works(
+def stores(
     experiment: Experiment, paths: Paths, pools: Pools, form: str | None = None
-) -> list[Work]:
-    """The stores of the shadow stage, made where they aren't there, and their makers.
+) -> list[Store]:
+    """Open the stores of the shadow stage with their factories, or make them.
 
     Args:
       form: see `shadow`.
     Raises: ConfigurationMismatchError, VersionMismatchError: a store was made
       otherwise.
     """
-    found = []
     split, by_role = factories(experiment, pools)
     if form == forms.MEASURED:
         factory = by_role["shadow"]
         form = forms.fastest(factory, split.shadow) if trains() else None
     # One for both roles, so that their training is compiled once.
     algorithm = dataclasses.replace(by_role["shadow"].descent, form=form)
-    for role, factory in by_role.items():
-        targets = split.test if role == "released" else split.shadow
-        store = Store.open(
+    return [
+        Store.open(
             paths.store(role),
-            factory,
-            targets,
+            dataclasses.replace(factory, algorithm=algorithm),
+            split.test if role == "released" else split.shadow,
             block_size=experiment.shadow.block_size,
             configuration=experiment.model_configuration,
             positions=split.positions,
             dropped=split.dropped,
         )
-        # Theta_0 is drawn once: another kind of device may draw other last digits. The
-        # width is each worker's own, unless it is configured, or the store is an older
-        # one, whose manifest has it.
-        factory = dataclasses.replace(
-            factory,
-            start=store.initialisation,
-            algorithm=algorithm,
-            width=factory.width or store.manifest["models_per_batch"],
-        )
-        found.append(Work(factory=factory, store=store, targets=targets))
-    return found
+        for role, factory in by_role.items()
+    ]
 
 
 def factories(

@@ -1,6 +1,6 @@
 """Who starts workers on a shadow data set; the store is the queue.
 
-work     what a worker has: a factory, a store, its targets
+launch   the protocol of launchers
 local    this process makes all blocks
 share    one of several workers that know nothing of each other, as of a Slurm array
 tasks    Ray tasks, one per block
@@ -12,6 +12,6 @@ launcher has nothing to remember. A new one is one file with one `Launch`, and a
 that it is registered by.
 """
 
-from shadow.launchers.work import Launch, Prepare, Work
+from shadow.launchers.launch import Launch, Prepare
 
-__all__ = ["Launch", "Prepare", "Work"]
+__all__ = ["Launch", "Prepare"]

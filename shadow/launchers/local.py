@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from shadow.launchers.work import Prepare
+from shadow.launchers.launch import Prepare
 
 
 def run(
@@ -11,8 +11,6 @@ def run(
     progress: bool = True,
     on_block: Callable[[], None] = lambda: None,
 ) -> None:
-    """See `Launch`."""
-    for work in prepare():
-        work.factory.fill(
-            work.store, work.targets, progress=progress, on_block=on_block
-        )
+    """Fill the stores one after the other; see `Launch`."""
+    for store in prepare():
+        store.fill(progress=progress, on_block=on_block)

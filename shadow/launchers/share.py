@@ -10,72 +10,68 @@ import random
 from collections.abc import Callable
 
 from shadow import bars, checks
-from shadow.launchers.work import Prepare
+from shadow.launchers.launch import Prepare
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Share:
-    """Worker `index` of `count`.
+    """A launcher: this process is worker `index` of several, as in `Share(3, of=16)`.
 
     Attributes:
-      index: 0 <= index < count.
-      count: the number of workers, at least 1.
+      index: 0 <= index < of.
+      of: the number of workers, at least 1.
     Raises: ValueError: numbers out of range.
     """
 
     index: int
-    count: int
+    of: int
 
     def __post_init__(self) -> None:
-        checks.at_least("count", self.count, 1)
-        if not 0 <= self.index < self.count:
+        checks.at_least("of", self.of, 1)
+        if not 0 <= self.index < self.of:
             raise checks.FieldError(
                 "index",
-                f"Expected {{}} in [0, {self.count}), got {self.index}: workers are"
+                f"Expected {{}} in [0, {self.of}), got {self.index}: workers are"
                 " counted from 0.",
             )
 
     @classmethod
     def parse(cls, text: str) -> "Share":
-        """Of "3/16".
+        """Read a share such as "3/16".
 
         Raises: ValueError: it isn't two numbers, or they are out of range.
         """
-        index, slash, count = text.partition("/")
-        if not (slash and index.strip().isdigit() and count.strip().isdigit()):
+        index, slash, of = text.partition("/")
+        if not (slash and index.strip().isdigit() and of.strip().isdigit()):
             raise ValueError(
                 f"Expected a worker such as 3/16 (index/count), got {text!r}."
             )
-        return cls(index=int(index), count=int(count))
+        return cls(int(index), of=int(of))
 
-    def run(
+    def __call__(
         self,
         prepare: Prepare,
         *,
         progress: bool = True,
         on_block: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `Launch`."""
+        """Fill this worker's share, then whatever is missing; see `Launch`."""
         # Not seeded by the index: whoever is started twice shall not work twice.
         order = random.SystemRandom()
-        for work in prepare():
-            factory, store = work.factory, work.store
-            together = factory.blocks_at_once(store)
+        for store in prepare():
             with bars.bar(
                 total=len(store),
-                desc=f"{factory.role} models of all workers",
+                desc=f"{store.factory.role} models of all workers",
                 unit=" models",
                 show=progress,
             ) as bar:
                 while missing := store.missing():
-                    left = sum(len(range(*store.block_range(b))) for b in missing)
-                    bar.update(len(store) - left - bar.n)
-                    own = [b for b in missing if b % self.count == self.index]
-                    some = own or order.sample(missing, min(together, len(missing)))
-                    factory.fill(
-                        store,
-                        work.targets,
-                        blocks=some[:together],
+                    models = sum(len(range(*store.block_range(b))) for b in missing)
+                    bar.update(len(store) - models - bar.n)
+                    share = [b for b in missing if b % self.of == self.index]
+                    blocks = share or order.sample(missing, len(missing))
+                    store.fill(
+                        blocks=blocks[: store.blocks_at_once],
                         progress=False,
                         on_block=on_block,
                     )

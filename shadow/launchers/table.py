@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from shadow import checks
 from shadow.launchers import local
-from shadow.launchers.tasks import RayTasks
-from shadow.launchers.work import Launch
+from shadow.launchers.launch import Launch
+from shadow.launchers.tasks import Ray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Row:
 
 _ROWS = {
     "local": Row(lambda: local.run),
-    "ray": Row(RayTasks, tuple(each.name for each in dataclasses.fields(RayTasks))),
+    "ray": Row(Ray, tuple(field.name for field in dataclasses.fields(Ray))),
 }
 
 

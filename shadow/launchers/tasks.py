@@ -25,8 +25,9 @@ from typing import Any
 import jax
 
 from shadow import bars, checks, compiled, devices, reserved
-from shadow.launchers.work import Prepare, Work, driving
+from shadow.launchers.launch import Prepare, driving
 from shadow.reserved import NoAcceleratorError
+from shadow.store import Store
 
 _RAISED, _LOST = 3, 10  # times that a block may, before it is set aside
 _SET_ASIDE = 3  # blocks, after which nothing is likely to work
@@ -36,11 +37,11 @@ FORWARDED = ("TFDS_DATA_DIR",)
 _ALWAYS = ("XLA_FLAGS", "JAX_PLATFORMS", compiled.VARIABLE)
 _PART = 0.9  # of a card that workers who share it may take; the rest is CUDA's own
 _LISTEN = 1.0  # seconds without news, after which stragglers are looked for
-_prepared: dict[str, list[Work]] = {}  # of this worker process, by run
+_prepared: dict[str, list[Store]] = {}  # of this worker process, by run
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RayTasks:
+class Ray:
     """See the module's docstring; an instance is a `Launch`.
 
     The process that calls it is kept from opening an accelerator, if it hasn't yet.
@@ -101,7 +102,7 @@ class RayTasks:
                 file=sys.stderr,
             )
         with driving():
-            works = prepare()  # stores are there before the first worker looks
+            stores = prepare()  # they are there before the first worker looks
         began = not ray.is_initialized()
         if began:
             self._connect(ray)
@@ -111,12 +112,13 @@ class RayTasks:
                 gpus = float(ray.cluster_resources().get("GPU", 0) > 0)
             run = f"{os.getpid()}-{time.time_ns()}"
             task = _task(ray, self, gpus)
-            for number, work in enumerate(works):
+            prepare_once = ray.put(prepare)  # once a node, not once a task
+            for number, store in enumerate(stores):
 
                 def submit(block: int, number: int = number) -> Any:
-                    return task.remote(run, prepare, number, block)
+                    return task.remote(run, [prepare_once], number, block)
 
-                _Queue(ray, work, submit, self._slots(ray, gpus)).run(
+                _Queue(ray, store, submit, self._slots(ray, gpus)).run(
                     progress=progress, on_block=on_block
                 )
         finally:
@@ -155,12 +157,12 @@ class _Queue:
     def __init__(
         self,
         ray: Any,
-        work: Work,
+        store: Store,
         submit: Callable[[int], Any],
         slots: Callable[[], int],
     ) -> None:
-        self._ray, self._work, self._submit, self._slots = ray, work, submit, slots
-        self._waiting = collections.deque(work.store.missing())
+        self._ray, self._store, self._submit, self._slots = ray, store, submit, slots
+        self._waiting = collections.deque(store.missing())
         self._flying: dict[Any, tuple[int, float]] = {}  # task -> block, since
         self._left = set(self._waiting)
         self._raised: collections.Counter[int] = collections.Counter()
@@ -171,7 +173,7 @@ class _Queue:
 
     def run(self, *, progress: bool, on_block: Callable[[], None]) -> None:
         """Until nothing is left but what was set aside."""
-        store, role = self._work.store, self._work.factory.role
+        store, role = self._store, self._store.factory.role
         rows = {block: len(range(*store.block_range(block))) for block in self._left}
         started = time.monotonic()
         with bars.bar(
@@ -260,7 +262,7 @@ class _Queue:
         blocks = ", ".join(map(str, sorted(self._aside)))
         why = next(iter(self._aside.values()))
         return RuntimeError(
-            f"Blocks {blocks} of {self._work.store.place} can't be made; those that are"
+            f"Blocks {blocks} of {self._store.place} can't be made; those that are"
             f" done are kept. {why}"
         )
 
@@ -281,7 +283,7 @@ def module() -> Any:
         ) from error
 
 
-def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
+def _task(ray: Any, options: Ray, gpus: float) -> Any:
     """The remote function."""
     variables = {
         name: os.environ[name]
@@ -304,18 +306,18 @@ def _task(ray: Any, options: RayTasks, gpus: float) -> Any:
     )
 
 
-def _for_a_block(work: Work) -> Work:
+def _for_a_block(store: Store) -> Store:
     """With no more models at once than a block has: a task makes one block."""
-    factory, block = work.factory, len(range(*work.store.block_range(0)))
+    factory, block = store.factory, len(range(*store.block_range(0)))
     together = factory.models_at_once
     if together <= block:
-        return work
+        return store
     # As many on each device.
     width = max(1, factory.trained_with["width"] * block // together)
-    return dataclasses.replace(work, factory=dataclasses.replace(factory, width=width))
+    return store.filled_by(dataclasses.replace(factory, width=width))
 
 
-def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]:
+def _make(run: str, prepared: list[Any], number: int, block: int) -> dict[str, Any]:
     """In a worker: one block of the store with that number."""
     import ray
 
@@ -327,7 +329,7 @@ def _make(run: str, prepare: Prepare, number: int, block: int) -> dict[str, Any]
         elif os.environ.get("JAX_PLATFORMS") == "cpu":
             jax.config.update("jax_num_cpu_devices", int(os.environ["NPROC"]))
         _prepared.clear()
-        _prepared[run] = [_for_a_block(work) for work in prepare()]
-    work = _prepared[run][number]
-    work.factory.fill(work.store, work.targets, blocks=[block], progress=False)
+        prepare: Prepare = ray.get(prepared[0])
+        _prepared[run] = [_for_a_block(store) for store in prepare()]
+    _prepared[run][number].fill(blocks=[block], progress=False)
     return {"block": block, "node": ray.get_runtime_context().get_node_id()[:8]}

@@ -27,22 +27,22 @@ def cards():
 
 @pytest.mark.slow
 def test_a_worker_with_a_gpu_that_jax_lacks_stops_at_once(tmp_path, cards, monkeypatch):
-    from shadow.launchers.tasks import RayTasks
+    from shadow.launchers.tasks import Ray
     from shadow.reserved import NoAcceleratorError
 
     monkeypatch.delenv("JAX_PLATFORMS", raising=False)
     prepare = functools.partial(workers.prepare, str(tmp_path))
     with pytest.raises(NoAcceleratorError, match=r"Ray reserved a GPU .*cuda12"):
-        RayTasks(memory=1 << 28)(prepare, progress=False)
+        Ray(memory=1 << 28)(prepare, progress=False)
 
 
 @pytest.mark.slow
 def test_tasks_with_a_part_of_a_card_make_the_same_models(tmp_path, cards, monkeypatch):
     """Here their CPU is meant."""
-    from shadow.launchers.tasks import RayTasks
+    from shadow.launchers.tasks import Ray
 
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    launch = RayTasks(memory=1 << 28, gpus=0.25, forward=())
+    launch = Ray(memory=1 << 28, gpus=0.25, forward=())
     jax.config.update("jax_platforms", None)
     shared, alone = tmp_path / "shared", tmp_path / "alone"
     launch(functools.partial(workers.prepare, str(shared)), progress=False)
@@ -70,7 +70,7 @@ def test_the_part_of_a_card_is_a_part_of_its_memory(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--a")
     monkeypatch.setenv("MINE", "b")
     for gpus, fraction in ((0.25, "0.2250"), (1.0, None), (0.0, None)):
-        task = tasks._task(Remote(), tasks.RayTasks(forward=("MINE",)), gpus)
+        task = tasks._task(Remote(), tasks.Ray(forward=("MINE",)), gpus)
         variables = task.given["runtime_env"]["env_vars"]
         assert variables.get("XLA_PYTHON_CLIENT_MEM_FRACTION") == fraction
         assert variables["XLA_FLAGS"] == "--a", "bits rest on them"

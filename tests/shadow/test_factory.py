@@ -209,9 +209,7 @@ def test_small_blocks_are_filled_together(make, split, tmp_path):
             tmp_path / str(width), maker, split.shadow, block_size=6
         )
         commits = []
-        maker.fill(
-            store,
-            split.shadow,
+        store.fill(
             progress=False,
             on_block=lambda commits=commits: commits.append(1),
         )
@@ -225,7 +223,8 @@ def test_blocks_that_others_commit_meanwhile_are_left_out(make, split, tmp_path)
     """Two workers, one within a pause of the other; each block is trained once."""
 
     def opened():
-        return shadow.Store.open(tmp_path / "store", make(), split.shadow, block_size=8)
+        maker = make(width=4)
+        return shadow.Store.open(tmp_path / "store", maker, split.shadow, block_size=8)
 
     ours, theirs = [], []
 
@@ -233,15 +232,9 @@ def test_blocks_that_others_commit_meanwhile_are_left_out(make, split, tmp_path)
         ours.append(1)
         if len(ours) == 2:
             left = opened().missing()
-            other = make(width=4)
-            other.fill(
-                opened(),
-                split.shadow,
-                blocks=left[:2],
-                on_block=lambda: theirs.append(1),
-            )
+            opened().fill(blocks=left[:2], on_block=lambda: theirs.append(1))
 
-    make(width=4).fill(opened(), split.shadow, progress=False, on_block=pause)
+    opened().fill(progress=False, on_block=pause)
     assert (len(ours), len(theirs)) == (3, 2)
     store = opened()
     assert store.missing() == store.verify() == []

@@ -101,7 +101,7 @@ def test_any_single_change_is_refused_by_name(change, split, tmp_path_factory):
     other, others = made(split, change)
     name = CHANGES[change].replace(".", r"\.")
     with pytest.raises(shadow.ConfigurationMismatchError, match=name):
-        other.fill(store, others, progress=False)
+        store.made_by(other, others)
     with pytest.raises(shadow.ConfigurationMismatchError, match=name):
         open_store(folder / "store", other, others)
     elsewhere = open_store(folder / "elsewhere", other, others)
@@ -117,14 +117,14 @@ def test_two_factories_do_not_share_a_store(split, tmp_path):
     """One of three epochs filled the first half, another of nine the rest."""
     first, targets = made(split)
     store = open_store(tmp_path / "store", first, targets)
-    first.fill(store, targets, blocks=[0], progress=False)
+    store.fill(blocks=[0], progress=False)
     second, _ = made(split, "training epochs")
     second = dataclasses.replace(second, key=jax.random.key(7))
     with pytest.raises(
         shadow.ConfigurationMismatchError, match=r"key: .*training\.epochs"
     ):
-        second.fill(store, targets, progress=False)
-    first.fill(store, targets, progress=False)
+        store.filled_by(second)
+    store.fill(progress=False)
     np.testing.assert_array_equal(store.read().weights, first.train(targets))
 
 
@@ -134,7 +134,7 @@ def test_another_theta_0_is_refused(split, tmp_path):
     start = factory.initialisation + np.float32(0.1)
     other = dataclasses.replace(factory, start=start)
     with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
-        other.fill(store, targets, progress=False)
+        store.filled_by(other)
     with pytest.raises(shadow.ConfigurationMismatchError, match="theta_0"):
         open_store(tmp_path / "store", other, targets)
 

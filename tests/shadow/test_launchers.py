@@ -1,8 +1,10 @@
 import dataclasses
 import functools
 import multiprocessing
+import pickle
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from tests.shadow import workers
 
 def models(folder):
     """Weights of both stores, checked against their checksums."""
-    return [work.store.read().weights for work in workers.prepare(str(folder))]
+    return [store.read().weights for store in workers.prepare(str(folder))]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_workers_that_know_nothing_of_each_other(tmp_path, undisturbed):
     context = multiprocessing.get_context("spawn")
     processes = [
         context.Process(
-            target=Share(index=index, count=3).run,
+            target=Share(index, of=3),
             args=(prepare,),
             kwargs={"progress": False},
         )
@@ -54,12 +56,12 @@ def test_what_a_killed_worker_leaves_is_swept_up(tmp_path, undisturbed):
     die.touch()
     prepare = functools.partial(workers.prepare, str(tmp_path), die=str(die))
     process = multiprocessing.get_context("spawn").Process(
-        target=Share(index=0, count=2).run, args=(prepare,)
+        target=Share(0, of=2), args=(prepare,)
     )
     process.start()
     process.join()
     assert process.exitcode == -9
-    Share(index=1, count=2).run(prepare, progress=False)
+    Share(1, of=2)(prepare, progress=False)
     assert_same(tmp_path, undisturbed)
 
 
@@ -70,7 +72,7 @@ def test_a_share_that_isnt_one_is_refused(text):
 
 
 def test_a_share_is_read():
-    assert Share.parse("3/16") == Share(index=3, count=16)
+    assert Share.parse("3/16") == Share(3, of=16)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +101,9 @@ def cluster():
 
 @pytest.fixture
 def on_ray(cluster):
-    from shadow.launchers.tasks import RayTasks
+    from shadow.launchers.tasks import Ray
 
-    return RayTasks(memory=1 << 28)
+    return Ray(memory=1 << 28)
 
 
 @pytest.mark.slow
@@ -136,7 +138,7 @@ def test_ray_sets_a_block_aside_that_always_raises(tmp_path, on_ray):
     prepare = functools.partial(workers.prepare, str(tmp_path), poison=1)
     with pytest.raises(RuntimeError, match=r"Blocks 1 of .*released.*a poisoned block"):
         on_ray(prepare, progress=False)
-    assert workers.prepare(str(tmp_path))[0].store.missing() == [1]
+    assert workers.prepare(str(tmp_path))[0].missing() == [1]
 
 
 @pytest.mark.slow
@@ -158,7 +160,7 @@ def test_a_task_trains_no_more_models_than_its_block_has(
     tmp_path, victim, split, accelerator
 ):
     """On an accelerator 512 would be trained, and all but a block thrown away."""
-    from shadow.launchers import Work, tasks
+    from shadow.launchers import tasks
 
     algorithm = shadow.GradientDescent(
         victim=victim, training=shadow.TrainingConfig(epochs=2)
@@ -167,9 +169,66 @@ def test_a_task_trains_no_more_models_than_its_block_has(
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
     )
     store = shadow.Store.open(tmp_path, factory, split.shadow, block_size=16)
-    work = Work(factory=factory, store=store, targets=split.shadow)
     assert factory.models_at_once > 16
-    assert tasks._for_a_block(work).factory.models_at_once == 16
-    narrow = dataclasses.replace(factory, width=2)
-    same = dataclasses.replace(work, factory=narrow)
-    assert tasks._for_a_block(same) is same
+    assert tasks._for_a_block(store).factory.models_at_once == 16
+    narrow = store.filled_by(dataclasses.replace(factory, width=2))
+    assert tasks._for_a_block(narrow) is narrow
+
+
+def python_store(folder):
+    """A store as a Python program opens it, with a network of its own."""
+
+    def apply(params, images):
+        return jnp.tanh(images.reshape(len(images), -1) @ params["w"])
+
+    pool = shadow.load("digits")
+    split = shadow.split(pool, num_fixed=50, num_shadow=42, num_test=6, seed=0)
+    victim = shadow.from_functions(
+        lambda key: {"w": jax.random.normal(key, (64, 10)) / 8},
+        apply,
+        image_shape=(8, 8, 1),
+        num_classes=10,
+    )
+    algorithm = shadow.GradientDescent(
+        victim=victim, training=shadow.TrainingConfig(epochs=5)
+    )
+    factory = shadow.Factory(
+        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0), width=4
+    )
+    return shadow.Store.open(folder, factory, split.shadow, block_size=8)
+
+
+def test_a_store_is_filled_by_shares(tmp_path):
+    """The second worker finishes what the first, which never came back, left."""
+    store = python_store(tmp_path / "shared")
+    store.fill(blocks=store.missing()[:2], progress=False)
+    store.fill(launcher=shadow.Share(1, of=3), progress=False)
+    alone = python_store(tmp_path / "alone")
+    alone.fill(progress=False)
+    np.testing.assert_array_equal(store.read().weights, alone.read().weights)
+
+
+def test_a_store_to_be_read_is_not_filled(tmp_path):
+    python_store(tmp_path)
+    with pytest.raises(ValueError, match="opened to be read"):
+        shadow.Store(tmp_path).fill()
+
+
+def test_a_store_reaches_another_process_with_its_factory(tmp_path):
+    """As Ray sends it: functions by value, keys and data with it."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    store = python_store(tmp_path)
+    (sent,) = pickle.loads(cloudpickle.dumps(functools.partial(tuple, [store])))()
+    assert sent.factory.identity == store.factory.identity
+    sent.fill(progress=False)
+    weights = store.factory.train(sent._targets)
+    np.testing.assert_array_equal(store.read().weights, weights)
+
+
+@pytest.mark.slow
+def test_a_store_is_filled_on_ray(tmp_path, cluster):
+    store = python_store(tmp_path / "ray")
+    store.fill(launcher=shadow.Ray(memory=1 << 28), progress=False)
+    alone = python_store(tmp_path / "alone")
+    alone.fill(progress=False)
+    np.testing.assert_array_equal(store.read().weights, alone.read().weights)

@@ -30,7 +30,7 @@ factory = shadow.Factory(algorithm=descent,
     fixed=split.fixed, key=jax.random.key(0), width=4)
 store = shadow.Store.open(sys.argv[1], factory, split.shadow, block_size=4)
 print("ready", flush=True)
-factory.fill(store, split.shadow, progress=False,
+store.fill(progress=False,
     on_block=lambda: print("block", flush=True))
 """
 

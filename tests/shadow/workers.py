@@ -8,7 +8,6 @@ from pathlib import Path
 import jax
 
 import shadow
-from shadow.launchers import Work
 
 
 def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> list:
@@ -28,7 +27,7 @@ def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> 
     descent = shadow.GradientDescent(
         victim=victim, training=shadow.TrainingConfig(epochs=20)
     )
-    works = []
+    stores = []
     for role, targets in (("released", split.test), ("shadow", split.shadow)):
         factory = _Factory(
             algorithm=descent,
@@ -47,8 +46,8 @@ def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> 
             block_size=4,
             positions=split.positions,
         )
-        works.append(Work(factory=factory, store=store, targets=targets))
-    return works
+        stores.append(store)
+    return stores
 
 
 class _Factory(shadow.Factory):

@@ -93,7 +93,7 @@ def test_a_store_is_of_one_version(split, tmp_path):
     def store(algorithm):
         maker = factory(algorithm, split, width=8)
         made = shadow.Store.open(tmp_path, maker, split.shadow, block_size=20)
-        maker.fill(made, split.shadow, progress=False)
+        made.fill(progress=False)
         return made
 
     made = store(shadow.PythonFunction(train=noisy, version="1"))
@@ -116,11 +116,11 @@ def test_a_finished_store_trains_nothing(split, tmp_path):
     algorithm = shadow.PythonFunction(train=counted, version="1")
     maker = factory(algorithm, split, width=4)
     store = shadow.Store.open(tmp_path / "store", maker, split.shadow, block_size=16)
-    maker.fill(store, split.shadow, progress=False)
+    store.fill(progress=False)
     assert store.missing() == []
     file.unlink()
     again = shadow.PythonFunction(train=counted, version="1")
-    factory(again, split, width=4).fill(store, split.shadow, progress=False)
+    store.made_by(factory(again, split, width=4), split.shadow).fill(progress=False)
     assert not file.exists()
 
 

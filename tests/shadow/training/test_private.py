@@ -191,7 +191,7 @@ def test_private_sampling_is_secret_unless_it_is_told(parts):
     assert not private.order_is_public
     assert plain.order_is_public
     assert training(sampling=0.3, shuffling="known").order_is_public
-    assert make.knowledge((parts, private)).training_key is None
+    assert make(parts, private).knowledge().training_key is None
     # A new sample for every model: the same target ends elsewhere without any noise.
     targets = parts.shadow.take(np.zeros(4, np.int64))
     assert len(np.unique(make(parts, private).train(targets)[:, 0])) == 4

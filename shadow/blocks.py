@@ -1,0 +1,423 @@
+"""The shadow data set: (weights, target) pairs in blocks, zarr v3, folder or bucket.
+
+A store is a zarr group, a manifest and one commit per block:
+
+    manifest.json          record (configuration, versions), layout, zarr metadata,
+                           checksums of whole arrays; sealed; comes last
+    weights/ images/ labels/              one zarr chunk per block
+    fixed_images/ fixed_labels/           D_-, so that a store is all an attack needs
+    fixed_indices/ shadow_indices/ test_indices/
+    initialisation/        theta_0, where it is shared
+    attempts/000012.ID.json    what a worker is about to put: checksums, device
+    commits/000012.json    block 12 exists: its checksums, who made it, on what device
+
+A block is a pure function of (configuration, block number), on equal devices; on others
+weights agree to rounding. Any number of workers may be at a store, on any machines, and
+be killed at any moment; nothing coordinates them but this order, in which nothing is
+ever written over (`shadow.places`):
+
+1. announce the attempt: the SHA-256 of each array that is about to be put;
+2. put each array's chunk, if it is absent;
+3. read back what is stored, whoever put it, and hash it;
+4. put the commit of what is stored, if it is absent. What has no commit doesn't exist.
+
+The first writer wins. Who finds a commit adopts it, so a straggler changes nothing; who
+finds data without a commit adopts them if an attempt of this very store announced
+exactly these bytes. So a dead worker's data never block a block, and its weights may be
+finished with another's images, which are the same. Data that nobody announced (put by a
+worker of a store that was here before, or damaged) are deleted and put again.
+
+Why chunks keep their plain names, rather than one per attempt that the commit points
+to: zarr finds a chunk by its number alone, so any zarr reader can open a store as it
+is, and nothing is stored twice. The announcement gives what a name per attempt would:
+bytes that are believed only because their maker said beforehand what they are.
+
+In one case a worker's chunk can be lost: two workers find the same unannounced data at
+the same moment, and the slower deletes what the faster has just put. The commit then
+doesn't match, which reading says (CorruptBlockError) and verifying mends.
+
+A store that has no block yet may be replaced by one of another configuration. A worker
+that is still at the old one finds out when it commits: every attempt and commit carries
+the fingerprint of its store, which is checked when it is written and when it is read.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadow import checks, commits, manifests, places, records, zarr_files
+from shadow.commits import Attempt, BrokenSealError, Commit, CorruptBlockError
+from shadow.manifests import PER_MODEL
+from shadow.models import ShadowModels
+from shadow.places import Address, Place
+from shadow.records import ConfigurationMismatchError, NotMadeError, Record
+from shadow.victims import Slice
+
+_DISCARDS = 3  # times that data which nobody announced are put again
+
+
+class Blocks:
+    """The blocks of a store that is there; see the module's docstring for its files.
+
+    Args:
+      path: a folder, or an address such as "s3://bucket/mnist/shadow"; see `places.at`.
+    Raises:
+      NotMadeError: there is no store.
+      CorruptBlockError: its manifest is damaged.
+      ValueError: it is of another format.
+    """
+
+    def __init__(self, path: Address) -> None:
+        self.place: Place = places.at(path)
+        self.manifest: dict[str, Any] = manifests.read(self.place)
+
+    def __len__(self) -> int:
+        return self.manifest["num_models"]
+
+    @property
+    def path(self) -> Path:
+        """Its folder.
+
+        Raises: ValueError: it lies in a bucket; `place` does for both.
+        """
+        if not isinstance(self.place, places.Folder):
+            raise ValueError(f"{self.place} is not a folder.")
+        return self.place.path
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """(height, width, channels)."""
+        return tuple(self.manifest["image_shape"])
+
+    @property
+    def record(self) -> Record:
+        """What decided the models: configuration, content of the data, versions."""
+        return Record.read(self.manifest)
+
+    def require(self, record: Record) -> list[str]:
+        """Compare with the record of who would go on with this store.
+
+        Only groups and fields of the configuration that `record` has are compared.
+
+        Returns: versions that differ and were accepted.
+        Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
+        """
+        found = self.record
+        common = {name: found.configuration.get(name) for name in record.configuration}
+        return records.require_same(
+            Record(common, found.versions), record, f"The store {self.place}"
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of what decides the models."""
+        return self.manifest["fingerprint"]
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of the finished store."""
+        return -(-len(self) // self.manifest["block_size"])
+
+    @property
+    def layout(self) -> tuple[Slice, ...]:
+        """Which slice of theta is which array of the victim."""
+        return tuple(
+            Slice(**{**entry, "shape": tuple(entry["shape"])})
+            for entry in self.manifest["layout"]
+        )
+
+    @property
+    def initialisation(self) -> np.ndarray | None:
+        """Theta_0 (params,) where all models share it, else None."""
+        if "initialisation" not in self.manifest["sha256"]:
+            return None
+        return self.array("initialisation")
+
+    def array(self, name: str) -> np.ndarray:
+        """One of the arrays that are not cut into blocks, such as fixed_images.
+
+        Raises: CorruptBlockError: it doesn't match its checksum.
+        """
+        values = None
+        with contextlib.suppress(ValueError):
+            values = self._rows(name, 0)
+        if values is None or checks.digest(values) != self.manifest["sha256"][name]:
+            raise CorruptBlockError(
+                f"The array {name} of {self.place} does not match its checksum."
+                f" {manifests.MAKE_AGAIN}",
+                block=None,
+            )
+        return values
+
+    def block_range(self, block: int) -> tuple[int, int]:
+        """The models of a block: first, and one past the last."""
+        return manifests.block_range(self.manifest, block)
+
+    def missing(self) -> list[int]:
+        """Blocks that have no commit, by one listing."""
+        done = commits.numbers(self.place.names(commits.COMMITS))
+        return [block for block in range(self.num_blocks) if block not in done]
+
+    def committed(self, block: int) -> Commit | None:
+        """The commit of a block; None: it was never committed.
+
+        Raises: CorruptBlockError: it is damaged, or another store's.
+        """
+        content = self.place.get(commits.commit(block))
+        if content is None:
+            return None
+        try:
+            commit = Commit.read(content)
+        except BrokenSealError as error:
+            raise self._corrupt(block, f"is corrupt: of its commit {error}") from error
+        if commit.made.fingerprint != self.fingerprint() or commit.made.block != block:
+            what = (
+                "was committed into another store, which was in the same place before"
+            )
+            raise self._corrupt(block, what)
+        return commit
+
+    def write_block(
+        self,
+        block: int,
+        weights: np.ndarray,
+        images: np.ndarray,
+        labels: np.ndarray,
+        *,
+        trained_with: Mapping[str, Any] | None = None,
+    ) -> Commit:
+        """Put one block and commit it, unless somebody else was first.
+
+        Args:
+          block: the number of the block.
+          weights, images, labels: its models and their targets.
+          trained_with: JSON-able; what `Factory.trained_with` says of them.
+        Returns: the commit that counts; another's if its `by` is another attempt's.
+        Raises:
+          ConfigurationMismatchError: the store was replaced by another one meanwhile.
+          CorruptBlockError: the block's commit is damaged.
+          OSError: the place is full, or can't be reached or written to.
+          ValueError: an array of another shape than the block's, or NaN or infinity in
+            it.
+        """
+        values = weights, images, labels
+        arrays = manifests.arrays_of_block(self.manifest, block, *values)
+        sums = {name: checks.digest(values) for name, values in arrays.items()}
+        attempt = Attempt.of(
+            block, self.fingerprint(), self.record.versions, sums, trained_with or {}
+        )
+        return self._settle(attempt, arrays)
+
+    def take_block(self, block: int, source: "Blocks") -> Commit:
+        """Copy a block of a store of the same configuration, unless it is here.
+
+        It remains the work of who made it, on that device.
+
+        Raises: ConfigurationMismatchError, VersionMismatchError: the other store was
+          made otherwise. And as `write_block`, and as `read_block` of the other store.
+        """
+        self.require(source.record)
+        models, commit = source.read_block(block), source.committed(block)
+        assert commit is not None  # which reading has seen
+        arrays = {name: getattr(models, name) for name in PER_MODEL}
+        # Versions that the user accepts make another fingerprint.
+        made = dataclasses.replace(commit.made, fingerprint=self.fingerprint())
+        return self._settle(made, arrays)
+
+    def read_block(self, block: int) -> ShadowModels:
+        """Read one block and check it against its commit.
+
+        Raises:
+          CorruptBlockError: its bytes aren't those that were committed, or it was
+            committed into another store that was here before.
+          NotMadeError: it was never committed.
+        """
+        return ShadowModels(**self._verified(block, PER_MODEL))
+
+    def blocks(self) -> Iterator[ShadowModels]:
+        """All blocks in order, each checked.
+
+        Raises: as `read_block`; NotMadeError at once if the store isn't complete.
+        """
+        if self.missing():
+            raise self._incomplete()
+        return (self.read_block(block) for block in range(self.num_blocks))
+
+    def read(self) -> ShadowModels:
+        """The whole store; needs its size in memory. Raises: as `blocks`."""
+        return ShadowModels(**self._whole(PER_MODEL))
+
+    def targets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Images and labels of all targets, without weights. Raises: as `blocks`."""
+        found = self._whole(("images", "labels"))
+        return found["images"], found["labels"]
+
+    def verify(self) -> list[int]:
+        """Committed blocks that are corrupt; damaged metadata of zarr are put back.
+
+        Raises:
+          CorruptBlockError: one of the arrays that are not cut into blocks is.
+          OSError: the place can't be read.
+        """
+        for name in self.manifest["sha256"]:
+            self.array(name)
+        for file in self.damaged_metadata():
+            self.place.put(file, manifests.zarr_metadata(self.manifest)[file])
+        corrupt = []
+        for block in sorted(commits.numbers(self.place.names(commits.COMMITS))):
+            try:
+                self.read_block(block)
+            except CorruptBlockError:
+                corrupt.append(block)
+        return corrupt
+
+    def damaged_metadata(self) -> list[str]:
+        """Files of zarr's metadata that aren't as they were made.
+
+        Only other zarr readers use them; the store itself reads the manifest.
+        """
+        wanted = manifests.zarr_metadata(self.manifest)
+        return [name for name in wanted if self.place.get(name) != wanted[name]]
+
+    def drop_block(self, block: int) -> None:
+        """Take a block back, so that it is made again.
+
+        The commit goes last: a worker that finds none finds no data either.
+        """
+        for name in self._attempts(block):
+            self.place.delete(name)
+        for name in PER_MODEL:
+            self.place.delete(self._chunk(name, block))
+        self.place.delete(commits.commit(block))
+
+    def remove_abandoned(self) -> None:
+        """Delete what dead workers left: half-written files, settled announcements."""
+        self.place.remove_leftovers()
+        left = self.place.names(commits.ATTEMPTS)
+        done = commits.numbers(self.place.names(commits.COMMITS)) if left else set()
+        for name in left:
+            if commits.block_of(name) in done:
+                self.place.delete(name)
+
+    def _settle(self, attempt: Attempt, arrays: Mapping[str, np.ndarray]) -> Commit:
+        """Steps 1 to 4 of the module's docstring."""
+        block, place = attempt.block, self.place
+        self._require_own_manifest()
+        if winner := self.committed(block):
+            return winner
+        chunks = {
+            self._chunk(name, block): zarr_files.encode(
+                self.manifest["arrays"][name], values
+            )
+            for name, values in arrays.items()
+        }
+        place.put_if_absent(attempt.name, attempt.content)
+        for _ in range(_DISCARDS):
+            for name, content in chunks.items():
+                place.put_if_absent(name, content)
+            made = self._announced(attempt)
+            # In this order: an announcement goes only after its commit is there.
+            if made is not None or (winner := self.committed(block)):
+                break
+            for name in chunks:
+                place.delete(name)
+        else:
+            raise self._corrupt(block, "is put by others who do not announce it")
+        if made is not None:
+            self._require_own_manifest()
+            winner = commit = Commit(made=made, by=attempt.id)
+            if not place.put_if_absent(commit.name, commit.content):
+                winner = self.committed(block) or commit
+        assert winner is not None
+        place.delete(attempt.name)
+        return winner
+
+    def _announced(self, own: Attempt) -> Attempt | None:
+        """The attempt that announced what is stored of a block; None: nobody did."""
+        found = self._read(own.block, PER_MODEL)
+        sums = {name: checks.digest(values) for name, values in found.items()}
+        if sums == own.sha256:
+            return own
+        for name in self._attempts(own.block):
+            try:
+                other = Attempt.read(self.place.get(name) or b"")
+            except BrokenSealError:
+                continue
+            if other.fingerprint == own.fingerprint and other.sha256 == sums:
+                return other
+        return None
+
+    def _attempts(self, block: int) -> list[str]:
+        """Names of a block's attempts; few are there at any time."""
+        names = self.place.names(commits.ATTEMPTS)
+        return [name for name in names if commits.block_of(name) == block]
+
+    def _whole(self, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Arrays of all models, each block checked against its commit."""
+        if self.missing():
+            raise self._incomplete()
+        about = self.manifest["arrays"]
+        found = {
+            name: np.empty(about[name]["shape"], about[name]["data_type"])
+            for name in names
+        }
+        for block in range(self.num_blocks):
+            rows = slice(*self.block_range(block))
+            for name, values in self._verified(block, names).items():
+                found[name][rows] = values
+        return found
+
+    def _verified(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
+        """Arrays of a block that are what was committed. Raises as `read_block`."""
+        commit = self.committed(block)
+        if commit is None:
+            raise self._incomplete()
+        found = self._read(block, names)
+        for name in names:
+            values = found.get(name)
+            if values is None or checks.digest(values) != commit.made.sha256[name]:
+                what = f"is corrupt: {name} do not match the checksum"
+                raise self._corrupt(block, what)
+        return found
+
+    def _read(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
+        """A block's arrays as they are stored, without those that can't be read."""
+        found = {}
+        for name in names:
+            # Left out where it isn't a chunk of this array.
+            with contextlib.suppress(ValueError):
+                found[name] = self._rows(name, block)
+        return found
+
+    def _rows(self, name: str, number: int) -> np.ndarray:
+        """The rows of a chunk."""
+        content = self.place.get(self._chunk(name, number))
+        return zarr_files.decode(self.manifest["arrays"][name], number, content)
+
+    def _chunk(self, name: str, number: int) -> str:
+        return zarr_files.chunk_of(name, self.manifest["arrays"][name], number)
+
+    def _corrupt(self, block: int, what: str) -> CorruptBlockError:
+        return CorruptBlockError(f"Block {block} of {self.place} {what}.", block=block)
+
+    def _incomplete(self) -> NotMadeError:
+        """For a reader who comes too early."""
+        return NotMadeError(
+            f"{self.place} has {self.num_blocks - len(self.missing())} of"
+            f" {self.num_blocks} blocks.",
+            by="shadow",
+        )
+
+    def _require_own_manifest(self) -> None:
+        """Whether the place still holds the store that was opened."""
+        there = None
+        with contextlib.suppress(NotMadeError):
+            there = manifests.read(self.place)["fingerprint"]
+        if there != self.fingerprint():
+            raise ConfigurationMismatchError(
+                f"The store {self.place} was replaced by one of another configuration"
+                " while this worker was at it; its block is not committed."
+            )
