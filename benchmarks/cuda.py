@@ -41,12 +41,13 @@ from informed.attacks.inversion import response
 from informed.attacks.inversion import span as inversion_span
 from informed.attacks.seeds import search as seeds
 from informed.attacks.stationary.gradients import PenalisedGradients
+from informed.experiment.training_settings import TrainingConfig
 from reconn.losses import LossConfig
 from reconn.placement import Placement
 from reconn.steps import Steps
 from shadow import Examples, devices, parallel, victims, width
 from shadow.cards import CARDS, JAX_TAKES
-from shadow.training import GradientDescent, TrainingConfig, optimiser
+from shadow.training import GradientDescent
 from shadow.training.seeds import SeedFamily
 from shadow.training.span import split_first
 from uninformed import bilevel, homogeneous, kkt
@@ -137,9 +138,7 @@ def factory(
             victim = victims.from_functions(
                 victim.init, victim.apply, image_shape=shape, num_classes=10
             )
-        algorithm = GradientDescent(
-            victim=victim, training=TrainingConfig(**training), form=form
-        )
+        algorithm = TrainingConfig(**training).algorithm(victim, form=form)
         asked: list[int] = []
 
         @functools.cache
@@ -218,7 +217,7 @@ def _mnist(num_fixed: int, **training: Any) -> tuple[GradientDescent, Examples]:
         labels=rng.integers(0, 10, num_fixed).astype(np.int32),
         num_classes=10,
     )
-    algorithm = GradientDescent(victim=victim, training=TrainingConfig(**training))
+    algorithm = TrainingConfig(**training).algorithm(victim)
     return algorithm, fixed
 
 
@@ -257,9 +256,7 @@ def response_of_the_fixed_set(on: Mesh) -> dict[str, Any]:
     flat, unravel = jax.flatten_util.ravel_pytree(rest)
     of = response.Loss(first, unravel, len(fixed) + 1)
     images = fixed.images.reshape(len(fixed), -1)
-    train = functools.partial(
-        response.trajectory_of, of, optimiser(algorithm.training), 100
-    )
+    train = functools.partial(response.trajectory_of, of, algorithm.optimise, 100)
     trajectory = jax.eval_shape(train, w, flat, images, fixed.labels)
     groups = [
         jax.eval_shape(response._in_groups, part)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 
 
 def developer(
@@ -29,9 +30,7 @@ def developer(
         num_classes=fixed.num_classes,
     )
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=built, training=shadow.TrainingConfig(**training)
-        ),
+        algorithm=TrainingConfig(**training).algorithm(built),
         fixed=fixed,
         key=jax.random.key(seed),
         role="released",

@@ -39,9 +39,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import shadow
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices
 
 FIXED, PIXELS, UNITS, EPOCHS = 1000, 784, 10, 100
@@ -52,7 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "random_initialisation": {"initialisation": "random"},
     "mini_batches": {"batch_size": 32},
     "mini_batches_unknown_order": {"batch_size": 32, "shuffling": "unknown"},
-    "adam": {"optimiser": "adam", "learning_rate": 1e-3},
+    "adam": {"optimiser": optax.adam(1e-3, eps_root=1e-30)},
     "private": {"privacy": PrivacyConfig(clip_norm=1.0, noise_multiplier=10.0)},
 }
 
@@ -215,7 +217,7 @@ def _private(
     form = dataclasses.replace(plain.descent, victim=without_span)
     factories = {
         "dp": dataclasses.replace(
-            plain, algorithm=plain.descent.changed(privacy=private)
+            plain, algorithm=dataclasses.replace(plain.descent, privacy=private)
         ),
         "plain": plain,
         "plain_form": dataclasses.replace(plain, algorithm=form),
@@ -240,7 +242,8 @@ def _private(
 def _variants(plain: shadow.Factory, targets: shadow.Examples, rounds: int) -> dict:
     """Speed of other ways to train over that of `plain`, per example seen."""
     algorithms = {"plain": plain.algorithm} | {
-        name: plain.descent.changed(**fields) for name, fields in VARIANTS.items()
+        name: dataclasses.replace(plain.descent, **fields)
+        for name, fields in VARIANTS.items()
     }
     factories = {
         name: dataclasses.replace(plain, algorithm=algorithm, width=None)
@@ -294,12 +297,12 @@ def main() -> None:
     if arguments.plain:
         victim = dataclasses.replace(victim, first=None, groups=None)
     training = (
-        shadow.TrainingConfig(epochs=CNN_EPOCHS, learning_rate=0.01)
+        TrainingConfig(epochs=CNN_EPOCHS, learning_rate=0.01)
         if cnn
-        else shadow.TrainingConfig(epochs=EPOCHS)
+        else TrainingConfig(epochs=EPOCHS)
     )
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        algorithm=training.algorithm(victim),
         fixed=fixed,
         key=jax.random.key(0),
     )

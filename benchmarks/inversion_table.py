@@ -30,7 +30,6 @@ from benchmarks import resumed, tensor_float
 from benchmarks.developers import developer
 from benchmarks.trainings import RECIPES, Recipe, train_by
 from shadow import devices
-from shadow.training.gradient_descent import algorithm
 
 FIXED = {"digits": 300, "mnist": 1000, "cifar10": 50}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -192,7 +191,7 @@ class Bench:
         other = tensor_float.victim(test.image_shape, test.num_classes)
         assert told.initialisation is not None
         init = other.unflatten(jnp.asarray(told.initialisation))
-        train = algorithm(other, factory.descent.training)
+        train = dataclasses.replace(factory.descent, victim=other).train
         fixed = (self.split.fixed.images, self.split.fixed.labels)
 
         def theta(target: Any) -> Any:

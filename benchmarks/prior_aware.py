@@ -21,6 +21,7 @@ import shadow
 from dp import accounting, rates
 from dp.gradient import PrivacyConfig
 from informed.attacks import prior_aware
+from informed.experiment.training_settings import TrainingConfig
 from shadow import files
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0, 25.0, 40.0)
@@ -48,12 +49,11 @@ def main() -> None:
             epsilon, DELTA, steps=STEPS, relation="zero_out"
         )
         private = PrivacyConfig(clip_norm=CLIP_NORM, noise_multiplier=sigma)
-        training = shadow.TrainingConfig(
+        training = TrainingConfig(
             epochs=STEPS, learning_rate=9.0, momentum=0.0, privacy=private
         )
         evidence, chosen = prior_aware.play(
-            victim,
-            training,
+            training.algorithm(victim),
             parts.fixed,
             parts.shadow,
             init=victim.init(jax.random.key(0)),

@@ -77,6 +77,7 @@ from benchmarks.span_data import (
 from informed.attacks import span
 from informed.attacks.impossible import ReconstructionImpossibleError
 from informed.attacks.span.estimators import read as read_estimator
+from informed.experiment.training_settings import TrainingConfig
 
 
 def rows(only: str) -> Iterator[tuple[str, Any, Draw]]:
@@ -256,9 +257,9 @@ def _adam(count: int, seed: int) -> dict[str, Any]:
         image_shape=(20, 20, 1),
         num_classes=2,
     )
-    training = shadow.TrainingConfig(optimiser="adam", learning_rate=1e-2, epochs=50)
+    training = TrainingConfig(optimiser="adam", learning_rate=1e-2, epochs=50)
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        algorithm=training.algorithm(victim),
         fixed=parts.fixed,
         key=jax.random.key(seed),
         role="released",

@@ -8,6 +8,7 @@ This file is a configuration too:
 
 import flax.linen as nn
 import jax
+import optax
 
 import informed
 import shadow
@@ -48,12 +49,14 @@ def main(epochs: int = 40) -> dict:
     pool = shadow.load("digits")
     split = shadow.split(pool, num_fixed=100, num_shadow=600, num_test=1, seed=0)
     victim = build(None, image_shape=(8, 8, 1), num_classes=10)
-    training = shadow.TrainingConfig(learning_rate=0.05, epochs=epochs)
-    algorithm = shadow.GradientDescent(victim=victim, training=training)
-    key, given = jax.random.key(0), {"fixed": split.fixed, "role": "released"}
-    factory = shadow.Factory(algorithm=algorithm, key=key, **given)
-    release = shadow.publish(factory.train(split.test))
-    told = factory.knowledge(public=split.shadow)
-    found = informed.Inversion()(release, told, key=jax.random.key(1))
-    error = informed.mse(split.test.images, found.images)[0]
-    return {"mse": float(error), "certified": bool(found.certified[0])}
+    algorithm = shadow.GradientDescent(
+        victim=victim, optimiser=optax.sgd(0.05, momentum=0.9), epochs=epochs
+    )
+    factory = shadow.Factory(
+        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
+    )
+    releases = factory.release(split.test)
+    knowledge = factory.knowledge(public=split.shadow)
+    guess = informed.Inversion()(releases, knowledge, key=jax.random.key(1))
+    error = informed.mse(split.test.images, guess.images)[0]
+    return {"mse": float(error), "certified": bool(guess.certified[0])}

@@ -43,13 +43,13 @@ def main() -> dict:
     split = shadow.split(pool, num_fixed=100, num_shadow=600, num_test=1, seed=0)
     algorithm = shadow.JaxFunction(train=train)
     factory = shadow.Factory(
-        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0), role="released"
+        algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
     )
-    release = shadow.publish(factory.train(split.test))
-    told = factory.knowledge(public=split.shadow)
-    found = informed.Inversion()(release, told, key=jax.random.key(1))
-    error = informed.mse(split.test.images, found.images)[0]
-    return {"mse": float(error), "certified": bool(found.certified[0])}
+    releases = factory.release(split.test)
+    knowledge = factory.knowledge(public=split.shadow)
+    guess = informed.Inversion()(releases, knowledge, key=jax.random.key(1))
+    error = informed.mse(split.test.images, guess.images)[0]
+    return {"mse": float(error), "certified": bool(guess.certified[0])}
 
 
 if __name__ == "__main__":

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         JaxFunction,
         PythonFunction,
         SeedFamily,
-        TrainingConfig,
     )
     from shadow.victims import (
         Victim,
@@ -73,7 +72,7 @@ __getattr__, __dir__, __all__ = lazy.names(
         "shadow.sources": "load register_source",
         "shadow.store": "CorruptBlockError Store",
         "shadow.training": "Algorithm GradientDescent JaxFunction PythonFunction"
-        " SeedFamily TrainingConfig",
+        " SeedFamily",
         "shadow.victims": "Victim VictimConfig build_victim=build from_equinox"
         " from_flax from_functions from_haiku register_victim=register",
         "shadow.views": "Layers View ViewConfig",

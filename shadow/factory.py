@@ -200,18 +200,18 @@ class Factory:
         Returns: infinite noise where the record takes part in no step.
         Raises: ValueError: training is not gradient descent, or adds no noise.
         """
-        training = self.descent.training
-        privacy, steps = training.privacy, training.epochs
+        descent = self.descent
+        privacy, steps = descent.privacy, descent.epochs
         privacy.require_noise()
         sigma = privacy.noise_multiplier
-        if privacy.sampling_probability == 1 or not training.order_is_public:
+        if privacy.sampling_probability == 1 or not descent.order_is_public:
             return PoissonGaussian(
                 noise_multiplier=sigma,
                 sampling_probability=privacy.drawn_probability,
                 steps=steps,
                 relation=relation,
             )
-        taken = steps_taken(training, self.public_key, len(self.fixed))
+        taken = steps_taken(descent, self.public_key, len(self.fixed))
         steps = int(taken.max() if record is None else taken[record])
         return Gaussian(
             noise_multiplier=sigma if steps else float("inf"),
@@ -231,7 +231,7 @@ class Factory:
         """
         algorithm, seeds = self.algorithm, None
         if isinstance(algorithm, GradientDescent):
-            seeded = algorithm.training.initialisation == "seeded"
+            seeded = algorithm.initialisation == "seeded"
             seeds = algorithm.seeds if seeded else None
         return Knowledge(
             fixed=self.fixed,

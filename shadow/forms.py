@@ -26,9 +26,7 @@ def speeds(factory: Factory, targets: Examples) -> dict[str, float]:
     """
     found = {}
     for form in factory.descent.victim.forms:
-        algorithm = dataclasses.replace(
-            factory.descent.changed(epochs=_EPOCHS), form=form
-        )
+        algorithm = dataclasses.replace(factory.descent, epochs=_EPOCHS, form=form)
         tried = dataclasses.replace(factory, algorithm=algorithm)
         count = tried.models_at_once
         rows = np.arange(count) % len(targets)

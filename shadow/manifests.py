@@ -20,7 +20,7 @@ from shadow.records import ConfigurationMismatchError, NotMadeError, Record
 from shadow.victims import networks
 from shadow.zarr_files import ArraySpec
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST = "manifest.json"
 PER_MODEL = ("weights", "images", "labels")
 _DIMENSIONS = {

@@ -200,8 +200,8 @@ def _work(factory: Factory, at_once: int) -> _Work:
     compiled = width.compiled(descent, fixed, at_once)
     found = compiled.cost_analysis() or {}
     count = len(fixed) + 1
-    batch = min(descent.training.batch_size or count, count)
-    steps = descent.training.epochs * math.ceil(count / batch)
+    batch = min(descent.batch_size or count, count)
+    steps = descent.epochs * math.ceil(count / batch)
     form = descent.victim.form(descent.form)
     together = min(batch, len(fixed))
     runs = steps * (1 if form is None else math.ceil(together / form.size))
@@ -231,7 +231,7 @@ def _flops(factory: Factory) -> float | None:
     images = jax.ShapeDtypeStruct((count, *victim.image_shape), jnp.float32)
     compiled = jax.jit(jax.grad(loss)).lower(params, images).compile()
     found = compiled.cost_analysis() or {}
-    return float(found.get("flops", 0)) * factory.algorithm.training.epochs
+    return float(found.get("flops", 0)) * factory.algorithm.epochs
 
 
 def _params(factory: Factory) -> int:

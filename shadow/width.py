@@ -110,12 +110,12 @@ def draw_of(algorithm: Algorithm) -> Callable[[Any], Draw]:
 def _for_a_cache(algorithm: Algorithm, num_fixed: int) -> int:
     if not isinstance(algorithm, GradientDescent):
         return _UNKNOWN
-    images = min(algorithm.training.batch_size or num_fixed, num_fixed)
+    images = min(algorithm.batch_size or num_fixed, num_fixed)
     groups = algorithm.victim.form(algorithm.form)
     if groups is not None:
         images = min(images, groups.size)
     units = _activation_units(algorithm.victim)
-    if algorithm.training.batch_size and "key" not in algorithm.capabilities.public:
+    if algorithm.batch_size and "key" not in algorithm.capabilities.public:
         # Each model takes its own mini-batches out of the fixed set.
         units += math.prod(algorithm.victim.image_shape)
     of_one = 4 * images * units

@@ -17,6 +17,7 @@ from dp import rero
 from informed import cli
 from informed.attacks import registry
 from informed.attacks.registry import Material
+from informed.experiment.training_settings import TrainingConfig
 from shadow.launchers import local, table
 from shadow.victims import networks
 
@@ -69,9 +70,7 @@ def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):
             {"attacks": {"mine": {"type": "nearest_model", "modles": 30}}}
         )
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=20)
-        ),
+        algorithm=TrainingConfig(epochs=20).algorithm(victim),
         fixed=split.fixed,
         key=jax.random.key(0),
         width=8,

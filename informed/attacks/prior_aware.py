@@ -29,9 +29,9 @@ from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
 from shadow.data import Examples
-from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
+from shadow.training import GradientDescent, cross_entropy, step_keys
 from shadow.training.private import PrivateSteps
-from shadow.victims import Params, Victim
+from shadow.victims import Params
 
 # Runs that are trained at once; a matter of speed and memory.
 _TOGETHER = 16
@@ -91,8 +91,7 @@ def published_score(
 
 
 def play(
-    victim: Victim,
-    training: TrainingConfig,
+    algorithm: GradientDescent,
     fixed: Examples,
     candidates: Examples,
     *,
@@ -105,8 +104,7 @@ def play(
     The gradients of D_- are computed once a step, for the release and the adversary.
 
     Args:
-      victim: the network that is trained.
-      training: how it is trained: privately, with noise.
+      algorithm: private training with noise of the network.
       fixed: the fixed set D_-.
       candidates: the points that the target is drawn from, uniformly.
       init: the public initialisation.
@@ -114,10 +112,10 @@ def play(
       key: draws the targets, batches and noise.
     Returns: the evidence, and which candidate each run was trained on.
     """
-    privacy = training.privacy
+    victim, privacy = algorithm.victim, algorithm.privacy
     privacy.require_noise()
     steps = PrivateSteps(victim=victim, privacy=privacy, losses=cross_entropy)
-    optimise = optimiser(training)
+    optimise = algorithm.optimise
     images, labels = jnp.asarray(candidates.images), jnp.asarray(candidates.labels)
     data = jnp.asarray(fixed.images), jnp.asarray(fixed.labels)
     count = len(fixed) + 1
@@ -154,7 +152,7 @@ def play(
         with jax.default_matmul_precision("highest"):
             state = (init, optimise.init(init))
             _, (products, squared) = jax.lax.scan(
-                step, state, jnp.arange(training.epochs)
+                step, state, jnp.arange(algorithm.epochs)
             )
         return chosen, products, squared
 

@@ -32,7 +32,6 @@ from shadow.launchers.launch import trains
 from shadow.plan import Plan
 from shadow.store import Store
 from shadow.threat import publish
-from shadow.training import GradientDescent
 
 ROLES = ("released", "shadow")
 
@@ -114,7 +113,7 @@ def factories(
     """The data; and, by role, in the order in which models are made, the factories."""
     split = pools.split(experiment)
     victim = feasible.victim(experiment, pools.load(experiment.data.name))
-    algorithm = GradientDescent(victim=victim, training=experiment.training)
+    algorithm = experiment.training.algorithm(victim)
     return split, {
         role: Factory(
             algorithm=algorithm,

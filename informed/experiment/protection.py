@@ -30,13 +30,13 @@ _FIELDS = (
 
 def accounted(developer: Factory) -> str:
     """Say in words what of private training counts, by who knows which randomness."""
-    training = developer.descent.training
-    q, epochs = training.privacy.sampling_probability, training.epochs
+    descent = developer.descent
+    q, epochs = descent.privacy.sampling_probability, descent.epochs
     if q == 1:
         return f"full batches, {epochs} steps"
-    if not training.order_is_public:
+    if not descent.order_is_public:
         return f"sampling with probability {q:g} that nobody is told, {epochs} steps"
-    taken = steps_taken(training, developer.public_key, len(developer.fixed))
+    taken = steps_taken(descent, developer.public_key, len(developer.fixed))
     return (
         f"public sampling: the target takes part in {taken[-1]} of {epochs} steps, no"
         f" record in more than {taken.max()}"
@@ -61,7 +61,7 @@ def of(
       label_bound: the largest probability with which anyone who isn't told the
         target's label can name it, from the target's place.
     """
-    if not developer.descent.training.privacy.noise_multiplier:
+    if not developer.descent.privacy.noise_multiplier:
         return dict.fromkeys(_FIELDS)
     target = developer.mechanism(record=-1)
     kappa = most_frequent(labels, developer.fixed.num_classes)

@@ -13,8 +13,8 @@ import jax
 from jaxtyping import Array
 
 from informed.experiment.named import NamedAttack
+from informed.experiment.training_settings import TrainingConfig
 from shadow import checks
-from shadow.training import TrainingConfig
 from shadow.victims import VictimConfig
 from shadow.views import ViewConfig
 

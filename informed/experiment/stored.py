@@ -15,7 +15,6 @@ from shadow.factory import Factory
 from shadow.models import ShadowModels
 from shadow.records import Record
 from shadow.store import Store
-from shadow.training import GradientDescent
 from shadow.victims import networks
 from shadow.views import Layers, View
 
@@ -143,10 +142,8 @@ def factory_of(
 ) -> Factory:
     """The factory that made a store, on the store's own fixed set and theta_0."""
     return Factory(
-        algorithm=GradientDescent(
-            victim=victim_of(experiment, store),
-            training=experiment.training,
-            form=form,
+        algorithm=experiment.training.algorithm(
+            victim_of(experiment, store), form=form
         ),
         start=store.initialisation,
         fixed=fixed(store),

@@ -3,7 +3,7 @@
 algorithm         the protocol of an A, and its capabilities
 foreign           functions of the user's as an A
 versions          of such functions: what decides what they do
-config            the hyper-parameters of the toolkit's own A
+linearity         whether an optimiser is linear
 gradient_descent  the toolkit's own A: SGD, momentum, Adam, mini-batches, privacy
 span              full-batch training in the span of the data
 private           sums of clipped gradients, with noise
@@ -16,16 +16,11 @@ from dp import lazy
 
 if TYPE_CHECKING:
     from shadow.training.algorithm import Algorithm, Capabilities, Draw
-    from shadow.training.config import (
-        INITIALISATIONS,
-        OPTIMISERS,
-        SHUFFLINGS,
-        TrainingConfig,
-        optimiser,
-    )
     from shadow.training.foreign import JaxFunction, PythonFunction
     from shadow.training.gradient_descent import (
+        INITIALISATIONS,
         REVISION,
+        SHUFFLINGS,
         Fixed,
         GradientDescent,
         Target,
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
         epoch_batches,
         revisions,
         span_losses,
-        spans,
         step_keys,
         steps_taken,
     )
@@ -44,11 +38,9 @@ __getattr__, __dir__, __all__ = lazy.names(
     {
         "shadow.training.algorithm": "Algorithm Capabilities Draw",
         "shadow.training.foreign": "JaxFunction PythonFunction",
-        "shadow.training.config": "INITIALISATIONS OPTIMISERS SHUFFLINGS"
-        " TrainingConfig optimiser",
         "shadow.training.gradient_descent": "REVISION Fixed GradientDescent Target"
-        " cross_entropy epoch_batches revisions span_losses spans step_keys"
-        " steps_taken",
+        " INITIALISATIONS SHUFFLINGS cross_entropy epoch_batches revisions span_losses"
+        " step_keys steps_taken",
         "shadow.training.seeds": "SeedFamily",
     },
 )

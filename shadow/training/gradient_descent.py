@@ -24,30 +24,38 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32
 
 from dp import gradient
+from dp.gradient import PrivacyConfig
 from shadow import checks
 from shadow.data import Examples
 from shadow.precision import highest
 from shadow.training import groups as grouped
+from shadow.training import linearity
 from shadow.training import span as gram
 from shadow.training.algorithm import Capabilities, Draw
-from shadow.training.config import TrainingConfig, optimiser
 from shadow.training.private import PrivateSteps, participants
 from shadow.training.seeds import SeedFamily
-from shadow.victims import Params, Slice, Victim
+from shadow.victims import Params, Slice, Victim, traces
 from shadow.victims.groups import ONE_BY_ONE, Groups
 
 AnyArray = Array | np.ndarray
 Fixed = tuple[Float[AnyArray, "fixed height width channels"], Int32[AnyArray, " fixed"]]
 Target = tuple[Float[AnyArray, "height width channels"], ArrayLike]
-Train = Callable[..., Params]
 State = Any  # (params, state of the optimiser)
+SHUFFLINGS = ("auto", "known", "unknown")
+INITIALISATIONS = ("random", "seeded", "shared")
+_RECORDED = ("epochs", "batch_size", "weight_decay", "initialisation", "shuffling")
 REVISION = 2  # of A and the keys it gets; see `shadow.records`
 
 
 def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
-    """Of what decides weights that are trained under a record's configuration."""
-    training = configuration.get("training")
-    private = isinstance(training, Mapping) and training.get("privacy")
+    """Say which revisions decide weights that are trained under a configuration.
+
+    Args:
+      configuration: a record's; "algorithm" is that of `GradientDescent`, "training"
+        that of an experiment.
+    """
+    parts = (configuration.get(name) for name in ("algorithm", "training"))
+    private = any(isinstance(part, Mapping) and part.get("privacy") for part in parts)
     return {"training": REVISION} | (
         {"private_training": gradient.REVISION} if private else {}
     )
@@ -57,20 +65,62 @@ def revisions(configuration: Mapping[str, Any]) -> dict[str, int]:
 class GradientDescent:
     """Gradient descent on a victim, as an algorithm A (`algorithm.Algorithm`).
 
+    The loss is the mean cross-entropy over D_- + z, plus weight_decay/2 |theta|^2.
+
     Attributes:
       victim: the network that is trained.
-      training: the hyper-parameters.
+      optimiser: any optax transformation of mean gradients into steps. Full-batch
+        training trains a dense first layer in the span of the data (`span`) where the
+        transformation is linear, as that of SGD with momentum is (`linearity`).
+      epochs: passes over D_- + z.
+      batch_size: None for full batch (the paper's default); otherwise each epoch goes
+        through D_- + z in a new random order; its last batch may be smaller.
+      weight_decay: adds weight_decay * theta to the gradient, before the optimiser.
+      initialisation: "shared", known to the adversary, or "random", one per model, or
+        "seeded": one per model, as `jax.random.key(seed)` draws it from a secret
+        integer of 32 bits, which is what training scripts do.
+      shuffling: "known": one order of mini-batches for all models, which is public;
+        "unknown": a new one per model, which nobody else knows. No effect on full
+        batches. With privacy it decides who knows which examples take part in which
+        step: sampling amplifies privacy only while it is secret. "auto": "unknown" with
+        privacy, "known" without.
+      privacy: clipping and noise; an epoch is then one step. The sum of clipped
+        gradients is divided by the expected size of the batch, which is public.
       form: the form of the network that it is trained in, one of `victim.forms`; None:
         what suits the device. All forms compute the same function; weights agree within
         float32 rounding.
-    Raises: FieldError: the victim has no such form.
+    Raises: FieldError: a field out of its range, or the victim has no such form.
+    Source: Balle et al. 2022, Section V-A; Table V.
+    Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
     """
 
     victim: Victim
-    training: TrainingConfig
+    optimiser: optax.GradientTransformation = dataclasses.field(
+        default_factory=lambda: optax.sgd(0.2, momentum=0.9)
+    )
+    epochs: int = 100
+    batch_size: int | None = None
+    weight_decay: float = 0.0
+    initialisation: str = "shared"
+    shuffling: str = "auto"
+    privacy: PrivacyConfig = dataclasses.field(default_factory=PrivacyConfig)
     form: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.optimiser, optax.GradientTransformation):
+            raise checks.FieldError(
+                "optimiser",
+                "Expected {} to be an optax transformation, such as optax.sgd(0.2), got"
+                f" {self.optimiser!r}.",
+            )
+        require_schedule(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            weight_decay=self.weight_decay,
+            initialisation=self.initialisation,
+            shuffling=self.shuffling,
+            privacy=self.privacy,
+        )
         if self.form is not None:
             if not self.victim.forms:
                 raise checks.FieldError(
@@ -81,44 +131,84 @@ class GradientDescent:
             checks.choice("form", self.form, self.victim.forms)
 
     @property
+    def order_is_public(self) -> bool:
+        """Whether the order of mini-batches, or who is sampled when, is public."""
+        if self.shuffling == "auto":
+            return not self.privacy.on
+        return self.shuffling == "known"
+
+    @property
     def capabilities(self) -> Capabilities:
         """Everything; who knows the randomness is decided by the configuration."""
-        config = self.training
-        ordered = config.batch_size is not None
-        ordered |= config.privacy.sampling_probability < 1
+        ordered = self.batch_size is not None
+        ordered |= self.privacy.sampling_probability < 1
         public = {
-            "initialisation": config.initialisation == "shared",
-            "key": config.order_is_public,
+            "initialisation": self.initialisation == "shared",
+            "key": self.order_is_public,
         }
         return Capabilities(
             batched=True,
             differentiable=True,
-            in_span=spans(self.victim, config),
+            in_span=self.in_span,
             random=frozenset(
                 {"initialisation", "key"} if ordered else {"initialisation"}
             ),
-            public=frozenset(name for name, told in public.items() if told),
-            noisy=config.privacy.noise_multiplier > 0,
+            public=frozenset(name for name, known in public.items() if known),
+            noisy=self.privacy.noise_multiplier > 0,
             one_by_one=self.form == ONE_BY_ONE,
         )
 
-    @property
+    @functools.cached_property
     def configuration(self) -> dict[str, Any]:
-        """The hyper-parameters; the victim's are its maker's."""
-        training = dataclasses.asdict(self.training)
-        if not self.training.privacy.on:
-            del training["privacy"]  # stores from before there was privacy stay valid
-        return {"training": training}
+        """What decides weights, JSON-able; the victim's part is its fingerprint.
+
+        The optimiser is a hash of what it computes.
+        """
+        params = jax.eval_shape(self.victim.init, jax.random.key(0))
+        state = jax.eval_shape(self.optimiser.init, params)
+        digests = (
+            traces.digest(self.optimiser.init, params),
+            traces.digest(self.optimiser.update, params, state, params),
+        )
+        fields = {name: getattr(self, name) for name in _RECORDED}
+        privacy = {}
+        if self.privacy.on:
+            privacy["privacy"] = dataclasses.asdict(self.privacy)
+        optimiser = checks.fingerprint(digests)
+        return {"algorithm": {**fields, **privacy, "optimiser": optimiser}}
+
+    @functools.cached_property
+    def optimise(self) -> optax.GradientTransformation:
+        """The optimiser, after the L2 penalty where there is one."""
+        if not self.weight_decay:
+            return self.optimiser
+        return optax.chain(optax.add_decayed_weights(self.weight_decay), self.optimiser)
+
+    @functools.cached_property
+    def linear(self) -> bool:
+        """Whether the optimiser is linear in gradients and parameters (`linearity`)."""
+        params = jax.eval_shape(self.victim.init, jax.random.key(0))
+        return linearity.is_linear(self.optimiser, params)
+
+    @property
+    def in_span(self) -> bool:
+        """Whether A keeps the first layer in the span of the data (see `span`)."""
+        return (
+            self.victim.first is not None
+            and self.batch_size is None
+            and not self.privacy.on
+            and self.linear
+        )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """The victim's."""
+        """Return the victim's layout."""
         del fixed
         return self.victim.layout
 
     @highest
     def initialise(self, key: Array) -> Array:
-        """Theta_0 (params,)."""
-        if self.training.initialisation == "seeded":
+        """Draw theta_0, (params,)."""
+        if self.initialisation == "seeded":
             key = jax.random.key(jax.random.bits(key, dtype=jnp.uint32))
         return self.victim.flatten(self.victim.init(key))
 
@@ -128,19 +218,13 @@ class GradientDescent:
         return SeedFamily(draw=self.victim.init)
 
     def own_key(self, key: Array) -> Array:
-        """The key itself."""
+        """Return the key itself, which is what training takes."""
         return key
 
     def quiet(self) -> "GradientDescent":
-        """Without the noise of private training, clipping and sampling as they are."""
-        privacy = dataclasses.replace(self.training.privacy, noise_multiplier=0.0)
-        return self.changed(privacy=privacy)
-
-    def changed(self, **fields: Any) -> "GradientDescent":
-        """The same with other fields of `training`."""
-        return dataclasses.replace(
-            self, training=dataclasses.replace(self.training, **fields)
-        )
+        """Leave out the noise of private training; clipping and sampling stay."""
+        privacy = dataclasses.replace(self.privacy, noise_multiplier=0.0)
+        return dataclasses.replace(self, privacy=privacy)
 
     def __call__(
         self, fixed: Fixed, images: AnyArray, labels: AnyArray, draw: Draw
@@ -152,45 +236,10 @@ class GradientDescent:
                 jnp.concatenate([fixed[1], labels[:-1]]),
             )
         start = self.victim.unflatten(jnp.asarray(draw.start))
-        train = Descent(self.victim, self.training, self.form).train
         target = (images[-1], labels[-1])
         return self.victim.flatten(
-            train(start, fixed, target, draw.key, draw.noise_key)
+            self.train(start, fixed, target, draw.key, draw.noise_key)
         )
-
-
-def algorithm(victim: Victim, config: TrainingConfig) -> Train:
-    """Gradient descent as a function of a victim's parameters.
-
-    Returns: `train(init, fixed, target, key, noise_key=None) -> params`, pure, to be
-      put under `jit` and `vmap`: init are params; fixed = (images (fixed, height,
-      width, channels) float32, labels (fixed,) int32) is D_-; target = (image, label)
-      is z; key draws the order of mini-batches, or who takes part in a private step,
-      and is not used with full batches; noise_key draws the noise of private training.
-    Source: Balle et al. 2022, Section V-A; Table V.
-    Checked: tests/shadow/training/test_training.py (a plain optax loop over D_- + z).
-    """
-    return Descent(victim, config).train
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Descent:
-    """The parts of `algorithm`: losses, one epoch of each kind, the whole training.
-
-    Attributes:
-      victim: the network that is trained.
-      config: the hyper-parameters.
-      form: see `GradientDescent`.
-    """
-
-    victim: Victim
-    config: TrainingConfig
-    form: str | None = None
-
-    @functools.cached_property
-    def optimise(self) -> optax.GradientTransformation:
-        """The optax optimiser of the configuration."""
-        return optimiser(self.config)
 
     def losses(self, params: Params, images: AnyArray, labels: AnyArray) -> Array:
         """Cross-entropy of each example, in nats."""
@@ -209,10 +258,10 @@ class Descent:
 
     def groups_for(self, num_fixed: int) -> Groups | None:
         """The form for few examples at a time, where a step takes more than those."""
-        groups, config = self.victim.form(self.form), self.config
-        if groups is None or config.privacy.on:
+        groups = self.victim.form(self.form)
+        if groups is None or self.privacy.on:
             return None
-        count = min(config.batch_size or num_fixed, num_fixed)
+        count = min(self.batch_size or num_fixed, num_fixed)
         return groups if count > groups.size else None
 
     def mean_by_groups(
@@ -250,7 +299,7 @@ class Descent:
         images, labels = map(jnp.asarray, fixed)
         num_fixed = len(images)
         groups = self.groups_for(num_fixed)
-        size = min(self.config.batch_size or 0, num_fixed + 1)
+        size = min(self.batch_size or 0, num_fixed + 1)
         batches = epoch_batches(key, num_fixed + 1, size)
 
         def step(state: State, members: Array) -> tuple[State, None]:
@@ -284,7 +333,7 @@ class Descent:
         """One step along a noisy sum of clipped gradients."""
         private = PrivateSteps(
             victim=self.victim,
-            privacy=self.config.privacy,
+            privacy=self.privacy,
             losses=cross_entropy,
             form=self.form,
         )
@@ -292,7 +341,7 @@ class Descent:
         divisor = private.divisor(len(fixed[0]) + 1)
         return self.update(state, jax.tree.map(lambda leaf: leaf / divisor, total))
 
-    def in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
+    def train_in_span(self, init: Params, fixed: Fixed, target: Target) -> Params:
         """All full-batch epochs, with the first layer in the span of the data."""
         assert self.victim.first is not None
         (images, labels), (image, label) = fixed, target
@@ -302,7 +351,7 @@ class Descent:
         return gram.train(
             self.victim.first,
             self.optimise,
-            epochs=self.config.epochs,
+            epochs=self.epochs,
             init=init,
             images=jnp.asarray(images).reshape(len(images), -1),
             targets=jnp.ravel(image)[None],
@@ -318,9 +367,19 @@ class Descent:
         key: Array,
         noise_key: Array | None = None,
     ) -> Params:
-        """See `algorithm`."""
-        config = self.config
-        if config.privacy.noise_multiplier and noise_key is None:
+        """Train from parameters of the victim: pure, to be put under `jit` and `vmap`.
+
+        Args:
+          init: the victim's parameters, theta_0.
+          fixed: images (fixed, height, width, channels) float32 and labels (fixed,)
+            int32 of D_-.
+          target: image and label of z.
+          key: draws the order of mini-batches, or who takes part in a private step;
+            not used with full batches.
+          noise_key: draws the noise of private training.
+        Returns: the parameters.
+        """
+        if self.privacy.noise_multiplier and noise_key is None:
             raise ValueError("Private training needs noise_key.")
         epoch = self.stepper(fixed, target, key, noise_key)
 
@@ -329,12 +388,12 @@ class Descent:
 
         with jax.default_matmul_precision("highest"):
             pixels = math.prod(self.victim.image_shape)
-            if spans(self.victim, config) and gram.pays(len(fixed[0]), pixels):
-                return self.in_span(init, fixed, target)
+            if self.in_span and gram.pays(len(fixed[0]), pixels):
+                return self.train_in_span(init, fixed, target)
             state = (init, self.optimise.init(init))
             # Reverse mode keeps the state of every epoch, and nothing within one.
             kept = jax.checkpoint(step, prevent_cse=False)
-            (params, _), _ = jax.lax.scan(kept, state, jnp.arange(config.epochs))
+            (params, _), _ = jax.lax.scan(kept, state, jnp.arange(self.epochs))
         return params
 
     def stepper(
@@ -344,7 +403,6 @@ class Descent:
 
         A state is (params, that of the optimiser). Nothing is kept in the span here.
         """
-        config = self.config
         pieces: grouped.Cut | None = None
         groups = self.groups_for(len(fixed[0]))
         if groups is not None:
@@ -354,13 +412,13 @@ class Descent:
             pieces = grouped.cut(groups, images, labels, ones)
 
         def epoch(state: State, number: Array) -> State:
-            if config.privacy.on:
+            if self.privacy.on:
                 keys = step_keys(key, noise_key, number)
                 return self.private_step(state, fixed, target, *keys)
-            if config.batch_size is None and groups is not None and pieces is not None:
+            if self.batch_size is None and groups is not None and pieces is not None:
                 mean = self.mean_by_groups(groups, state[0], pieces, target, 1)
                 return self.update(state, mean)
-            if config.batch_size is None:
+            if self.batch_size is None:
                 return self.full_batch_epoch(state, fixed, target)
             order = jax.random.fold_in(key, number)
             return self.mini_batch_epoch(state, fixed, target, order)
@@ -377,37 +435,60 @@ def step_keys(
 
 
 def steps_taken(
-    config: TrainingConfig, key: Array, num_fixed: int
+    descent: GradientDescent, key: Array, num_fixed: int
 ) -> Int32[np.ndarray, " examples"]:
-    """In how many steps of private training each example takes part, by this key.
+    """Count the steps of private training in which each example takes part.
 
     Args:
-      config: the configuration of private training.
-      key: the key that `algorithm` gets for the order.
+      descent: private training.
+      key: the key that `GradientDescent.train` gets for the order.
       num_fixed: size of D_-.
     Returns: one count an example of D_-, and last that of the target.
     """
-    q, count = config.privacy.sampling_probability, num_fixed + 1
+    q, count = descent.privacy.sampling_probability, num_fixed + 1
 
     def step(number: Array) -> Array:
         part = participants(step_keys(key, None, number)[0], q, count)
         return jnp.ones(count) if part is None else part
 
-    if not config.epochs:
+    if not descent.epochs:
         return np.zeros(count, np.int32)
-    return np.asarray(
-        jax.lax.map(step, jnp.arange(config.epochs)).sum(axis=0), np.int32
-    )
+    steps = jnp.arange(descent.epochs)
+    return np.asarray(jax.lax.map(step, steps).sum(axis=0), np.int32)
 
 
-def spans(victim: Victim, config: TrainingConfig) -> bool:
-    """Whether A keeps the first layer in the span of the data (see `span`)."""
-    return (
-        victim.first is not None
-        and config.optimiser == "sgd"
-        and config.batch_size is None
-        and not config.privacy.on
-    )
+def require_schedule(
+    *,
+    epochs: int,
+    batch_size: int | None,
+    weight_decay: float,
+    initialisation: str,
+    shuffling: str,
+    privacy: PrivacyConfig,
+) -> None:
+    """Refuse fields of gradient descent that are out of their range, or at odds.
+
+    Raises: FieldError: names the field.
+    """
+    checks.choice("initialisation", initialisation, INITIALISATIONS)
+    checks.choice("shuffling", shuffling, SHUFFLINGS)
+    checks.at_least("epochs", epochs, 0)
+    checks.at_least("weight_decay", weight_decay, 0)
+    if batch_size is not None:
+        checks.at_least("batch_size", batch_size, 1)
+    if privacy.on and batch_size is not None:
+        raise checks.FieldError(
+            "batch_size",
+            f"{{}} is {batch_size}, but private training samples batches by"
+            " privacy.sampling_probability. Set it to None.",
+        )
+    if privacy.on and not epochs:
+        raise checks.FieldError(
+            "epochs",
+            "Expected {} >= 1, got 0: an epoch is a step of private training, and"
+            " without steps there is nothing to account for. Set it, or set"
+            " privacy.clip_norm to None.",
+        )
 
 
 def span_losses(

@@ -11,17 +11,17 @@ from sklearn.metrics import roc_auc_score
 
 import shadow
 from benchmarks.papers.balle import difficulty as diagnostics
+from informed.experiment.training_settings import TrainingConfig
 
 
 @pytest.fixture(scope="module")
 def factory(digits):
     split = shadow.split(digits, num_fixed=60, num_shadow=40, num_test=20, seed=0)
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(
+        algorithm=TrainingConfig(epochs=30).algorithm(
+            shadow.build_victim(
                 shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
-            ),
-            training=shadow.TrainingConfig(epochs=30),
+            )
         ),
         fixed=split.fixed,
         key=jax.random.key(0),
@@ -51,7 +51,7 @@ def test_the_embedding_keeps_groups_apart(rng):
 def test_gradients_against_finite_differences(factory, targets):
     some = targets.take(np.arange(2))
     found = diagnostics.gradients(factory, some)
-    assert found.norms.shape == (2, factory.descent.training.epochs)
+    assert found.norms.shape == (2, factory.descent.epochs)
     assert found.layers == ("hidden_0/b", "hidden_0/w", "output/b", "output/w")
     weights = factory.train(some)
     slopes = np.empty(weights.shape[1])
@@ -70,7 +70,7 @@ def test_an_epoch_is_that_of_a_shorter_training(factory, targets):
     some = targets.take(np.arange(1))
     found = {}
     for epochs in (3, 5):
-        changed = factory.descent.changed(epochs=epochs, batch_size=16)
+        changed = dataclasses.replace(factory.descent, epochs=epochs, batch_size=16)
         own = dataclasses.replace(factory, algorithm=changed)
         found[epochs] = diagnostics.gradients(own, some).norms[0]
     np.testing.assert_allclose(found[5][:3], found[3], rtol=1e-5)
@@ -99,8 +99,11 @@ def test_a_random_initialisation_hides_the_target(factory, targets):
     """Appendix A: with a shared one the loss tells, with a random one much less."""
     found = {}
     for kind in ("shared", "random"):
-        changed = factory.descent.changed(
-            initialisation=kind, learning_rate=0.02, epochs=60
+        changed = dataclasses.replace(
+            factory.descent,
+            initialisation=kind,
+            optimiser=optax.sgd(0.02, momentum=0.9),
+            epochs=60,
         )
         found[kind] = diagnostics.losses(
             dataclasses.replace(factory, algorithm=changed),

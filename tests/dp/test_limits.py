@@ -9,9 +9,9 @@ import pytest
 from scipy import special, stats
 
 import dp
-import shadow
 from dp import accounting, bounds, poisson, priors, rates
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 
 LOGS = np.array([-math.inf, -1e7, -3.0, 0.0])
 PROMISES_NOTHING = {
@@ -86,8 +86,8 @@ def test_more_successes_than_trials_are_refused():
 
 def test_training_without_steps_is_refused_before_it_starts():
     with pytest.raises(ValueError, match="epochs >= 1, got 0"):
-        shadow.TrainingConfig(epochs=0, privacy=PrivacyConfig(clip_norm=1.0))
-    assert shadow.TrainingConfig(epochs=0).epochs == 0
+        TrainingConfig(epochs=0, privacy=PrivacyConfig(clip_norm=1.0))
+    assert TrainingConfig(epochs=0).epochs == 0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 from shadow.places import Place
 
 NUM_MODELS, BLOCK_SIZE = 40, 16
@@ -14,9 +15,7 @@ NUM_MODELS, BLOCK_SIZE = 40, 16
 def create(address, split, victim, *, block_size=BLOCK_SIZE, **training):
     """The store of a training; 3 blocks if nothing else is said."""
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(**{"epochs": 1} | training)
-        ),
+        algorithm=TrainingConfig(**{"epochs": 1} | training).algorithm(victim),
         fixed=split.fixed,
         key=jax.random.key(0),
     )

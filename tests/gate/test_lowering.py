@@ -11,8 +11,8 @@ import pytest
 from jax import export
 
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 from shadow import parallel, victims, width
-from shadow.training import GradientDescent, TrainingConfig
 
 PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0, sampling_probability=0.1)
 CASES = {
@@ -38,9 +38,7 @@ def lowered(architecture, num_fixed, training, form):
         image_shape=shape,
         num_classes=10,
     )
-    algorithm = GradientDescent(
-        victim=victim, training=TrainingConfig(**training), form=form
-    )
+    algorithm = TrainingConfig(**training).algorithm(victim, form=form)
     one = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("rows",))
     made = parallel.program(algorithm, width.draw_of(algorithm), one)
     some = jax.ShapeDtypeStruct

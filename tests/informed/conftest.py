@@ -3,14 +3,13 @@
 import pytest
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 
 
 @pytest.fixture
 def factory(victim, split, key):
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=5)
-        ),
+        algorithm=TrainingConfig(epochs=5).algorithm(victim),
         fixed=split.fixed,
         key=key,
         role="released",

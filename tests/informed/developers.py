@@ -5,6 +5,7 @@ import dataclasses
 import jax
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 
 
 def parts_of(digits, *, dark=0, fixed=100, targets=2):
@@ -22,9 +23,7 @@ def developer(parts, **training):
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
     )
-    descent = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(**training)
-    )
+    descent = TrainingConfig(**training).algorithm(victim)
     return shadow.Factory(
         algorithm=descent,
         fixed=parts.fixed,

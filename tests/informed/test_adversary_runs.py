@@ -43,10 +43,9 @@ def told(digits):
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(4,)), image_shape=(8, 8, 1), num_classes=10
     )
-    training = shadow.TrainingConfig(epochs=3, batch_size=7, shuffling="unknown")
     return Knowledge(
         fixed=fixed,
-        algorithm=Numbered(victim=victim, training=training),
+        algorithm=Numbered(victim=victim, epochs=3, batch_size=7, shuffling="unknown"),
         public=digits.take(np.arange(100, 120)),
     )
 
@@ -71,7 +70,7 @@ def by_inversion(told, key):
 
 
 def by_still(told, key):
-    runs = still.adversary_runs(told, family(told), np.arange(3), key)
+    runs = still.seeded_runs(told, family(told), np.arange(3), key)
     public = told.public
     return runs(public.images[:3, None], public.labels[:3, None], np.arange(3))
 

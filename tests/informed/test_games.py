@@ -53,7 +53,9 @@ def test_what_the_adversary_is_not_told_is_none(factory):
     assert told.training_key is not None
     secretive = dataclasses.replace(
         factory,
-        algorithm=factory.descent.changed(initialisation="random", shuffling="unknown"),
+        algorithm=dataclasses.replace(
+            factory.descent, initialisation="random", shuffling="unknown"
+        ),
     )
     told = secretive.knowledge()
     assert told.initialisation is None
@@ -67,7 +69,7 @@ def test_the_developer_has_randomness_of_their_own(factory, split, key):
     shadows = dataclasses.replace(
         factory,
         role="shadow",
-        algorithm=factory.descent.changed(initialisation="random"),
+        algorithm=dataclasses.replace(factory.descent, initialisation="random"),
     )
     seen = []
 

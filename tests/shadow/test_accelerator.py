@@ -4,6 +4,8 @@ On an accelerator all examples are taken at once, or groups of 500 of them; on a
 many as a cache holds, the CNN by Toom-Cook.
 """
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import shadow
 from dp import gradient
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices, victims
 
 PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=0.5, sampling_probability=0.5)
@@ -40,10 +43,7 @@ def made(architecture, **training):
         num_classes=10,
     )
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim,
-            training=shadow.TrainingConfig(**({"epochs": 10} | training)),
-        ),
+        algorithm=TrainingConfig(**({"epochs": 10} | training)).algorithm(victim),
         fixed=some.take(slice(0, count)),
         key=jax.random.key(0),
         width=2,
@@ -73,7 +73,8 @@ def test_both_kinds_of_device_train_the_same_models(case):
 
 def one_multiple(factory):
     """How far a weight ends if one noisy gradient of it is the next on its grid."""
-    training, count = factory.algorithm.training, len(factory.fixed) + 1
+    count = len(factory.fixed) + 1
+    training = TrainingConfig(epochs=10)
     deviation = PRIVATE.noise_multiplier * PRIVATE.clip_norm
     grid = 2.0 ** np.floor(np.log2(deviation * gradient._GRID))
     kept = sum(training.momentum**epoch for epoch in range(training.epochs))
@@ -87,9 +88,7 @@ def test_all_forms_of_the_cnn_train_the_same_models(form):
     expected = factory.train(targets)
     algorithm = factory.algorithm
     other = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=algorithm.victim, training=algorithm.training, form=form
-        ),
+        algorithm=dataclasses.replace(algorithm, form=form),
         fixed=factory.fixed,
         key=factory.key,
         width=2,
@@ -101,11 +100,7 @@ def test_all_forms_of_the_cnn_train_the_same_models(form):
 def test_an_unknown_form_is_refused_with_those_that_there_are():
     factory, _ = made("cnn")
     with pytest.raises(ValueError, match=r"form to be one of .*toom-cook"):
-        shadow.GradientDescent(
-            victim=factory.algorithm.victim,
-            training=shadow.TrainingConfig(),
-            form="winograd",
-        )
+        TrainingConfig().algorithm(factory.algorithm.victim, form="winograd")
 
 
 def test_a_group_is_what_suits_the_device(accelerator):

@@ -3,8 +3,9 @@
 import pytest
 
 from informed.experiment.settings import Experiment
+from informed.experiment.training_settings import TrainingConfig
 from reconn.config import ReconnConfig
-from shadow import TrainingConfig, checks
+from shadow import checks
 from uninformed.kkt.experiment import Uninformed
 from uninformed.landscape.runs import LandscapeConfig
 

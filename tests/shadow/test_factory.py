@@ -13,17 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices, parallel, victims
-from shadow.training.gradient_descent import algorithm
 
 
 @pytest.fixture
 def make(victim, split, key):
     def made(width=4, role="shadow", **fields):
         return shadow.Factory(
-            algorithm=shadow.GradientDescent(
-                victim=victim, training=shadow.TrainingConfig(epochs=5, **fields)
-            ),
+            algorithm=TrainingConfig(epochs=5, **fields).algorithm(victim),
             fixed=split.fixed,
             key=key,
             role=role,
@@ -107,7 +105,7 @@ def test_every_model_is_the_algorithm_on_its_own_target(make, split):
     maker = make()
     weights = maker.train(split.shadow.take(slice(0, 3)))
     victim = maker.descent.victim
-    train = jax.jit(algorithm(victim, maker.descent.training))
+    train = jax.jit(maker.descent.train)
     init = victim.unflatten(jnp.asarray(maker.initialisation))
     for theta, image, label in zip(
         weights, split.shadow.images, split.shadow.labels, strict=False
@@ -157,10 +155,7 @@ def test_the_fixed_set_is_not_copied_per_model(rng):
     )
     for batch_size in (None, 100):
         maker = shadow.Factory(
-            algorithm=shadow.GradientDescent(
-                victim=victim,
-                training=shadow.TrainingConfig(epochs=2, batch_size=batch_size),
-            ),
+            algorithm=TrainingConfig(epochs=2, batch_size=batch_size).algorithm(victim),
             fixed=fixed,
             key=jax.random.key(0),
             width=16,
@@ -252,8 +247,7 @@ def made(count):
         labels=rng.integers(0, 10, count), num_classes=10)
 victim = shadow.build_victim(
     shadow.VictimConfig(), image_shape=(28, 28, 1), num_classes=10)
-descent = shadow.GradientDescent(
-    victim=victim, training=shadow.TrainingConfig(epochs=10))
+descent = shadow.GradientDescent(victim=victim, epochs=10)
 factory = shadow.Factory(algorithm=descent,
     fixed=made(1000), key=jax.random.key(0), width=4)
 assert factory.models_at_once == 4 * int(sys.argv[2])
@@ -297,7 +291,7 @@ def test_both_roles_are_compiled_once(make, split, fields):
 
 
 def test_other_generators_are_refused(split, victim):
-    descent = shadow.GradientDescent(victim=victim, training=shadow.TrainingConfig())
+    descent = TrainingConfig().algorithm(victim)
     with pytest.raises(ValueError, match="threefry2x32, got rbg"):
         shadow.Factory(
             algorithm=descent, fixed=split.fixed, key=jax.random.key(0, impl="rbg")

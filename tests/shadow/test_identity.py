@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import shadow
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 from shadow import merging
 
 PRIVATE = PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
@@ -23,6 +24,8 @@ TRAINING = {
     "initialisation": "random",
     "shuffling": "unknown",
 }
+# An optimiser has no fields: what it computes is hashed.
+OPTIMISER = dict.fromkeys(("learning_rate", "momentum"), "optimiser")
 PRIVACY = {"clip_norm": 2.0, "noise_multiplier": 3.0, "sampling_probability": 0.5}
 NETWORK = {
     "architecture": "affine",
@@ -32,8 +35,11 @@ NETWORK = {
 }
 # What is changed, and the name by which it is refused.
 CHANGES = {
-    **{f"training {name}": f"training.{name}" for name in TRAINING},
-    **{f"privacy {name}": f"training.privacy.{name}" for name in PRIVACY},
+    **{
+        f"training {name}": f"algorithm.{OPTIMISER.get(name, name)}"
+        for name in TRAINING
+    },
+    **{f"privacy {name}": f"algorithm.privacy.{name}" for name in PRIVACY},
     **{f"network {name}": "network" for name in NETWORK},
     "key": "key",
     "role": "role",
@@ -63,13 +69,12 @@ def made(split, change="", *, private=False):
     elif kind == "number":
         targets = split.shadow.take(slice(0, 9))
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(
+        algorithm=TrainingConfig(**training).algorithm(
+            shadow.build_victim(
                 shadow.VictimConfig(**network),
                 image_shape=fixed.image_shape,
                 num_classes=fixed.num_classes,
-            ),
-            training=shadow.TrainingConfig(**training),
+            )
         ),
         fixed=fixed,
         key=jax.random.key(int(kind == "key")),
@@ -121,7 +126,7 @@ def test_two_factories_do_not_share_a_store(split, tmp_path):
     second, _ = made(split, "training epochs")
     second = dataclasses.replace(second, key=jax.random.key(7))
     with pytest.raises(
-        shadow.ConfigurationMismatchError, match=r"key: .*training\.epochs"
+        shadow.ConfigurationMismatchError, match=r"algorithm\.epochs.*; key: "
     ):
         store.filled_by(second)
     store.fill(progress=False)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 from shadow.launchers import local
 from shadow.launchers.share import Share
 from tests.shadow import workers
@@ -162,9 +163,7 @@ def test_a_task_trains_no_more_models_than_its_block_has(
     """On an accelerator 512 would be trained, and all but a block thrown away."""
     from shadow.launchers import tasks
 
-    algorithm = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(epochs=2)
-    )
+    algorithm = TrainingConfig(epochs=2).algorithm(victim)
     factory = shadow.Factory(
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0)
     )
@@ -189,9 +188,7 @@ def python_store(folder):
         image_shape=(8, 8, 1),
         num_classes=10,
     )
-    algorithm = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(epochs=5)
-    )
+    algorithm = TrainingConfig(epochs=5).algorithm(victim)
     factory = shadow.Factory(
         algorithm=algorithm, fixed=split.fixed, key=jax.random.key(0), width=4
     )

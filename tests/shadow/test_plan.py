@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices, victims
 from shadow import plan as planning
 from shadow.cards import CARDS
@@ -14,9 +15,7 @@ from shadow.plan import plan, planned_on
 @pytest.fixture
 def factory(victim, split):
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(epochs=3)
-        ),
+        algorithm=TrainingConfig(epochs=3).algorithm(victim),
         fixed=split.fixed,
         key=jax.random.key(0),
         width=4,
@@ -66,7 +65,7 @@ def paper(victim, num_fixed):
         labels=np.zeros(num_fixed, np.int32),
         num_classes=10,
     )
-    algorithm = shadow.GradientDescent(victim=victim, training=shadow.TrainingConfig())
+    algorithm = TrainingConfig().algorithm(victim)
     return shadow.Factory(algorithm=algorithm, fixed=fixed, key=jax.random.key(0))
 
 
@@ -97,7 +96,7 @@ def test_work_grows_with_the_steps(victim):
     factory = paper(victim, 200)
     once = planned_on(CARDS["h100"], factory, 1000).models_per_s
     longer = dataclasses.replace(
-        factory, algorithm=factory.descent.changed(epochs=1000)
+        factory, algorithm=dataclasses.replace(factory.descent, epochs=1000)
     )
     assert planned_on(CARDS["h100"], longer, 1000).models_per_s == pytest.approx(
         once / 10, rel=0.01
@@ -109,7 +108,8 @@ def test_steps_are_those_of_training(victim, size, steps):
     """200 known points and a target, in batches."""
     factory = paper(victim, 200)
     batched = dataclasses.replace(
-        factory, algorithm=factory.descent.changed(batch_size=size, epochs=1)
+        factory,
+        algorithm=dataclasses.replace(factory.descent, batch_size=size, epochs=1),
     )
     assert planning._work(batched, 1).steps == steps
 

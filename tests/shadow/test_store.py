@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 from shadow import commits, files, merging, places
 from shadow.commits import Commit
 from shadow.training import gradient_descent
@@ -24,8 +25,7 @@ pool = shadow.load("digits")
 split = shadow.split(pool, num_fixed=50, num_shadow=90, num_test=10, seed=0)
 victim = shadow.build_victim(
     shadow.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10)
-descent = shadow.GradientDescent(
-    victim=victim, training=shadow.TrainingConfig(epochs=60))
+descent = shadow.GradientDescent(victim=victim, epochs=60)
 factory = shadow.Factory(algorithm=descent,
     fixed=split.fixed, key=jax.random.key(0), width=4)
 store = shadow.Store.open(sys.argv[1], factory, split.shadow, block_size=4)
@@ -59,9 +59,7 @@ def reseal(file: Path, change) -> None:
 def make(tmp_path, victim, split):
     def made(path=None, *, epochs=1, block_size=16, fixed=split.fixed):
         factory = shadow.Factory(
-            algorithm=shadow.GradientDescent(
-                victim=victim, training=shadow.TrainingConfig(epochs=epochs)
-            ),
+            algorithm=TrainingConfig(epochs=epochs).algorithm(victim),
             fixed=fixed,
             key=jax.random.key(0),
         )
@@ -166,9 +164,9 @@ def test_another_configuration_is_refused_naming_the_fields(make, split, rng):
     with pytest.raises(shadow.ConfigurationMismatchError) as error:
         make(epochs=2, block_size=8)
     message = str(error.value)
-    assert " training.epochs: 1 there, 2 asked for" in message
+    assert " algorithm.epochs: 1 there, 2 asked for" in message
     assert "block_size: 16 there, 8 asked for" in message
-    assert "learning_rate" not in message
+    assert "optimiser" not in message
 
 
 def test_other_data_under_the_same_configuration_is_refused(make, split, rng):

@@ -8,6 +8,7 @@ import pytest
 
 import shadow
 from dp import gradient
+from informed.experiment.training_settings import TrainingConfig
 from shadow import devices, victims, width
 
 GIGA = 10**9
@@ -63,11 +64,9 @@ def test_on_a_cpu_the_choice_fits_the_cache(victim, split):
         image_shape=(32, 32, 3),
         num_classes=10,
     )
-    training = shadow.TrainingConfig()
+    training = TrainingConfig()
     small, large, heavy = (
-        width.models_per_batch(
-            shadow.GradientDescent(victim=model, training=training), of(model, count)
-        )
+        width.models_per_batch(training.algorithm(model), of(model, count))
         for model, count in ((victim, 50), (mnist, 10_000), (cnn, 5_000))
     )
     assert 64 >= small >= large >= heavy >= 1
@@ -96,11 +95,8 @@ def test_batches_of_their_own_fit_the_cache_as_well(batch_size):
     )
     known, unknown = (
         width.models_per_batch(
-            shadow.GradientDescent(
-                victim=victim,
-                training=shadow.TrainingConfig(
-                    batch_size=batch_size, shuffling=shuffling
-                ),
+            TrainingConfig(batch_size=batch_size, shuffling=shuffling).algorithm(
+                victim
             ),
             fixed,
         )
@@ -114,9 +110,7 @@ def test_batches_of_their_own_fit_the_cache_as_well(batch_size):
 
 def test_memory_of_per_example_gradients_is_counted():
     """A network without ghost norms clips one gradient an example: 512 don't fit."""
-    private = shadow.TrainingConfig(
-        epochs=2, privacy=gradient.PrivacyConfig(clip_norm=1.0)
-    )
+    private = TrainingConfig(epochs=2, privacy=gradient.PrivacyConfig(clip_norm=1.0))
     tapped = victims.build(
         victims.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
     )
@@ -124,7 +118,7 @@ def test_memory_of_per_example_gradients_is_counted():
     found = {}
     with devices.as_on_an_accelerator(GIGA // 20):
         for name, victim in (("ghost norms", tapped), ("gradients", plain)):
-            algorithm = shadow.GradientDescent(victim=victim, training=private)
+            algorithm = private.algorithm(victim)
             fixed = of(victim, 500)
             chosen = width.models_per_batch(algorithm, fixed)
             found[name] = chosen, width.program_bytes(algorithm, fixed, chosen)
@@ -136,9 +130,7 @@ def test_memory_of_per_example_gradients_is_counted():
 
 def test_memory_is_a_straight_line(victim, split):
     """What `width_for` rests on."""
-    algorithm = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(epochs=2, optimiser="adam")
-    )
+    algorithm = TrainingConfig(epochs=2, optimiser="adam").algorithm(victim)
     with devices.as_on_an_accelerator(GIGA):
         one, two, many = (
             width.program_bytes(algorithm, split.fixed, count) for count in (1, 2, 64)

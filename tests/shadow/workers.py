@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 
 import shadow
+from informed.experiment.training_settings import TrainingConfig
 
 
 def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> list:
@@ -24,9 +25,7 @@ def prepare(folder: str, *, die: str = "", hang: str = "", poison: int = -1) -> 
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(5,)), image_shape=(8, 8, 1), num_classes=10
     )
-    descent = shadow.GradientDescent(
-        victim=victim, training=shadow.TrainingConfig(epochs=20)
-    )
+    descent = TrainingConfig(epochs=20).algorithm(victim)
     stores = []
     for role, targets in (("released", split.test), ("shadow", split.shadow)):
         factory = _Factory(

@@ -26,7 +26,6 @@ from shadow.data import Examples
 from shadow.factory import Factory
 from shadow.precision import highest
 from shadow.training import cross_entropy
-from shadow.training.gradient_descent import Descent
 from shadow.victims import Victim
 
 Thetas = Float32[np.ndarray, "models params"]
@@ -81,26 +80,25 @@ def gradients(factory: Factory, targets: Examples) -> Gradients:
     """
     checks.at_least("number of targets", len(targets), 1)
     descent = factory.descent
-    victim, training = descent.victim, descent.training
-    parts = Descent(victim, training, descent.form)
+    victim = descent.victim
     fixed = jnp.asarray(factory.fixed.images), jnp.asarray(factory.fixed.labels)
     drawn = factory.draw  # what is shared is drawn here, not while it is traced
 
     @highest
     def one(row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         target, draw = row[:2], drawn(row[2])
-        epoch = parts.stepper(fixed, target, draw.key, draw.noise_key)
+        epoch = descent.stepper(fixed, target, draw.key, draw.noise_key)
         params = victim.unflatten(jnp.asarray(draw.start))
 
         def step(state: Any, number: Array) -> tuple[Any, tuple[Array, Array]]:
             state = epoch(state, number)
-            slope = jax.grad(parts.target_loss)(state[0], target)
+            slope = jax.grad(descent.target_loss)(state[0], target)
             flat = victim.flatten(slope)
             zeros = [jnp.mean(flat[p.start : p.stop] == 0) for p in victim.layout]
             return state, (jnp.linalg.norm(flat), jnp.stack(zeros))
 
-        state = params, parts.optimise.init(params)
-        return jax.lax.scan(step, state, jnp.arange(training.epochs))[1]
+        state = params, descent.optimise.init(params)
+        return jax.lax.scan(step, state, jnp.arange(descent.epochs))[1]
 
     rows = targets.images, targets.labels, np.arange(len(targets), dtype=np.int32)
     every = jax.jit(lambda *rows: jax.lax.map(one, rows, batch_size=_MODELS_AT_ONCE))

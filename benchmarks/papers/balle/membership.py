@@ -26,7 +26,7 @@ _MORE, _FEWER = 9, 200
 def _factory(run: Run, initialisation: str) -> Factory:
     """The developer of a run's released models, with another kind of theta_0."""
     made = stored.factory_of(run.experiment, run.released, role="released")
-    changed = made.descent.changed(initialisation=initialisation)
+    changed = dataclasses.replace(made.descent, initialisation=initialisation)
     start = made.start if initialisation == "shared" else None
     return dataclasses.replace(made, algorithm=changed, start=start)
 

@@ -42,7 +42,7 @@ class GlmAttack:
             )
         assert isinstance(algorithm, GradientDescent)
         known = fixed.images.reshape(len(fixed), -1)
-        penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        penalty = algorithm.weight_decay * (len(fixed) + 1)
         # Slices by hand: weights of float64 stay in float64.
         w, b = parts["output/w"], parts["output/b"]
         images, labels, residuals = [], [], []

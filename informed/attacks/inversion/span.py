@@ -23,7 +23,7 @@ from informed.attacks.inversion.regression import Local
 from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
-from shadow.training import GradientDescent, optimiser, span_losses
+from shadow.training import GradientDescent, span_losses
 from shadow.training import span as gram
 from shadow.victims import Params
 
@@ -71,7 +71,7 @@ class Span:
           data: images and labels of D_-, on all devices.
           rank: number of leading directions of the images.
         """
-        victim, training = algorithm.victim, algorithm.training
+        victim = algorithm.victim
         assert victim.first is not None
         first = victim.first
         self._victim, self._first = victim, first
@@ -89,7 +89,7 @@ class Span:
         # The Gram matrix where it is less work than two products with the data.
         with jax.default_matmul_precision("highest"):
             square = flat @ flat.T if gram.pays(*flat.shape) else None
-        optimise = optimiser(training)
+        optimise = algorithm.optimise
 
         def trained(
             data: tuple, products: gram.Products, target_labels: Array
@@ -101,7 +101,7 @@ class Span:
                 return gram.coefficients(
                     first,
                     optimise,
-                    epochs=training.epochs,
+                    epochs=algorithm.epochs,
                     rest=rest,
                     products=products,
                     multiply=lambda fixed: _multiply(fixed, images, thin),
@@ -127,7 +127,7 @@ class Span:
         self._columns = sharded(
             columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
         )
-        self._optimise, self._epochs = optimise, training.epochs
+        self._optimise, self._epochs = optimise, algorithm.epochs
 
     def starting(self, start: Array) -> "Span":
         """The same programs from another theta_0."""

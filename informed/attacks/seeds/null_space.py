@@ -13,15 +13,17 @@ functions of others. A seed costs all of its W_0, so families are smaller here.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, Int
 
 from shadow import bars
 from shadow.threat import Knowledge
-from shadow.training import GradientDescent, TrainingConfig
+from shadow.training import GradientDescent
 from shadow.training.seeds import SeedFamily
 
 # Stands for the seed of a release that no seed explains.
@@ -142,8 +144,8 @@ def of(knowledge: Knowledge) -> NullSpace | None:
     assert fixed is not None
     if not isinstance(algorithm, GradientDescent):
         return None
-    training, first = algorithm.training, algorithm.victim.first_weights
-    if first is None or training.optimiser != "sgd" or training.privacy.on:
+    first = algorithm.victim.first_weights
+    if first is None or algorithm.privacy.on or not algorithm.linear:
         return None
     flat = fixed.images.reshape(len(fixed), -1).astype(np.float64)
     spectrum, vectors = np.linalg.eigh(flat.T @ flat)
@@ -156,15 +158,22 @@ def of(knowledge: Knowledge) -> NullSpace | None:
         directions=null @ np.linalg.qr(mixed)[0],
         columns=first.columns,
         shape=first.shape,
-        factor=decayed(training, len(fixed) + 1),
+        factor=decayed(algorithm, len(fixed) + 1),
     )
 
 
-def decayed(training: TrainingConfig, num_examples: int) -> float:
-    """The share of a weight without gradients that weight decay leaves, for "sgd"."""
-    size = min(training.batch_size or num_examples, num_examples)
-    weight, velocity = 1.0, 0.0
-    for _ in range(training.epochs * -(-num_examples // size)):
-        velocity = training.momentum * velocity + training.weight_decay * weight
-        weight -= training.learning_rate * velocity
-    return weight
+def decayed(algorithm: GradientDescent, num_examples: int) -> float:
+    """Return the share of a weight without gradients that weight decay leaves."""
+    size = min(algorithm.batch_size or num_examples, num_examples)
+    steps = algorithm.epochs * -(-num_examples // size)
+    optimise = algorithm.optimise
+
+    def step(_: Array, state: tuple[Array, Any]) -> tuple[Array, Any]:
+        weight, memory = state
+        change, memory = optimise.update(jnp.zeros_like(weight), memory, weight)
+        return optax.apply_updates(weight, change), memory
+
+    with jax.enable_x64(True):
+        weight = jnp.ones(1, jnp.float64)
+        state = weight, optimise.init(weight)
+        return float(jax.lax.fori_loop(0, steps, step, state)[0][0])

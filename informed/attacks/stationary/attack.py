@@ -100,7 +100,7 @@ class StationaryAttack:
                 "Expected {} to be gradient descent on a victim with a dense first"
                 " layer: the target is read out of its gradient there.",
             )
-        if algorithm.training.privacy.on:
+        if algorithm.privacy.on:
             raise checks.FieldError(
                 "algorithm",
                 "Expected {} without privacy: clipped gradients with noise have no"

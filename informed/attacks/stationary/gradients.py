@@ -30,7 +30,7 @@ class PenalisedGradients:
         self._victim = algorithm.victim
         self._images = np.asarray(fixed.images, np.float64)
         self._labels = np.asarray(fixed.labels, np.int32)
-        self._penalty = algorithm.training.weight_decay * (len(fixed) + 1)
+        self._penalty = algorithm.weight_decay * (len(fixed) + 1)
         self.first = algorithm.victim.first
 
     def _loss(self, theta: Array, images: Array, labels: Array) -> Array:

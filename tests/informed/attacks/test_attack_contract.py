@@ -18,6 +18,7 @@ import shadow
 from informed.attacks import registry
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.registry import Material
+from informed.experiment.training_settings import TrainingConfig
 from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous
 from uninformed import rows as uninformed_rows  # noqa: F401
@@ -102,9 +103,7 @@ def world(digits, tmp_path_factory):
             widths=fields.pop("widths", (10,)),
         )
         victim = shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10)
-        descent = shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(**fields)
-        )
+        descent = TrainingConfig(**fields).algorithm(victim)
         factory = shadow.Factory(
             algorithm=descent, fixed=fixed, key=jax.random.key(1), width=8
         )

@@ -8,6 +8,7 @@ import informed
 import shadow
 from informed.attacks.inversion import Inversion, InversionConfig
 from informed.attacks.membership import ReconstructionMembership
+from informed.experiment.training_settings import TrainingConfig
 from shadow import publish
 from shadow.threat import Knowledge, Reconstruction
 
@@ -19,11 +20,10 @@ def game(attack, digits, *, count, **fields):
         digits, num_fixed=100, num_shadow=300, num_test=2 * count, seed=0
     )
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(
+        algorithm=TrainingConfig(epochs=30, **fields).algorithm(
+            shadow.build_victim(
                 shadow.VictimConfig(widths=(8,)), image_shape=(8, 8, 1), num_classes=10
-            ),
-            training=shadow.TrainingConfig(epochs=30, **fields),
+            )
         ),
         fixed=parts.fixed,
         key=jax.random.key(3),

@@ -14,6 +14,7 @@ from dp import rates
 from dp.gradient import PrivacyConfig
 from informed.attacks import prior_aware
 from informed.attacks.prior_aware import Evidence, published_score
+from informed.experiment.training_settings import TrainingConfig
 
 RUNS = 6000
 VECTORS = json.loads((Path(__file__).parents[2] / "dp/rero_vectors.json").read_text())
@@ -114,15 +115,14 @@ def test_trained_models_give_their_target_away_within_the_bound(digits, sampling
     private = PrivacyConfig(
         clip_norm=0.1, noise_multiplier=4.0, sampling_probability=sampling
     )
-    training = shadow.TrainingConfig(
+    training = TrainingConfig(
         epochs=40, learning_rate=1.0, momentum=0.0, privacy=private
     )
     victim = shadow.build_victim(
         shadow.VictimConfig(), image_shape=(8, 8, 1), num_classes=10
     )
     evidence, chosen = prior_aware.play(
-        victim,
-        training,
+        training.algorithm(victim),
         parts.fixed,
         parts.shadow,
         init=victim.init(jax.random.key(0)),

@@ -23,6 +23,7 @@ from informed.attacks.seeds import (
     still,
     threefry,
 )
+from informed.experiment.training_settings import TrainingConfig
 from shadow import SeedFamily, checks, publish
 
 KEY = jax.random.key(0)
@@ -177,9 +178,7 @@ def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
     )
     training = {"initialisation": "seeded", "epochs": 30} | fields
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(**training)
-        ),
+        algorithm=TrainingConfig(**training).algorithm(victim),
         fixed=parts.fixed,
         key=jax.random.key(7),
         role="released",
@@ -188,7 +187,7 @@ def world(parts, *, secrets, targets=None, start=0, stop=100_000, **fields):
     told = factory.knowledge(public=parts.shadow)
     family = dataclasses.replace(told.seeds, start=start, stop=stop)
     told = dataclasses.replace(told, seeds=family)
-    runs = still.adversary_runs(told, family, np.array(secrets), jax.random.key(1))
+    runs = still.seeded_runs(told, family, np.array(secrets), jax.random.key(1))
     targets = parts.test if targets is None else targets
     targets = targets.take(np.arange(len(secrets)))
     numbers = np.arange(len(secrets))
@@ -278,17 +277,17 @@ def test_without_dead_pixels_by_the_null_space_of_the_fixed_set(fields, parts):
 
 
 def test_decay_is_that_of_training(parts):
-    training = shadow.TrainingConfig(weight_decay=0.02, epochs=9, batch_size=30)
+    training = TrainingConfig(weight_decay=0.02, epochs=9, batch_size=30)
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(4,)), image_shape=(8, 8, 1), num_classes=10
     )
-    descent = shadow.GradientDescent(victim=victim, training=training)
+    descent = training.algorithm(victim)
     factory = shadow.Factory(
         algorithm=descent, fixed=parts.fixed, key=KEY, role="released", width=1
     )
     theta = factory.train(parts.test.take(np.arange(1)))[0]
     dead = victim.first_weights.columns.start  # of the first pixel
-    expected = null_space.decayed(training, len(parts.fixed) + 1)
+    expected = null_space.decayed(descent, len(parts.fixed) + 1)
     np.testing.assert_allclose(
         theta[dead], expected * factory.initialisation[dead], rtol=1e-5
     )
@@ -450,7 +449,7 @@ def test_a_seeded_developer_draws_as_a_script_does(parts):
     assert told.seeds is not None
     assert (told.seeds.start, told.seeds.stop) == (0, 2**32)
     secret = dataclasses.replace(
-        factory, algorithm=factory.descent.changed(initialisation="random")
+        factory, algorithm=dataclasses.replace(factory.descent, initialisation="random")
     )
     assert secret.knowledge().seeds is None
 

@@ -12,6 +12,7 @@ from dp.gradient import PrivacyConfig
 from informed.attacks.stationary import StationaryAttack, StationaryConfig
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
+from informed.experiment.training_settings import TrainingConfig
 from shadow import checks
 
 KEY = jax.random.key(0)
@@ -31,9 +32,7 @@ def developer(parts, *, architecture="mlp", widths=(5,), **fields):
     )
     training = {"initialisation": "random", "weight_decay": DECAY} | fields
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=victim, training=shadow.TrainingConfig(**training)
-        ),
+        algorithm=TrainingConfig(**training).algorithm(victim),
         fixed=parts.fixed,
         key=jax.random.key(3),
         role="released",
@@ -165,8 +164,8 @@ def test_what_it_cannot_attack_is_named(parts, released):
     factory, release = released
     told = factory.knowledge(public=parts.shadow)
     attack = StationaryAttack()
-    private = factory.descent.changed(
-        privacy=PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
+    private = dataclasses.replace(
+        factory.descent, privacy=PrivacyConfig(clip_norm=1.0, noise_multiplier=1.0)
     )
     with pytest.raises(checks.FieldError, match="without privacy"):
         attack(release, dataclasses.replace(told, algorithm=private), key=KEY)

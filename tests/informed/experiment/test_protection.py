@@ -16,6 +16,7 @@ from dp import accounting
 from dp.gradient import PrivacyConfig
 from informed import cli
 from informed.experiment import protection
+from informed.experiment.training_settings import TrainingConfig
 from shadow.training import steps_taken
 from tests.informed import developers
 
@@ -25,17 +26,16 @@ def developer(digits, *, noise=1.0, sampling=1.0, shuffling="auto", epochs=100):
         clip_norm=1.0, noise_multiplier=noise, sampling_probability=sampling
     )
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(
+        algorithm=TrainingConfig(
+            privacy=private if noise else PrivacyConfig(),
+            shuffling=shuffling,
+            epochs=epochs,
+        ).algorithm(
+            shadow.build_victim(
                 shadow.VictimConfig(architecture="affine"),
                 image_shape=digits.image_shape,
                 num_classes=digits.num_classes,
-            ),
-            training=shadow.TrainingConfig(
-                privacy=private if noise else PrivacyConfig(),
-                shuffling=shuffling,
-                epochs=epochs,
-            ),
+            )
         ),
         fixed=digits.take(slice(0, 300)),
         key=jax.random.key(0),
@@ -85,7 +85,7 @@ def test_public_sampling_is_accounted_by_the_steps_taken(digits):
     counts = set()
     for number in range(6):
         each = dataclasses.replace(public, key=jax.random.key(number))
-        taken = steps_taken(each.descent.training, each.public_key, len(each.fixed))
+        taken = steps_taken(each.descent, each.public_key, len(each.fixed))
         counts.add(int(taken[-1]))
         assert f"in {taken[-1]} of 100 steps" in protection.accounted(each)
         for mechanism, steps in (

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from informed.experiment.training_settings import TrainingConfig
 from shadow import training, victims
-from shadow.training import gradient_descent
 from shadow.training import groups as grouped
 from shadow.victims import toom_cook
 
@@ -115,9 +115,7 @@ def test_derivatives_of_training_are_those_of_the_plain_form(
 ):
     """Forward and reverse, in the target: what inversion takes."""
     victim = build((10, 10, 1), activation)
-    config = training.TrainingConfig(
-        epochs=3, learning_rate=0.05, batch_size=batch_size
-    )
+    config = TrainingConfig(epochs=3, learning_rate=0.05, batch_size=batch_size)
     labels = rng.integers(0, 10, 24).astype(np.int32)
     with jax.enable_x64():
         start = doubled(victim.init(key))
@@ -125,7 +123,7 @@ def test_derivatives_of_training_are_those_of_the_plain_form(
         tangent = rng.normal(size=images.shape[1:])
 
         def theta(victim, image):
-            train = gradient_descent.algorithm(victim, config)
+            train = config.algorithm(victim).train
             fixed = (images[1:], labels[1:])
             return victim.flatten(train(start, fixed, (image, labels[0]), key))
 
@@ -152,14 +150,14 @@ def test_a_large_fixed_set_trains_by_groups_of_a_thousand(batch_size, key, rng):
     victim = victims.build(
         victims.VictimConfig(widths=(5,)), image_shape=(3, 3, 1), num_classes=4
     )
-    config = training.TrainingConfig(epochs=3, batch_size=batch_size)
+    config = TrainingConfig(epochs=3, batch_size=batch_size)
     images = rng.random((2_301, 3, 3, 1))
     labels = rng.integers(0, 4, 2_301).astype(np.int32)
     with jax.enable_x64():
         start = doubled(victim.init(key))
 
         def theta(victim):
-            train = jax.jit(gradient_descent.algorithm(victim, config))
+            train = jax.jit(config.algorithm(victim).train)
             fixed = (images[1:], labels[1:])
             trained = train(start, fixed, (images[0], labels[0]), key)
             return np.asarray(victim.flatten(trained))

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from shadow import training, victims
-from shadow.training import JaxFunction, gradient_descent
+from informed.experiment.training_settings import TrainingConfig
+from shadow import victims
+from shadow.training import JaxFunction
 from shadow.training.algorithm import Draw
 
 
@@ -51,7 +52,7 @@ def test_the_toolkits_own_training_is_at_the_highest():
     victim = victims.build(
         victims.VictimConfig(widths=(3,)), image_shape=(2, 2, 1), num_classes=2
     )
-    train = gradient_descent.algorithm(victim, training.TrainingConfig(epochs=2))
+    train = TrainingConfig(epochs=2).algorithm(victim).train
     arguments = (
         victim.init(jax.random.key(0)),
         (np.ones((3, 2, 2, 1), np.float32), np.zeros(3, np.int32)),

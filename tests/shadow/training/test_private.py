@@ -10,8 +10,8 @@ import pytest
 
 import shadow
 from dp.gradient import PrivacyConfig
+from informed.experiment.training_settings import TrainingConfig
 from shadow.training import cross_entropy, steps_taken
-from shadow.training.gradient_descent import algorithm
 
 KEY = jax.random.key(3)
 
@@ -23,7 +23,7 @@ def parts(digits):
 
 def training(clip_norm=1.0, noise=0.0, sampling=1.0, **fields):
     fields = {"epochs": 5, "learning_rate": 0.5} | fields
-    return shadow.TrainingConfig(
+    return TrainingConfig(
         privacy=PrivacyConfig(
             clip_norm=clip_norm, noise_multiplier=noise, sampling_probability=sampling
         ),
@@ -61,7 +61,7 @@ def test_clipping_is_jax_privacys(architecture, shape, count, rng):
     labels = rng.integers(0, 10, count).astype(np.int32)
     config = training(clip_norm=0.7, momentum=0.0, epochs=1, learning_rate=1.0)
     init = victim.init(KEY)
-    trained = algorithm(victim, config)(
+    trained = config.algorithm(victim).train(
         init, (images[:-1], labels[:-1]), (images[-1], labels[-1]), KEY
     )
     moved = jax.tree.map(lambda a, b: count * (a - b), init, trained)
@@ -79,8 +79,8 @@ def test_a_wide_clip_changes_nothing(parts):
     fixed = (parts.fixed.images, parts.fixed.labels)
     init = victim.init(KEY)
     plain = dataclasses.replace(training(), privacy=PrivacyConfig())
-    found = algorithm(victim, training(clip_norm=1e6))(init, fixed, target, KEY)
-    expected = algorithm(victim, plain)(init, fixed, target, KEY)
+    found = training(clip_norm=1e6).algorithm(victim).train(init, fixed, target, KEY)
+    expected = plain.algorithm(victim).train(init, fixed, target, KEY)
     jax.tree.map(
         lambda a, b: np.testing.assert_allclose(a, b, atol=2e-6), found, expected
     )
@@ -96,7 +96,7 @@ def test_a_network_of_the_users_own_is_clipped_as_well(parts):
     config = training(clip_norm=0.3, momentum=0.0, epochs=1, learning_rate=1.0)
     init = own.init(KEY)
     images, labels = parts.fixed.images, parts.fixed.labels
-    trained = algorithm(own, config)(
+    trained = config.algorithm(own).train(
         init, (images[:-1], labels[:-1]), (images[-1], labels[-1]), KEY
     )
     theirs = gradients(own, init, images, labels, 0.3)
@@ -110,7 +110,7 @@ def test_a_network_of_the_users_own_is_clipped_as_well(parts):
 
 def make(parts, config, role="shadow"):
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=build(), training=config),
+        algorithm=config.algorithm(build()),
         fixed=parts.fixed,
         key=KEY,
         role=role,
@@ -163,14 +163,14 @@ def test_steps_taken_tells_whose_gradients_counted(parts):
     """An example moves theta if and only if it takes part in some step."""
     config = training(sampling=0.3, epochs=3, shuffling="known")
     victim, few = build(), 6
-    train = jax.jit(algorithm(victim, config))
+    train = jax.jit(config.algorithm(victim).train)
     init = victim.init(KEY)
     images, labels = parts.fixed.images[:few], parts.fixed.labels[:few]
     target = parts.test.images[0], parts.test.labels[0]
     seen = set()
     for number in range(4):
         key = jax.random.fold_in(KEY, number)
-        taken = steps_taken(config, key, few)
+        taken = steps_taken(config.algorithm(victim), key, few)
         assert taken.shape == (few + 1,)
         plain = victim.flatten(train(init, (images, labels), target, key))
         for place in range(few + 1):
@@ -187,10 +187,11 @@ def test_steps_taken_tells_whose_gradients_counted(parts):
 
 
 def test_private_sampling_is_secret_unless_it_is_told(parts):
-    private, plain = training(sampling=0.3), shadow.TrainingConfig(batch_size=5)
-    assert not private.order_is_public
-    assert plain.order_is_public
-    assert training(sampling=0.3, shuffling="known").order_is_public
+    private, plain = training(sampling=0.3), TrainingConfig(batch_size=5)
+    known = training(sampling=0.3, shuffling="known")
+    assert not private.algorithm(build()).order_is_public
+    assert plain.algorithm(build()).order_is_public
+    assert known.algorithm(build()).order_is_public
     assert make(parts, private).knowledge().training_key is None
     # A new sample for every model: the same target ends elsewhere without any noise.
     targets = parts.shadow.take(np.zeros(4, np.int64))

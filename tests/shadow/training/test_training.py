@@ -6,8 +6,8 @@ import numpy as np
 import optax
 import pytest
 
+from informed.experiment.training_settings import TrainingConfig
 from shadow import training, victims
-from shadow.training import gradient_descent
 from shadow.training import span as gram
 
 
@@ -86,7 +86,7 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
         num_classes=10,
     )
     split = enlarged(split)
-    config = training.TrainingConfig(epochs=8, **fields)
+    config = TrainingConfig(epochs=8, **fields)
     with jax.enable_x64():
         found, expected, moved = both_ways(victim, config, split, key, np.float64)
     assert moved > 0.01
@@ -102,7 +102,7 @@ def test_against_a_plain_optax_loop(fields, architecture, split, key):
 def both_ways(victim, config, split, key, dtype):
     """Theta by the toolkit's A and by a plain loop, and how far a weight moved."""
     init = jax.tree.map(lambda leaf: leaf.astype(dtype), jax.jit(victim.init)(key))
-    train = jax.jit(gradient_descent.algorithm(victim, config))
+    train = jax.jit(config.algorithm(victim).train)
     target = (split.test.images[0].astype(dtype), split.test.labels[0])
     fixed = (split.fixed.images.astype(dtype), split.fixed.labels)
     found = np.asarray(victim.flatten(train(init, fixed, target, key)))
@@ -125,9 +125,7 @@ def test_training_in_the_span_of_the_data_is_the_same_algorithm(
         num_classes=10,
     )
     assert gram.pays(len(split.fixed), 64)
-    config = training.TrainingConfig(
-        epochs=60, momentum=momentum, weight_decay=weight_decay
-    )
+    config = TrainingConfig(epochs=60, momentum=momentum, weight_decay=weight_decay)
     with jax.enable_x64():
         arguments = (
             jax.tree.map(lambda leaf: leaf.astype(jnp.float64), victim.init(key)),
@@ -137,7 +135,7 @@ def test_training_in_the_span_of_the_data_is_the_same_algorithm(
         )
         plain = dataclasses.replace(victim, first=None)
         found, expected = (
-            jax.jit(gradient_descent.algorithm(each, config))(*arguments)
+            jax.jit(config.algorithm(each).train)(*arguments)
             for each in (victim, plain)
         )
         assert found[victim.first.name]["w"].dtype == jnp.float64
@@ -154,11 +152,11 @@ def test_the_gram_form_is_as_precise_in_float32(rng, key):
     )
     images = rng.random((400, 28, 28, 1)) * (rng.random((400, 28, 28, 1)) < 0.2)
     labels = rng.integers(0, 10, 400).astype(np.int32)
-    config = training.TrainingConfig(learning_rate=0.05, epochs=50)
+    config = TrainingConfig(learning_rate=0.05, epochs=50)
     init = victim.init(key)
 
     def theta(victim, dtype):
-        train = jax.jit(gradient_descent.algorithm(victim, config))
+        train = jax.jit(config.algorithm(victim).train)
         params = jax.tree.map(lambda leaf: leaf.astype(dtype), init)
         pixels = images.astype(dtype)
         found = train(params, (pixels[1:], labels[1:]), (pixels[0], labels[0]), key)
@@ -187,9 +185,9 @@ def test_one_step_of_an_affine_victim_in_closed_form(split, key):
         image_shape=(8, 8, 1),
         num_classes=10,
     )
-    config = training.TrainingConfig(epochs=1, learning_rate=0.5)
+    config = TrainingConfig(epochs=1, learning_rate=0.5)
     init = victim.init(key)
-    found = gradient_descent.algorithm(victim, config)(
+    found = config.algorithm(victim).train(
         init,
         (split.fixed.images, split.fixed.labels),
         (split.test.images[0], split.test.labels[0]),
@@ -212,8 +210,8 @@ def test_the_target_matters_in_every_batch_size(victim, split, key):
     """z is seen exactly once an epoch, whatever the batches."""
     fixed = (split.fixed.images, split.fixed.labels)
     for batch_size in (None, 1, 7, 51):
-        config = training.TrainingConfig(epochs=2, batch_size=batch_size)
-        train = jax.jit(gradient_descent.algorithm(victim, config))
+        config = TrainingConfig(epochs=2, batch_size=batch_size)
+        train = jax.jit(config.algorithm(victim).train)
         one, other = (
             victim.flatten(train(victim.init(key), fixed, target, key))
             for target in zip(split.test.images[:2], split.test.labels[:2], strict=True)
@@ -231,8 +229,8 @@ def test_an_epoch_goes_through_everything_once(count, size, key):
 
 
 def test_the_order_of_batches_is_the_keys(victim, split, key):
-    config = training.TrainingConfig(epochs=2, batch_size=10)
-    train = jax.jit(gradient_descent.algorithm(victim, config))
+    config = TrainingConfig(epochs=2, batch_size=10)
+    train = jax.jit(config.algorithm(victim).train)
     fixed = (split.fixed.images, split.fixed.labels)
     target = (split.test.images[0], split.test.labels[0])
     first, again, other = (
@@ -269,4 +267,4 @@ def test_cross_entropy_is_optaxs(rng):
 )
 def test_bad_configurations_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        training.TrainingConfig(**fields)
+        TrainingConfig(**fields)

@@ -18,6 +18,7 @@ from informed.attacks.inversion import (
 from informed.attacks.inversion.candidate import Published
 from informed.attacks.inversion.config import SolverConfig
 from informed.attacks.inversion.solver import Solver
+from informed.experiment.training_settings import TrainingConfig
 from shadow import publish
 from shadow.threat import Reconstruction
 
@@ -38,9 +39,8 @@ def make(parts, *, architecture="mlp", activation="elu", widths=(8,), **fields):
         architecture=architecture, widths=widths, activation=activation
     )
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10),
-            training=shadow.TrainingConfig(**fields),
+        algorithm=TrainingConfig(**fields).algorithm(
+            shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10)
         ),
         fixed=parts.fixed,
         key=jax.random.key(7),

@@ -22,6 +22,7 @@ from informed.attacks.inversion import noise as noises
 from informed.attacks.inversion.candidate import Published
 from informed.attacks.inversion.solver import Solver
 from informed.attacks.inversion.starts import Start
+from informed.experiment.training_settings import TrainingConfig
 
 KEY = jax.random.key(0)
 
@@ -242,9 +243,8 @@ def parts(digits):
 def make(parts, activation, **fields):
     config = shadow.VictimConfig(widths=(8,), activation=activation)
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10),
-            training=shadow.TrainingConfig(**fields),
+        algorithm=TrainingConfig(**fields).algorithm(
+            shadow.build_victim(config, image_shape=(8, 8, 1), num_classes=10)
         ),
         fixed=parts.fixed,
         key=jax.random.key(7),

@@ -11,6 +11,7 @@ import shadow
 from informed.attacks.inversion import Inversion
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.repeats import Repeated
+from informed.experiment.training_settings import TrainingConfig
 
 KEY = jax.random.key(0)
 
@@ -40,9 +41,9 @@ def test_finite_differences_are_slopes(parts, rng):
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
     )
-    training = shadow.TrainingConfig(epochs=15)
+    training = TrainingConfig(epochs=15)
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        algorithm=training.algorithm(victim),
         fixed=parts.fixed,
         key=KEY,
         width=4,

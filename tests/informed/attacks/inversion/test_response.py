@@ -15,6 +15,7 @@ from informed.attacks.inversion import response
 from informed.attacks.inversion.config import InversionConfig
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.solver import Solver
+from informed.experiment.training_settings import TrainingConfig
 from shadow.training import cross_entropy, span
 
 
@@ -30,13 +31,12 @@ def slopes(split, rng, monkeypatch):
             labels=np.tile(split.fixed.labels, repeats),
         )
         factory = shadow.Factory(
-            algorithm=shadow.GradientDescent(
-                victim=shadow.build_victim(
+            algorithm=TrainingConfig(**({"epochs": 20} | fields)).algorithm(
+                shadow.build_victim(
                     shadow.VictimConfig(widths=(6,)),
                     image_shape=(8, 8, 1),
                     num_classes=10,
-                ),
-                training=shadow.TrainingConfig(**({"epochs": 20} | fields)),
+                )
             ),
             fixed=fixed,
             key=jax.random.key(7),
@@ -162,9 +162,9 @@ def test_derivatives_by_response_may_be_farther_off(
     victim = shadow.build_victim(
         shadow.VictimConfig(widths=(6,)), image_shape=(8, 8, 1), num_classes=10
     )
-    training = shadow.TrainingConfig(epochs=2)
+    training = TrainingConfig(epochs=2)
     factory = shadow.Factory(
-        algorithm=shadow.GradientDescent(victim=victim, training=training),
+        algorithm=training.algorithm(victim),
         fixed=split.fixed,
         key=jax.random.key(7),
     )

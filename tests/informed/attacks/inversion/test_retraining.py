@@ -9,17 +9,17 @@ import pytest
 import shadow
 from informed.attacks.inversion.derivatives import Differentiated
 from informed.attacks.inversion.repeats import Repeated
+from informed.experiment.training_settings import TrainingConfig
 
 
 def make(split, *, widths=(6,), architecture="mlp", **fields):
     return shadow.Factory(
-        algorithm=shadow.GradientDescent(
-            victim=shadow.build_victim(
+        algorithm=TrainingConfig(**({"epochs": 8} | fields)).algorithm(
+            shadow.build_victim(
                 shadow.VictimConfig(architecture=architecture, widths=widths),
                 image_shape=(8, 8, 1),
                 num_classes=10,
-            ),
-            training=shadow.TrainingConfig(**({"epochs": 8} | fields)),
+            )
         ),
         fixed=split.fixed,
         key=jax.random.key(7),

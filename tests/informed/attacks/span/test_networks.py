@@ -12,6 +12,7 @@ from informed.attacks import registry, span
 from informed.attacks.row import Facts, Material, NotApplicableError
 from informed.attacks.span import columns, layers
 from informed.attacks.span.search import search
+from informed.experiment.training_settings import TrainingConfig
 from shadow.victims import Slice
 
 KEY = jax.random.key(0)
@@ -38,13 +39,12 @@ def made(optimiser, seed=0, fixed=50, **training):
 
 def trained(parts, victim, training, key):
     """A factory, its parts, and released models of all targets."""
-    descent = shadow.GradientDescent(
-        victim=shadow.build_victim(
+    descent = TrainingConfig(**training).algorithm(
+        shadow.build_victim(
             victim,
             image_shape=parts.fixed.image_shape,
             num_classes=parts.fixed.num_classes,
-        ),
-        training=shadow.TrainingConfig(**training),
+        )
     )
     factory = shadow.Factory(
         algorithm=descent, fixed=parts.fixed, key=key, width=len(parts.test)

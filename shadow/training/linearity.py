@@ -1,0 +1,130 @@
+"""Whether an optimiser is linear in gradients and parameters, alike for all weights.
+
+Then training may follow the coefficients of a combination in place of the combination
+(`span`): steps of sums are sums of steps. The answer comes from the optimiser's trace,
+and is no wherever an operation isn't known to be linear.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+
+from shadow.victims import Params
+
+_SUMS = ("add", "sub", "add_any")
+_ALONE = ("neg", "convert_element_type", "copy", "copy_p", "reshape", "squeeze")
+_SCALED = ("mul", "div")
+_CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call")
+_STEPS = 3  # after which schedules and momentum show
+
+
+def is_linear(optimiser: optax.GradientTransformation, params: Params) -> bool:
+    """Say whether steps are one linear map for every weight.
+
+    Args:
+      optimiser: the optax transformation.
+      params: arrays, or their shapes.
+    Returns: False too where the optimiser needs more than gradients and parameters.
+    """
+    leaves, tree = jax.tree.flatten(params)
+    return _is_linear(optimiser, tree, tuple(leaf.shape for leaf in leaves))
+
+
+@functools.lru_cache(maxsize=256)
+def _is_linear(
+    optimiser: optax.GradientTransformation, tree: Any, shapes: tuple[tuple, ...]
+) -> bool:
+    with jax.ensure_compile_time_eval():
+        params = tree.unflatten([jnp.ones(shape) for shape in shapes])
+        try:
+            return _traces_linear(optimiser, params) and _same_for_all(
+                optimiser, params
+            )
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return False  # it isn't a function of gradients and parameters alone
+
+
+def _traces_linear(optimiser: optax.GradientTransformation, params: Params) -> bool:
+    """Whether only linear operations meet gradients, parameters and their memory."""
+    state = optimiser.init(params)
+    trace = jax.make_jaxpr(optimiser.update)(params, state, params)
+    if any(not leaf.shape for leaf in jax.tree.leaves(params)):
+        return False  # such a parameter looks like a counter
+    moving = [bool(variable.aval.shape) for variable in trace.jaxpr.invars]
+    outs = _outputs(trace.jaxpr, moving)
+    if outs is None:
+        return False
+    sizes = [bool(variable.aval.shape) for variable in trace.jaxpr.outvars]
+    return outs == sizes  # counters stay counters, and all else is linear in the rest
+
+
+def _outputs(jaxpr: Jaxpr, moving: list[bool]) -> list[bool] | None:
+    """Which outputs are linear in the inputs that move; None: one isn't linear."""
+    moves = {variable: True for variable, on in zip(jaxpr.invars, moving) if on}  # noqa: B905
+    for equation in jaxpr.eqns:
+        inputs = [not isinstance(v, Literal) and v in moves for v in equation.invars]
+        if not any(inputs):
+            continue
+        if not _keeps(equation.primitive.name, equation, inputs):
+            return None
+        outs: list[bool] | None = [True] * len(equation.outvars)
+        if equation.primitive.name in _CALLS:
+            outs = _outputs(_inner(equation), inputs)
+        if outs is None:
+            return None
+        moves |= {v: True for v, on in zip(equation.outvars, outs, strict=True) if on}
+    return [isinstance(v, Var) and v in moves for v in jaxpr.outvars]
+
+
+def _keeps(name: str, equation: Any, moving: list[bool]) -> bool:
+    """Whether an operation is linear in its inputs that move."""
+    if name in _CALLS or name in _ALONE:
+        return True
+    if name in _SUMS:
+        return all(moving)
+    factors = [v for v, on in zip(equation.invars, moving, strict=True) if not on]
+    scalar = all(not v.aval.shape for v in factors)
+    if name in _SCALED:
+        return scalar and moving[0] != moving[-1] and (name == "mul" or moving[0])
+    if name == "select_n":
+        return scalar and not moving[0] and all(moving[1:])
+    return False
+
+
+def _inner(equation: Any) -> Jaxpr:
+    """The program of a call."""
+    (inner,) = _programs(equation.params.values())
+    return inner
+
+
+def _programs(values: Any) -> Iterator[Jaxpr]:
+    for value in values:
+        if isinstance(value, ClosedJaxpr):
+            yield value.jaxpr
+        elif isinstance(value, Jaxpr):
+            yield value
+
+
+def _same_for_all(optimiser: optax.GradientTransformation, params: Params) -> bool:
+    """Whether all weights move as a weight of another tree does, from equal values."""
+
+    def steps(params: Params) -> list[np.ndarray]:
+        state, moved = optimiser.init(params), []
+        for number in range(_STEPS):
+            gradients = jax.tree.map(lambda leaf, n=number: leaf + n, params)
+            change, state = optimiser.update(gradients, state, params)
+            leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(change)]
+            moved.append(np.unique(np.concatenate(leaves)))
+        return moved
+
+    wanted = steps({"any": jnp.ones((2, 3))})
+    return all(
+        len(one) == 1 and np.array_equal(one, other)
+        for one, other in zip(steps(params), wanted, strict=True)
+    )
