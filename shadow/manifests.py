@@ -147,7 +147,9 @@ def _metadata(
         specs[name] = ArraySpec(
             shape=values.shape, dtype=values.dtype, dimensions=_DIMENSIONS[name]
         )
-    return zarr_files.group_metadata(specs)
+    # Which slice of a row of weights is which array of the victim.
+    attributes = {name: manifest[name] for name in ("role", "num_classes", "layout")}
+    return zarr_files.group_metadata(specs, attributes)
 
 
 def zarr_metadata(manifest: Mapping[str, Any]) -> dict[str, bytes]:

@@ -35,10 +35,22 @@ class ArraySpec:
     fill: Any = 0
 
 
-def group_metadata(arrays: Mapping[str, ArraySpec]) -> dict[str, Any]:
-    """The zarr metadata of a group ("") and of its arrays, by name."""
+def group_metadata(
+    arrays: Mapping[str, ArraySpec], attributes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the zarr metadata of a group ("") and of its arrays, by name.
+
+    That of the group holds all the others as well ("consolidated"), so that a reader
+    such as xarray opens the group by one file.
+
+    Args:
+      arrays: its arrays by name.
+      attributes: what the group says of itself, JSON-able.
+    """
     memory: dict[str, Any] = {}
-    group = zarr.create_group(MemoryStore(memory), zarr_format=3)
+    group = zarr.create_group(
+        MemoryStore(memory), zarr_format=3, attributes=dict(attributes)
+    )
     for name, spec in arrays.items():
         first = spec.rows_per_chunk or max(1, spec.shape[0])
         group.create_array(
@@ -50,9 +62,14 @@ def group_metadata(arrays: Mapping[str, ArraySpec]) -> dict[str, Any]:
             compressors=None,  # trained weights don't compress
             dimension_names=spec.dimensions,
         )
-    return {
-        name: json.loads(memory[file_of(name)].to_bytes()) for name in ("", *arrays)
+    metadata = {name: json.loads(memory[file_of(name)].to_bytes()) for name in arrays}
+    about = json.loads(memory[file_of("")].to_bytes())
+    about["consolidated_metadata"] = {
+        "kind": "inline",
+        "must_understand": False,
+        "metadata": dict(metadata),
     }
+    return {"": about, **metadata}
 
 
 def file_of(name: str) -> str:

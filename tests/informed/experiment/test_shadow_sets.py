@@ -83,7 +83,12 @@ def test_a_bucket_is_a_zarr_group_to_other_readers(made, bucket, capsys):
 
 
 def test_xarray_opens_it_with_named_dimensions(made):
-    opened = xarray.open_zarr(made / "shadow", consolidated=False)
+    """Warnings are errors here; the layout of theta is in the attributes."""
+    opened = xarray.open_zarr(made / "shadow")
+    hidden = next(a for a in opened.attrs["layout"] if a["name"].endswith("_0/w"))
+    columns = slice(hidden["start"], hidden["stop"])
+    first = opened["weights"][0, columns].values.reshape(hidden["shape"])
+    assert first.shape[0] == 64
     assert opened["weights"].dims == ("models", "params")
     assert opened["images"].dims == ("models", "height", "width", "channels")
     assert opened.sizes["models"] == 120
