@@ -27,7 +27,7 @@ class _Lines:
             self._stream.write(f"{line}\n")
 
     def flush(self) -> None:
-        """Flush it."""
+        """Flush the stream that lines go to."""
         self._stream.flush()
 
 

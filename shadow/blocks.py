@@ -90,7 +90,7 @@ class Blocks:
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """(height, width, channels)."""
+        """Shape of a target: (height, width, channels)."""
         return tuple(self.manifest["image_shape"])
 
     @property
@@ -106,10 +106,10 @@ class Blocks:
         Returns: versions that differ and were accepted.
         Raises: ConfigurationMismatchError, VersionMismatchError: see `records`.
         """
-        found = self.record
-        common = {name: found.configuration.get(name) for name in record.configuration}
+        there = self.record
+        common = {name: there.configuration.get(name) for name in record.configuration}
         return records.require_same(
-            Record(common, found.versions), record, f"The store {self.place}"
+            Record(common, there.versions), record, f"The store {self.place}"
         )
 
     def fingerprint(self) -> str:
@@ -252,8 +252,8 @@ class Blocks:
 
     def targets(self) -> tuple[np.ndarray, np.ndarray]:
         """Images and labels of all targets, without weights. Raises: as `blocks`."""
-        found = self._whole(("images", "labels"))
-        return found["images"], found["labels"]
+        arrays = self._whole(("images", "labels"))
+        return arrays["images"], arrays["labels"]
 
     def verify(self) -> list[int]:
         """Committed blocks that are corrupt; damaged metadata of zarr are put back.
@@ -337,8 +337,8 @@ class Blocks:
 
     def _announced(self, own: Attempt) -> Attempt | None:
         """The attempt that announced what is stored of a block; None: nobody did."""
-        found = self._read(own.block, PER_MODEL)
-        sums = {name: checks.digest(values) for name, values in found.items()}
+        stored = self._read(own.block, PER_MODEL)
+        sums = {name: checks.digest(values) for name, values in stored.items()}
         if sums == own.sha256:
             return own
         for name in self._attempts(own.block):
@@ -360,37 +360,37 @@ class Blocks:
         if self.missing():
             raise self._incomplete()
         about = self.manifest["arrays"]
-        found = {
+        arrays = {
             name: np.empty(about[name]["shape"], about[name]["data_type"])
             for name in names
         }
         for block in range(self.num_blocks):
             rows = slice(*self.block_range(block))
             for name, values in self._verified(block, names).items():
-                found[name][rows] = values
-        return found
+                arrays[name][rows] = values
+        return arrays
 
     def _verified(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
         """Arrays of a block that are what was committed. Raises as `read_block`."""
         commit = self.committed(block)
         if commit is None:
             raise self._incomplete()
-        found = self._read(block, names)
+        stored = self._read(block, names)
         for name in names:
-            values = found.get(name)
+            values = stored.get(name)
             if values is None or checks.digest(values) != commit.made.sha256[name]:
                 what = f"is corrupt: {name} do not match the checksum"
                 raise self._corrupt(block, what)
-        return found
+        return stored
 
     def _read(self, block: int, names: Collection[str]) -> dict[str, np.ndarray]:
         """A block's arrays as they are stored, without those that can't be read."""
-        found = {}
+        arrays = {}
         for name in names:
             # Left out where it isn't a chunk of this array.
             with contextlib.suppress(ValueError):
-                found[name] = self._rows(name, block)
-        return found
+                arrays[name] = self._rows(name, block)
+        return arrays
 
     def _rows(self, name: str, number: int) -> np.ndarray:
         """The rows of a chunk."""

@@ -150,11 +150,11 @@ def place(function: Any) -> tuple[str, str, str]:
         module, name, file = place(function.func)
         given = (function.args, sorted(function.keywords.items()))
         return module, f"{name}{given!r}", file
-    found = function if hasattr(function, "__qualname__") else type(function)
-    file = getattr(getattr(found, "__code__", None), "co_filename", "")
+    named = function if hasattr(function, "__qualname__") else type(function)
+    file = getattr(getattr(named, "__code__", None), "co_filename", "")
     written = os.path.isfile(file) and "ipykernel" not in file
-    module = getattr(found, "__module__", None) or ""  # none of what `exec` made
-    return module, found.__qualname__, file if written else ""
+    module = getattr(named, "__module__", None) or ""  # none of what `exec` made
+    return module, named.__qualname__, file if written else ""
 
 
 def digest(values: np.ndarray) -> str:
@@ -165,10 +165,10 @@ def digest(values: np.ndarray) -> str:
     return hashlib.sha256(little.reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """Lines "a.b: x there, y asked for", one for each field that differs."""
     lines = []
-    there, asked = _flat(found), _flat(wanted)
+    there, asked = _flat(recorded), _flat(wanted)
     for name in sorted(there.keys() | asked.keys()):
         left, right = there.get(name, "(absent)"), asked.get(name, "(absent)")
         if left != right:

@@ -109,12 +109,12 @@ class Attempt:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of the file that holds it."""
         return f"{ATTEMPTS}/{self.block:06d}.{self.id}.json"
 
     @property
     def content(self) -> bytes:
-        """Of its file."""
+        """The bytes of the file that holds it."""
         return seal(dataclasses.asdict(self))
 
 
@@ -142,12 +142,12 @@ class Commit:
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The name of the file that holds it."""
         return commit(self.made.block)
 
     @property
     def content(self) -> bytes:
-        """Of its file."""
+        """The bytes of the file that holds it."""
         return seal({"made": dataclasses.asdict(self.made), "by": self.by})
 
 

@@ -38,7 +38,7 @@ class Copies:
 
     @property
     def counts(self) -> dict[str, int]:
-        """JSON-able."""
+        """Counts of copies by kind, JSON-able."""
         return {"exact": int(self.exact.sum()), "near": int(self.near.sum())}
 
 
@@ -109,8 +109,8 @@ def _any_near(
     distances = lengths + norms[None] - 2 * shifted @ centred.T
     limit = NEAR * own.shape[1]
     maybe = distances < limit + _ROUNDING * (lengths + norms[None])
-    found = np.zeros(len(own), bool)
+    near = np.zeros(len(own), bool)
     for i in np.flatnonzero(maybe.any(axis=1)):
         apart = part[maybe[i]].astype(np.float64) - own[i]
-        found[i] = bool((np.einsum("ij,ij->i", apart, apart) < limit).any())
-    return found
+        near[i] = bool((np.einsum("ij,ij->i", apart, apart) < limit).any())
+    return near

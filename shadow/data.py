@@ -96,7 +96,7 @@ class Examples:
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """(height, width, channels)."""
+        """Shape of an image: (height, width, channels)."""
         return tuple(self.images.shape[1:])
 
     @functools.cached_property
@@ -225,8 +225,8 @@ def split(
     if shadow_pool is None:
         parts = [num_test, num_fixed, num_shadow]
         (test, fixed, shadow), dropped = _draw(pool, parts, rng, balanced=balanced)
-        found = split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
-        return dataclasses.replace(found, dropped=dropped)
+        division = split_by_indices(pool, fixed=fixed, shadow=shadow, test=test)
+        return dataclasses.replace(division, dropped=dropped)
     _require_one_shape(pool, shadow_pool)
     (test, fixed), dropped = _draw(pool, [num_test, num_fixed], rng, balanced=balanced)
     taken = pool.images[np.concatenate([test, fixed])]
@@ -239,10 +239,10 @@ def split(
     dropped += len(shadow_pool) - len(fresh) + repeated
     shadow = fresh[shadow]
     shadow_pool = _relabelled(shadow_pool, pool, rng)
-    found = split_by_indices(
+    division = split_by_indices(
         pool, fixed=fixed, shadow=shadow, test=test, shadow_pool=shadow_pool
     )
-    return dataclasses.replace(found, dropped=dropped)
+    return dataclasses.replace(division, dropped=dropped)
 
 
 def _relabelled(
@@ -254,7 +254,7 @@ def _relabelled(
     """
     if shadows.num_classes == pool.num_classes:
         return shadows
-    fewer, more = sorted((shadows, pool), key=lambda each: each.num_classes)
+    fewer, more = sorted((shadows, pool), key=lambda examples: examples.num_classes)
     if fewer.classes_inferred:
         raise ValueError(
             f"The labels of {fewer.name} end at {fewer.num_classes - 1}, and"

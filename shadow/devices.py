@@ -87,10 +87,10 @@ def columns_alike() -> bool:
         "ji,jk->ki": tall,
     }
     for axes, left in products.items():
-        found = jax.jit(functools.partial(jnp.einsum, axes, precision="highest"))(
+        result = jax.jit(functools.partial(jnp.einsum, axes, precision="highest"))(
             left, matrix
         )
-        columns = np.asarray(found if axes.endswith("ik") else found.T)
+        columns = np.asarray(result if axes.endswith("ik") else result.T)
         if not (columns == columns[0]).all():
             return False
     return True
@@ -181,7 +181,7 @@ def _visible() -> list[str] | None:
 def _asked(*query: str) -> str | None:
     """What NVIDIA's driver says; None: it can't be asked."""
     try:
-        found = subprocess.run(
+        answered = subprocess.run(
             ["nvidia-smi", *query],
             capture_output=True,
             text=True,
@@ -190,7 +190,7 @@ def _asked(*query: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()
+    return answered.stdout.strip()
 
 
 def memory_bytes() -> int:

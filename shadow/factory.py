@@ -137,10 +137,10 @@ class Factory:
         Returns: "width", models at once on a device; "form" of the network, where A has
           several (`Victim.forms`).
         """
-        found: dict[str, Any] = {"width": self._width}
+        record: dict[str, Any] = {"width": self._width}
         if isinstance(self.algorithm, GradientDescent) and self.algorithm.form:
-            found["form"] = self.algorithm.form
-        return found
+            record["form"] = self.algorithm.form
+        return record
 
     @functools.cached_property
     def _width(self) -> int:

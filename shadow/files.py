@@ -82,9 +82,9 @@ def as_json(value: Any) -> bytes:
 def finite(value: Any) -> Any:
     """Plain values for JSON: NaN and infinity become None, arrays lists."""
     if isinstance(value, Mapping):
-        return {str(name): finite(each) for name, each in value.items()}
+        return {str(name): finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [finite(item) for item in value]
     if isinstance(value, np.ndarray):
         return finite(value.tolist())
     if isinstance(value, np.generic):
@@ -126,7 +126,7 @@ def read_arrays(
         with arrays:
             there = arrays.files
             names = [name for name in (*wanted, *also) if name in there] or there
-            found = {name: arrays[name] for name in names}
+            contents = {name: arrays[name] for name in names}
     except (OSError, MemoryError):
         raise
     except Exception as error:  # zipfile, zlib and NumPy have many for damaged bytes
@@ -139,9 +139,9 @@ def read_arrays(
         raise ValueError(
             f"Expected {path} to be a whole .npz file of numbers; {what}."
         ) from error
-    if not set(wanted) <= found.keys():
+    if not set(wanted) <= contents.keys():
         raise ValueError(
             f"Expected {path} to hold the arrays {' and '.join(wanted)}, found"
             f" {', '.join(there) or 'none'}."
         )
-    return found
+    return contents

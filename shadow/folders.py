@@ -106,8 +106,8 @@ def classes(path: str | os.PathLike) -> tuple[str, ...]:
     """Names of the classes, in the order of their numbers."""
     return tuple(
         sorted(
-            each.name
-            for each in Path(path).iterdir()
-            if each.is_dir() and not each.name.startswith(".")
+            entry.name
+            for entry in Path(path).iterdir()
+            if entry.is_dir() and not entry.name.startswith(".")
         )
     )

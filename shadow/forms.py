@@ -24,7 +24,7 @@ def speeds(factory: Factory, targets: Examples) -> dict[str, float]:
     Returns: by name of the form, but for those that don't fit; empty for a network that
       has no forms.
     """
-    found = {}
+    rates = {}
     for form in factory.descent.victim.forms:
         algorithm = dataclasses.replace(factory.descent, epochs=_EPOCHS, form=form)
         tried = dataclasses.replace(factory, algorithm=algorithm)
@@ -40,11 +40,11 @@ def speeds(factory: Factory, targets: Examples) -> dict[str, float]:
             started = time.perf_counter()
             tried.train(batch, ids=ids)
             seconds.append(time.perf_counter() - started)
-        found[form] = count / min(seconds)
-    return found
+        rates[form] = count / min(seconds)
+    return rates
 
 
 def fastest(factory: Factory, targets: Examples) -> str | None:
     """The form of the highest speed; None: the network has no forms."""
-    found = speeds(factory, targets)
-    return max(found, key=found.__getitem__, default=None)
+    rates = speeds(factory, targets)
+    return max(rates, key=rates.__getitem__, default=None)

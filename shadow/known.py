@@ -39,12 +39,12 @@ class Known:
     values: Float32[np.ndarray, "releases height width channels"]
 
     def __post_init__(self) -> None:
-        told = np.isfinite(self.values)
-        if not (told == self.mask[None]).all():
+        is_known = np.isfinite(self.values)
+        if not (is_known == self.mask[None]).all():
             raise checks.FieldError(
                 "known",
                 "Expected {} to have finite values at the pixels of its mask, and NaN"
-                f" elsewhere; {int((told != self.mask[None]).sum())} differ.",
+                f" elsewhere; {int((is_known != self.mask[None]).sum())} differ.",
             )
         some = 0 < self.mask.sum() < self.mask.size
         if not some:
@@ -90,10 +90,10 @@ class Known:
         fit = RidgeCV(alphas=_RIDGES, fit_intercept=False)
         fit.fit(flat[:, mask], flat[:, ~mask])
         gaps = (self.values - guesses)[:, self.mask].astype(np.float64)
-        found = guesses.copy()
+        completed = guesses.copy()
         moved = fit.predict(gaps).reshape(len(guesses), -1)
-        found[:, ~self.mask] += moved.astype(guesses.dtype)
-        return self.put(np.clip(found, 0, 1))
+        completed[:, ~self.mask] += moved.astype(guesses.dtype)
+        return self.put(np.clip(completed, 0, 1))
 
 
 def rows_of(shape: tuple[int, ...], rows: int) -> Bool[np.ndarray, "..."]:

@@ -72,10 +72,10 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Seconds, at least 0."""
+        """Seconds that remain, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
     @property
     def passed(self) -> float:
-        """Seconds."""
+        """Seconds since the clock was started."""
         return time.monotonic() - self._started

@@ -185,14 +185,14 @@ def require_made_of(
         "num_classes": fixed.num_classes,
         "content": content,
     }
-    found = {name: kept.get(name) for name in identity}
-    found |= {name: manifest[name] for name in ("num_models", "num_classes")}
+    there = {name: kept.get(name) for name in identity}
+    there |= {name: manifest[name] for name in ("num_models", "num_classes")}
     # The names of data sets decide nothing.
-    found["content"] = {
+    there["content"] = {
         part: {name: kept["content"][part].get(name) for name in sums}
         for part, sums in content.items()
     }
-    differing = checks.differences(found, wanted)
+    differing = checks.differences(there, wanted)
     if differing:
         raise ConfigurationMismatchError(
             f"{what} was made with another configuration: {'; '.join(differing)}."
@@ -215,13 +215,13 @@ def arrays_of_block(
     """
     start, stop = block_range(manifest, block)
     arrays = {}
-    for name, each in zip(PER_MODEL, values, strict=True):
+    for name, rows in zip(PER_MODEL, values, strict=True):
         about = manifest["arrays"][name]
-        array = np.asarray(each, about["data_type"])
-        shape, found = (stop - start, *about["shape"][1:]), array.shape
-        if found != shape:
+        array = np.asarray(rows, about["data_type"])
+        shape, actual = (stop - start, *about["shape"][1:]), array.shape
+        if actual != shape:
             raise ValueError(
-                f"Expected {name} of block {block} to be {shape}, got {found}."
+                f"Expected {name} of block {block} to be {shape}, got {actual}."
             )
         if not np.isfinite(array).all():
             raise ValueError(

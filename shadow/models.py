@@ -39,7 +39,7 @@ class ShadowModels:
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """(height, width, channels)."""
+        """Shape of a target: (height, width, channels)."""
         return tuple(self.images.shape[1:])
 
     def blocks(self) -> "Iterator[ShadowModels]":
@@ -51,6 +51,6 @@ class ShadowModels:
         return self
 
     def fingerprint(self) -> str:
-        """A hash of everything."""
+        """Hash weights, images and labels."""
         arrays = (self.weights, self.images, self.labels)
         return checks.fingerprint([digest(values) for values in arrays])

@@ -24,8 +24,8 @@ def run(train: Callable, arguments: Sequence[tuple]) -> list[Any]:
     """What `train` returns for each tuple of arguments, in their order."""
     executor = _executor(tuple(devices.card_names()))
     try:
-        found = [executor.submit(train, *each) for each in arguments]
-        return [each.result() for each in found]
+        futures = [executor.submit(train, *part) for part in arguments]
+        return [part.result() for part in futures]
     except BrokenProcessPool:
         # A process died, and no pool outlives that: the next run gets a new one.
         _executor.cache_clear()

@@ -242,7 +242,7 @@ class Runs:
         places = np.arange(len(images)) if in_turn else numbers
         table = lanes(places, self._width)
         at_once = self.together // self._width
-        found: dict[int, np.ndarray] = {}
+        thetas: dict[int, np.ndarray] = {}
         for start in range(0, len(table), at_once):
             rows = table[start : start + at_once].ravel()
             filled = np.flatnonzero(rows >= 0)
@@ -254,9 +254,9 @@ class Runs:
                 np.asarray(labels[padded], np.int32),
                 np.asarray(numbers[padded], np.int32),
             )
-            found.update(zip(rows[filled], np.asarray(values)[filled], strict=True))
+            thetas.update(zip(rows[filled], np.asarray(values)[filled], strict=True))
             on_rows(len(filled))
-        return np.stack([found[row] for row in range(len(images))])
+        return np.stack([thetas[row] for row in range(len(images))])
 
     def _one_by_one(
         self,
@@ -265,12 +265,12 @@ class Runs:
         numbers: np.ndarray,
         on_rows: Callable[[int], None],
     ) -> np.ndarray:
-        found = []
+        thetas = []
         for start in range(0, len(images), self.together):
             stop = min(start + self.together, len(images))
-            found.append(self._in_processes(images, labels, numbers, start, stop))
+            thetas.append(self._in_processes(images, labels, numbers, start, stop))
             on_rows(stop - start)
-        return np.concatenate(found)
+        return np.concatenate(thetas)
 
     def _in_processes(
         self,
@@ -292,7 +292,7 @@ class Runs:
         ]
         if self.algorithm.capabilities.on_cards:
             return self._stacked(on_cards.run(self.algorithm, arguments))
-        jobs = (joblib.delayed(_on_cpu)(self.algorithm, *each) for each in arguments)
+        jobs = (joblib.delayed(_on_cpu)(self.algorithm, *job) for job in arguments)
         # One thread each, also if there is only one job: a library's sums, and so
         # theta's last bits, depend on the number of its threads.
         with joblib.parallel_config("loky", inner_max_num_threads=1):

@@ -107,18 +107,18 @@ class Folder(Place):
             files.write_bytes(self.path / name, content)
 
     def get(self, name: str) -> bytes | None:
-        """See `Place`."""
+        """Read a file; see `Place.get`."""
         try:
             return (self.path / name).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def has(self, name: str) -> bool:
-        """See `Place`."""
+        """Look for a file; see `Place.has`."""
         return (self.path / name).is_file()
 
     def names(self, under: str) -> list[str]:
-        """See `Place`."""
+        """List files; see `Place.names`."""
         return sorted(
             file.relative_to(self.path).as_posix()
             for file in (self.path / under).rglob("*")
@@ -126,11 +126,11 @@ class Folder(Place):
         )
 
     def delete(self, name: str) -> None:
-        """See `Place`."""
+        """Delete a file; see `Place.delete`."""
         (self.path / name).unlink(missing_ok=True)
 
     def below(self, part: str) -> "Folder":
-        """See `Place`."""
+        """Return a subfolder; see `Place.below`."""
         return Folder(self.path / part)
 
     def remove_leftovers(self, age: float = _ABANDONED) -> None:
@@ -202,7 +202,7 @@ class Bucket(Place):
         return self._tried(put, f"put {name}")
 
     def put(self, name: str, content: bytes) -> None:
-        """See `Place`."""
+        """Write an object; see `Place.put`."""
         import obstore
 
         self._tried(
@@ -210,7 +210,7 @@ class Bucket(Place):
         )
 
     def get(self, name: str) -> bytes | None:
-        """See `Place`."""
+        """Read an object; see `Place.get`."""
         import obstore
 
         def get() -> bytes | None:
@@ -224,22 +224,22 @@ class Bucket(Place):
         return self._tried(get, f"get {name}")
 
     def has(self, name: str) -> bool:
-        """See `Place`."""
+        """Look for an object; see `Place.has`."""
         return self._tried(lambda: self._is_there(name), f"look up {name}")
 
     def names(self, under: str) -> list[str]:
-        """See `Place`."""
+        """List objects; see `Place.names`."""
         import obstore
 
-        found = self._tried(
+        listing = self._tried(
             lambda: obstore.list(self.store, self._key(under)).collect(),
             f"list {under}",
         )
         start = len(self._key(""))
-        return sorted(entry["path"][start:] for entry in found)
+        return sorted(entry["path"][start:] for entry in listing)
 
     def delete(self, name: str) -> None:
-        """See `Place`."""
+        """Delete an object; see `Place.delete`."""
         import obstore
 
         def delete() -> None:
@@ -249,7 +249,7 @@ class Bucket(Place):
         self._tried(delete, f"delete {name}")
 
     def below(self, part: str) -> "Bucket":
-        """See `Place`."""
+        """Return a longer prefix; see `Place.below`."""
         return Bucket(self.store, f"{self.address}/{part}", self._key(part))
 
     def remove_leftovers(self) -> None:
@@ -311,7 +311,7 @@ class Bucket(Place):
 
 
 class _TryAgainError(Exception):
-    """A conflict with nobody."""
+    """A conflict that ends by trying again."""
 
 
 Address: TypeAlias = str | os.PathLike | Place

@@ -156,7 +156,7 @@ def planned_on(card: Card, factory: Factory, models: int) -> Plan:
     )
 
 
-def require_room(found: Plan, address: Address) -> None:
+def require_room(plan: Plan, address: Address) -> None:
     """Raise OSError if a folder's disk can't hold the store; says how much is missing.
 
     A bucket has no end.
@@ -167,9 +167,9 @@ def require_room(found: Plan, address: Address) -> None:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    if found.store_bytes > free:
+    if plan.store_bytes > free:
         raise OSError(
-            f"The stores would take {_giga(found.store_bytes)}, and {folder} has"
+            f"The stores would take {_giga(plan.store_bytes)}, and {folder} has"
             f" {_giga(free)} left. Take fewer models, or another place."
         )
 
@@ -198,7 +198,7 @@ def _work(factory: Factory, at_once: int) -> _Work:
     """
     descent, fixed = factory.descent, factory.fixed
     compiled = width.compiled(descent, fixed, at_once)
-    found = compiled.cost_analysis() or {}
+    costs = compiled.cost_analysis() or {}
     count = len(fixed) + 1
     batch = min(descent.batch_size or count, count)
     steps = descent.epochs * math.ceil(count / batch)
@@ -206,8 +206,8 @@ def _work(factory: Factory, at_once: int) -> _Work:
     together = min(batch, len(fixed))
     runs = steps * (1 if form is None else math.ceil(together / form.size))
     return _Work(
-        flops=float(found.get("flops", 0)) * runs / at_once,
-        bytes=float(found.get("bytes accessed", 0)) * runs / at_once,
+        flops=float(costs.get("flops", 0)) * runs / at_once,
+        bytes=float(costs.get("bytes accessed", 0)) * runs / at_once,
         memory=parallel.bytes_of(compiled),
         steps=runs,
     )
@@ -230,8 +230,8 @@ def _flops(factory: Factory) -> float | None:
     params = jax.eval_shape(victim.init, jax.random.key(0))
     images = jax.ShapeDtypeStruct((count, *victim.image_shape), jnp.float32)
     compiled = jax.jit(jax.grad(loss)).lower(params, images).compile()
-    found = compiled.cost_analysis() or {}
-    return float(found.get("flops", 0)) * factory.algorithm.epochs
+    costs = compiled.cost_analysis() or {}
+    return float(costs.get("flops", 0)) * factory.algorithm.epochs
 
 
 def _params(factory: Factory) -> int:

@@ -89,7 +89,7 @@ class Record:
 
     @property
     def values(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Everything that decided the models, JSON-able."""
         return {
             "configuration": dict(self.configuration),
             "versions": dict(self.versions),
@@ -102,12 +102,14 @@ class Record:
 
 def versions(**revisions: int | str) -> dict[str, Any]:
     """Versions that decide numbers: of JAX, this package, and some components."""
-    found: dict[str, Any] = {name: _version(name) for name in _DECIDING}
+    versions: dict[str, Any] = {name: _version(name) for name in _DECIDING}
     if "jax" in sys.modules:  # else nothing is drawn
         settings = sys.modules["jax"].config
         now = {name: getattr(settings, name, _DRAWING[name]) for name in _DRAWING}
-        found |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
-    return found | {f"revision of {name}": n for name, n in sorted(revisions.items())}
+        versions |= {name: now[name] for name in now if now[name] != _DRAWING[name]}
+    return versions | {
+        f"revision of {name}": n for name, n in sorted(revisions.items())
+    }
 
 
 def packages() -> dict[str, str]:
@@ -137,7 +139,7 @@ def accepting_other_versions(accept: bool = True) -> Iterator[None]:
         _accepting.reset(token)
 
 
-def require_same(found: Record, wanted: Record, what: str) -> list[str]:
+def require_same(there: Record, wanted: Record, what: str) -> list[str]:
     """Refuse to go on with what was made otherwise.
 
     Args:
@@ -149,12 +151,12 @@ def require_same(found: Record, wanted: Record, what: str) -> list[str]:
       ConfigurationMismatchError: fields of the configuration differ; names each.
       VersionMismatchError: only versions do, and that is not accepted.
     """
-    differing = checks.differences(found.configuration, wanted.configuration)
+    differing = checks.differences(there.configuration, wanted.configuration)
     if differing:
         raise ConfigurationMismatchError(
             f"{what} was made with another configuration: {'; '.join(differing)}."
         )
-    other = checks.differences(found.versions, wanted.versions)
+    other = checks.differences(there.versions, wanted.versions)
     if other and not _accepting.get():
         raise VersionMismatchError(
             f"{what} was made by other versions: {'; '.join(other)}."

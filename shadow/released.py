@@ -37,14 +37,14 @@ def parts(result: Any) -> list[Part]:
 
     Raises: FieldError: there is no array in it.
     """
-    found = _parts(result)
-    if not found and not is_estimator(result):
+    arrays = _parts(result)
+    if not arrays and not is_estimator(result):
         raise checks.FieldError(
             "train",
             "Expected {} to return arrays, a PyTorch module or state_dict, or a fitted"
             f" estimator; got {type(result).__name__} without any array.",
         )
-    return found
+    return arrays
 
 
 def _parts(result: Any) -> list[Part]:
@@ -53,14 +53,14 @@ def _parts(result: Any) -> list[Part]:
     if is_estimator(result):
         return _of_estimator(result, "")
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
-    found = []
+    arrays = []
     for path, leaf in paths:
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "theta"
         if is_torch(leaf) or is_estimator(leaf):  # such as a list of models
-            found += [Part(f"{name}/{n}", a) for n, a in _parts(leaf)]
+            arrays += [Part(f"{name}/{n}", a) for n, a in _parts(leaf)]
         elif (array := _numeric(leaf)) is not None:
-            found.append(Part(bare(name), array))
-    return found
+            arrays.append(Part(bare(name), array))
+    return arrays
 
 
 def left_out(result: Any) -> list[str]:
@@ -73,16 +73,16 @@ def left_out(result: Any) -> list[str]:
     if is_torch(result) or is_estimator(result):
         return []
     paths, _ = jax.tree_util.tree_flatten_with_path(result)
-    found = []
+    names = []
     for path, leaf in paths:
         known = is_torch(leaf) or _numeric(leaf) is not None
         if is_estimator(leaf):
             name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
-            found.append(f"{name} ({type(leaf).__name__}, beside its arrays of floats)")
+            names.append(f"{name} ({type(leaf).__name__}, beside its arrays of floats)")
         elif not known:
             name = jax.tree_util.keystr(path, simple=True, separator="/") or "it"
-            found.append(f"{name} ({type(leaf).__name__})")
-    return found
+            names.append(f"{name} ({type(leaf).__name__})")
+    return names
 
 
 def replaced(result: Any, arrays: Sequence[np.ndarray]) -> Any:
@@ -153,10 +153,10 @@ def members(estimator: Any) -> list[Any]:
     if hasattr(estimator, "best_estimator_"):
         inside.append(estimator.best_estimator_)
     ensemble = getattr(estimator, "estimators_", [])
-    inside += [each for each in np.ravel(np.asarray(ensemble, object)) if each]
+    inside += [item for item in np.ravel(np.asarray(ensemble, object)) if item]
     return [
         estimator,
-        *(m for each in inside if is_estimator(each) for m in members(each)),
+        *(m for item in inside if is_estimator(item) for m in members(item)),
     ]
 
 
@@ -182,22 +182,22 @@ def _fitted(estimator: Any) -> list[tuple[str, Any]]:
 
 def _floats(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return bool(value) and all(_floats(each) for each in value)
+        return bool(value) and all(_floats(item) for item in value)
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def _of_estimator(estimator: Any, prefix: str) -> list[Part]:
-    found = []
+    arrays = []
     for number, member in enumerate(members(estimator)):
         inside = f"{prefix}{type(member).__name__}." if number else prefix
         for name, value in _fitted(member):
             leaves = jax.tree_util.tree_leaves(value)
             many = isinstance(value, list | tuple)
-            found += [
+            arrays += [
                 Part(f"{inside}{name}" + (f"/{i}" if many else ""), leaf)
                 for i, leaf in enumerate(leaves)
             ]
-    return found
+    return arrays
 
 
 def _set_estimator(estimator: Any, values: list[np.ndarray]) -> None:

@@ -56,7 +56,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
             entries.append((name, about["dtype"], shape, start, stop))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise wrong from error
-    data, found = content[8 + length :], {}
+    data, arrays = content[8 + length :], {}
     if wanted is not None and wanted != _sha256(header, data):
         raise wrong
     for name, kind, shape, start, stop in entries:
@@ -66,8 +66,8 @@ def read(path: Path) -> dict[str, np.ndarray]:
         size = math.prod(shape) * dtype.itemsize
         if not 0 <= start <= stop <= len(data) or stop - start != size:
             raise wrong
-        found[name] = np.frombuffer(data[start:stop], dtype).reshape(shape)
-    return found
+        arrays[name] = np.frombuffer(data[start:stop], dtype).reshape(shape)
+    return arrays
 
 
 def write(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -56,15 +56,17 @@ def load_npz(path: str | os.PathLike) -> Examples:
         images = images[..., None]  # grey images are often kept without channels
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"Expected {name}.labels as integers, got {labels.dtype}.")
-    told = arrays.get("num_classes")
-    if told is not None and not (told.shape == () and told.dtype.kind in "iu"):
+    declared = arrays.get("num_classes")
+    if declared is not None and not (
+        declared.shape == () and declared.dtype.kind in "iu"
+    ):
         raise ValueError(f"Expected num_classes in {name} to be one integer.")
     largest = int(labels.max()) + 1 if labels.size else 1
     return Examples(
         images=images,
         labels=labels,
-        num_classes=largest if told is None else int(told),
-        classes_inferred=told is None,
+        num_classes=largest if declared is None else int(declared),
+        classes_inferred=declared is None,
         name=name,
     )
 
@@ -184,14 +186,14 @@ def _prepared_folder(name: str, root: Path) -> Path:
             "name",
             f"Expected {{}} to be digits, a TFDS name or an .npz file, got {name!r}.",
         )
-    found = [
+    folders = [
         folder.parent
         for pattern in (f"{path}/*/dataset_info.json", f"{path}/*/*/dataset_info.json")
         for folder in root.glob(pattern)
         if version in ("", folder.parent.name)
     ]
-    if found:
-        return max(found, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
+    if folders:
+        return max(folders, key=lambda f: [int(n) for n in re.findall(r"\d+", f.name)])
     tfds = _tfds(name)
     known = [*_SOURCES, *tfds.list_builders(with_community_datasets=False)]
     if path.split("/")[0] not in known:

@@ -149,18 +149,18 @@ class Table:
         """
         low, width = self.ranges
         kept = np.flatnonzero(~self._missing)
-        found = np.zeros((len(features), len(low)))
-        found[:, kept] = (features - low[kept]) / width[kept]
+        columns = np.zeros((len(features), len(low)))
+        columns[:, kept] = (features - low[kept]) / width[kept]
         for mark in np.flatnonzero(self._missing):
-            missing = np.isnan(found[:, mark - 1])
-            found[:, mark] = missing
-            found[missing, mark - 1] = _IN_PLACE
-        return found[:, None, :, None]
+            missing = np.isnan(columns[:, mark - 1])
+            columns[:, mark] = missing
+            columns[missing, mark - 1] = _IN_PLACE
+        return columns[:, None, :, None]
 
     def rows(self, images: Float[np.ndarray, "rows 1 features 1"]) -> list[dict]:
         """Each row as {column: number or word}; NaN where a number is missing."""
         values = self.features(np.asarray(images, np.float64))
-        found = []
+        parsed = []
         for row in values:
             cells: dict[str, Any] = {}
             start = 0
@@ -171,8 +171,8 @@ class Table:
                     cells[column.name] = column.words[int(part.argmax())]
                 else:
                     cells[column.name] = float(part[0])
-            found.append(cells)
-        return found
+            parsed.append(cells)
+        return parsed
 
 
 def load_table(path: str | os.PathLike, *, label: str | None = None) -> Table:
@@ -222,7 +222,7 @@ def embeddings_of(arrays: Mapping[str, np.ndarray], name: str = EMBEDDINGS) -> T
                 f"Expected {name} to hold the arrays {EMBEDDINGS} and labels, found"
                 f" {', '.join(arrays)}."
             )
-    embeddings, labels = (np.asarray(arrays[each]) for each in (EMBEDDINGS, "labels"))
+    embeddings, labels = (np.asarray(arrays[key]) for key in (EMBEDDINGS, "labels"))
     if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
         raise ValueError(
             f"Expected {EMBEDDINGS} in {name} to be (records, dimensions) and labels"

@@ -49,21 +49,21 @@ class Release:
 
     def __post_init__(self) -> None:
         for name in ("values", "deviations"):
-            found = getattr(self, name)
-            if found is None:
+            values = getattr(self, name)
+            if values is None:
                 continue
-            if np.ndim(found) != 2:
+            if np.ndim(values) != 2:
                 raise checks.FieldError(
                     name,
                     "Expected {} of a release of shape (releases, params), got"
-                    f" {np.shape(found)}.",
+                    f" {np.shape(values)}.",
                 )
-            finite = np.isfinite(found).all(axis=1)
+            finite = np.isfinite(values).all(axis=1)
             if not finite.all():
                 raise checks.FieldError(
                     name,
                     f"Expected finite {{}}, found NaN or infinity in {np.sum(~finite)}"
-                    f" of {len(found)} releases, such as number {finite.argmin()}.",
+                    f" of {len(values)} releases, such as number {finite.argmin()}.",
                 )
         if self.deviations is not None and self.deviations.shape != self.values.shape:
             raise checks.FieldError(
@@ -139,8 +139,8 @@ class Knowledge:
           label, or known part of a target, a release.
         """
         require_told(self, *needed)
-        told = self.algorithm is not None and self.fixed is not None
-        if told and release.view.whole:
+        checkable = self.algorithm is not None and self.fixed is not None
+        if checkable and release.view.whole:
             assert self.algorithm is not None
             assert self.fixed is not None
             expected = self.algorithm.layout(self.fixed)[-1].stop

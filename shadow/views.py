@@ -47,7 +47,7 @@ class View(Protocol):
 
     @property
     def what(self) -> str:
-        """In words, for messages."""
+        """What is seen, in words for messages."""
 
     def __call__(self, weights: Weights) -> Features:
         """Values of some models; those of a model don't depend on the others."""
@@ -219,15 +219,15 @@ class Layers:
         """
         columns = []
         for name in names:
-            found = [part for part in layout if _begins(part.name, name)]
-            if not found:
+            chosen = [part for part in layout if _begins(part.name, name)]
+            if not chosen:
                 known = [part.name for part in layout]
                 raise checks.FieldError(
                     "layers",
                     f"Unknown layer {name!r} in {{}}; the victim has"
                     f" {', '.join(known)}.{checks.nearest(name, known)}",
                 )
-            columns += [np.arange(part.start, part.stop) for part in found]
+            columns += [np.arange(part.start, part.stop) for part in chosen]
         rounded = precision != "float32"
         return cls(
             columns=np.unique(np.concatenate(columns)) if names else None,
@@ -304,11 +304,11 @@ class Logits:
 
     @property
     def what(self) -> str:
-        """In words."""
+        """What is seen, in words for messages."""
         return f"logits on {len(self.probes)} queries"
 
     def deviations(self, weights: Weights) -> None:
-        """None: answers are exact."""
+        """Return None, as answers are exact."""
 
     def __call__(self, weights: Weights) -> Features:
         """Logits, (models, probes * classes)."""

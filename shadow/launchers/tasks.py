@@ -216,7 +216,9 @@ class _Queue:
             late = _SLOW * statistics.median(self._took)
             now = time.monotonic()
             flying = collections.Counter(block for block, _ in self._flying.values())
-            for block, since in sorted(self._flying.values(), key=lambda each: each[1]):
+            for block, since in sorted(
+                self._flying.values(), key=lambda flight: flight[1]
+            ):
                 if room > 1 and flying[block] == 1 and now - since > late:
                     self._send(block)
                     room -= 1
@@ -284,7 +286,7 @@ def module() -> Any:
 
 
 def _task(ray: Any, options: Ray, gpus: float) -> Any:
-    """The remote function."""
+    """Return the remote function that makes a block."""
     variables = {
         name: os.environ[name]
         for name in (*options.forward, *_ALWAYS)

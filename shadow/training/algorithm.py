@@ -68,7 +68,7 @@ class Draw:
 
 @runtime_checkable
 class Algorithm(Protocol):
-    """A training algorithm."""
+    """A training algorithm A: D_-, targets and randomness in, theta out."""
 
     @property
     def capabilities(self) -> Capabilities:

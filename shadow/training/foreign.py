@@ -118,7 +118,7 @@ class JaxFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Batched and differentiable."""
+        """Batched and differentiable, as a function of JAX is."""
         return dataclasses.replace(
             self._capabilities, batched=True, differentiable=True
         )
@@ -131,7 +131,7 @@ class JaxFunction(_Function):
         return layout_of(jax.eval_shape(self.train, images, labels, jax.random.key(0)))
 
     def own_key(self, key: Array) -> Array:
-        """The key itself."""
+        """Return the key itself, which is what training takes."""
         return key
 
     def __call__(
@@ -141,7 +141,7 @@ class JaxFunction(_Function):
         labels: AnyArray,
         draw: Draw,
     ) -> Array:
-        """See `Algorithm`."""
+        """Run the user's function; see `Algorithm`."""
         with jax.default_matmul_precision(self.precision):
             # Adam's root of a zero gradient has no slope; see `roots`.
             train = with_finite_slopes(self.train)
@@ -172,7 +172,7 @@ class PythonFunction(_Function):
 
     @property
     def capabilities(self) -> Capabilities:
-        """It can be run."""
+        """Nothing but that it can be run."""
         return dataclasses.replace(
             self._capabilities,
             deterministic=self.deterministic,

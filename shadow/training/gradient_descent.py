@@ -201,13 +201,13 @@ class GradientDescent:
         )
 
     def layout(self, fixed: Examples) -> tuple[Slice, ...]:
-        """Return the victim's layout."""
+        """Return the layout of theta, which is the victim's."""
         del fixed
         return self.victim.layout
 
     @highest
     def initialise(self, key: Array) -> Array:
-        """Draw theta_0, (params,)."""
+        """Draw theta_0 of shape (params,) from a key."""
         if self.initialisation == "seeded":
             key = jax.random.key(jax.random.bits(key, dtype=jnp.uint32))
         return self.victim.flatten(self.victim.init(key))
@@ -314,8 +314,8 @@ class GradientDescent:
             count = from_fixed.sum() + has_target
 
             def loss(params: Params) -> Array:
-                each = self.losses(params, images[rows], labels[rows])
-                total = jnp.where(from_fixed, each, 0).sum()
+                losses = self.losses(params, images[rows], labels[rows])
+                total = jnp.where(from_fixed, losses, 0).sum()
                 return (total + has_target * self.target_loss(params, target)) / count
 
             return self.update(state, jax.grad(loss)(state[0])), None

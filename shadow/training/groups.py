@@ -59,8 +59,8 @@ def gradient(
 
     def of_group(group: Cut) -> Any:
         def loss(weights: Any) -> Array:
-            each = losses(groups.apply(weights, group.images), group.labels)
-            return (group.weights * each).sum()
+            of_examples = losses(groups.apply(weights, group.images), group.labels)
+            return (group.weights * of_examples).sum()
 
         return jax.grad(loss)(converted)
 

@@ -96,7 +96,7 @@ class PrivateSteps:
         self, params: Params, fixed: Any, target: Any, key: Array, noise_key: Array
     ) -> Params:
         """Of D_- + z, with noise of standard deviation sigma C."""
-        image, label = (jnp.asarray(each)[None] for each in target)
+        image, label = (jnp.asarray(value)[None] for value in target)
         part = self.participants(key, len(fixed[0]) + 1)
         of_fixed = None if part is None else part[:-1]
         of_target = None if part is None else part[-1:]

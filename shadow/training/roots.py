@@ -25,10 +25,10 @@ def root(values: Any) -> Any:
 @root.defjvp
 def _root_jvp(primals: tuple, tangents: tuple) -> tuple:
     (values,), (moved,) = primals, tangents
-    found = jnp.sqrt(values)
-    zero = found == 0
-    slope = jnp.where(zero, 0, 0.5 / jnp.where(zero, 1, found))
-    return found, moved * slope
+    roots = jnp.sqrt(values)
+    zero = roots == 0
+    slope = jnp.where(zero, 0, 0.5 / jnp.where(zero, 1, roots))
+    return roots, moved * slope
 
 
 def with_finite_slopes(function: Callable) -> Callable:
@@ -62,7 +62,9 @@ def _open(program: Jaxpr) -> Jaxpr:
                 call.eqns[0].replace(invars=equation.invars, outvars=equation.outvars)
             )
         else:
-            params = {name: _within(each) for name, each in equation.params.items()}
+            params = {
+                name: _within(parameter) for name, parameter in equation.params.items()
+            }
             equations.append(equation.replace(params=params))
     return program.replace(eqns=equations)
 
@@ -74,7 +76,7 @@ def _within(parameter: Any) -> Any:
     if isinstance(parameter, Jaxpr):
         return _open(parameter)
     if isinstance(parameter, tuple):
-        parts = tuple(_within(each) for each in parameter)
+        parts = tuple(_within(part) for part in parameter)
         # Named tuples, of settings, are left as they are.
         return parts if type(parameter) is tuple else parameter
     return parameter

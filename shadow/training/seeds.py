@@ -53,7 +53,7 @@ class SeedFamily:
         return self.stop - self.start
 
     def theta(self, seed: int) -> Float[np.ndarray, " params"]:
-        """Theta_0 of a seed."""
+        """Draw theta_0 as this seed draws it."""
         if self.generator == "threefry":
             return np.asarray(self.traced(np.uint32(seed)))
         leaves = jax.tree.leaves(self.draw(int(seed)))

@@ -130,7 +130,7 @@ def split_first(first: FirstLayer, params: Params) -> tuple[Array, Params]:
 
 
 def join_first(first: FirstLayer, w: Any, rest: Params) -> Params:
-    """The inverse of `split_first`."""
+    """Put the first layer back; the inverse of `split_first`."""
     params = {module: dict(arrays) for module, arrays in rest.items()}
     params[first.name]["w"] = w
     return params

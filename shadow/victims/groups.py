@@ -176,10 +176,10 @@ class _Cnn:
         )
         products = wide.reshape(len(wide), -1, _WINDOW * depth) @ weights["second"]
         logits = weights["dense_shift"][None]
-        for dense, each in zip(
+        for dense, activate in zip(
             _apart(weights["dense"]), _mixed(toom_cook.A, _apart(products)), strict=True
         ):
-            values = each.reshape(-1, len(weights["second_shift"]))
+            values = activate.reshape(-1, len(weights["second_shift"]))
             values = activation(values + weights["second_shift"][None])
             logits = logits + values.reshape(count, -1) @ dense.T
         for w, b_of in weights["others"]:
@@ -236,7 +236,7 @@ def cnn(
       the dense layers, each with w and b.
     """
     outputs = tuple((side - _TAPS) // 2 + 1 - (_TAPS - 1) for side in image_shape[:2])
-    found = _Cnn(
+    network = _Cnn(
         image_shape=image_shape,
         activation=activation,
         layers=layers,
@@ -246,9 +246,9 @@ def cnn(
     )
     return Groups(
         size=_EXAMPLES,
-        prepare=found.prepare,
-        convert=found.convert,
-        apply=found.apply,
+        prepare=network.prepare,
+        convert=network.convert,
+        apply=network.apply,
     )
 
 

@@ -28,13 +28,13 @@ class Dense(hk.Module):
         self.width, self.w_init = width, w_init
 
     def product(self, inputs: Array) -> Array:
-        """w^T inputs."""
+        """Return w^T inputs, without the bias."""
         fan_in = inputs.shape[0]
         shape = (fan_in, self.width)
         return hk.get_parameter("w", shape, jnp.float32, self.w_init(fan_in)).T @ inputs
 
     def shift(self, products: Array) -> Array:
-        """Products plus bias."""
+        """Add the bias to products of the weights."""
         b = hk.get_parameter("b", (self.width,), jnp.float32, jnp.zeros)
         return products + b[:, None]
 
@@ -82,7 +82,7 @@ class Conv(hk.Module):
         )
 
     def product(self, patches: Array) -> Array:
-        """w^T patches."""
+        """Return w^T patches, without the bias."""
         fan_in, size = len(patches), self.size
         shape = (size, size, fan_in // size**2, self.channels)
         w = hk.get_parameter("w", shape, patches.dtype, self.w_init(fan_in))

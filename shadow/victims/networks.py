@@ -200,7 +200,7 @@ class Victim:
 
     @property
     def num_params(self) -> int:
-        """Length of theta."""
+        """The number of parameters, the length of theta."""
         return self.layout[-1].stop
 
     def taps(self, num_images: int) -> Taps:
