@@ -52,8 +52,8 @@ class Factory:
         kind of device may draw it with other last digits.
     """
 
-    algorithm: Algorithm
-    fixed: Examples
+    algorithm: Algorithm = dataclasses.field(kw_only=False)
+    fixed: Examples = dataclasses.field(kw_only=False)
     key: Array
     role: str = "shadow"
     width: int | None = None

@@ -45,7 +45,7 @@ class Store(Blocks):
         factory: Factory,
         targets: Examples,
         *,
-        block_size: int = BLOCK_SIZE,
+        block_size: int | None = None,
         configuration: Mapping[str, Any] | None = None,
         positions: Mapping[str, np.ndarray] | None = None,
         dropped: int = 0,
@@ -61,7 +61,8 @@ class Store(Blocks):
           factory: who trains the models; its identity, data and theta_0 are kept, and
             compared with those of a store that is already there, as are the versions.
           targets: one z a model.
-          block_size: models per block, >= 1.
+          block_size: models per block, >= 1; None: that of the store that is there, or
+            512.
           configuration: further JSON-able fields that are kept and compared: what an
             experiment says of where the factory comes from.
           positions: where fixed set and targets stand in their data sets, by name:
@@ -71,6 +72,10 @@ class Store(Blocks):
           made otherwise; names each field that differs.
         """
         place = places.at(path)
+        if block_size is None:
+            block_size = BLOCK_SIZE
+            if place.get(MANIFEST) is not None:
+                block_size = manifests.read(place)["block_size"]
         record, manifest, arrays = manifests.of(
             factory,
             targets,

@@ -353,20 +353,23 @@ def from_haiku(
 
 
 def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) -> Victim:
-    """A victim from a Flax (linen) module, images -> logits.
+    """A victim from a Flax network, images -> logits.
 
-    Raises: ValueError: as `from_functions`; collections other than "params", such as
-      the statistics of batch normalisation, are state.
+    Args:
+      module: a linen module; or a function of `nnx.Rngs` that makes an nnx module, such
+        as its class.
+      image_shape, num_classes: of the data.
+    Raises: ValueError: as `from_functions`; state besides parameters, such as the
+      statistics of batch normalisation or the random numbers of dropout, which a victim
+      doesn't hold.
     """
     images = jnp.zeros((1, *image_shape), jnp.float32)
+    if not hasattr(module, "apply"):
+        return _from_nnx(module, image_shape=image_shape, num_classes=num_classes)
 
     def init(key: Array) -> Params:
         variables = module.init(key, images)
-        if set(variables) != {"params"}:
-            raise ValueError(
-                "Expected a Flax module with the collection 'params' alone, got"
-                f" {', '.join(variables)}: a victim holds no state."
-            )
+        _require_stateless([name for name in variables if name != "params"])
         return variables["params"]
 
     return from_functions(
@@ -375,6 +378,41 @@ def from_flax(module: Any, *, image_shape: tuple[int, ...], num_classes: int) ->
         image_shape=image_shape,
         num_classes=num_classes,
     )
+
+
+def _from_nnx(make: Any, *, image_shape: tuple[int, ...], num_classes: int) -> Victim:
+    """See `from_flax`."""
+    from flax import nnx
+
+    if isinstance(make, nnx.Module):
+        raise checks.FieldError(
+            "module",
+            "Expected {} to make an nnx module, such as its class or a function of"
+            " nnx.Rngs, got a module that is made already: theta_0 is drawn by key.",
+        )
+    shapes = nnx.eval_shape(lambda: make(nnx.Rngs(0)))
+    graph, params, rest = nnx.split(shapes, nnx.Param, ...)
+    _require_stateless(["/".join(map(str, path)) for path, _ in rest.flat_state()])
+
+    def init(key: Array) -> Params:
+        return nnx.to_pure_dict(nnx.state(make(nnx.Rngs(key)), nnx.Param))
+
+    def apply(values: Params, images: ArrayLike) -> Array:
+        state = jax.tree.map(lambda leaf: leaf, params)  # a copy, to be filled
+        nnx.replace_by_pure_dict(state, values)
+        return nnx.merge(graph, state)(jnp.asarray(images))
+
+    return from_functions(init, apply, image_shape=image_shape, num_classes=num_classes)
+
+
+def _require_stateless(names: list[str]) -> None:
+    """Raise ValueError if a Flax network has anything but parameters."""
+    if names:
+        raise ValueError(
+            "Expected a Flax network with parameters alone, got also"
+            f" {', '.join(names)}: a victim holds no state. Use a network without batch"
+            " normalisation, dropout and the like."
+        )
 
 
 def from_equinox(

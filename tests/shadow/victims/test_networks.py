@@ -3,6 +3,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from shadow import records, victims
 from shadow.victims import networks
@@ -207,6 +208,34 @@ def test_victims_from_other_libraries(digits, key):
         victims.from_flax(Normalised(), **shapes)
     with pytest.raises(ValueError, match=r"logits of shape \(examples, 10\)"):
         victims.from_functions(lambda key: {}, lambda p, x: x[:, 0, 0], **shapes)
+
+
+class Nnx(nnx.Module):
+    def __init__(self, rngs):
+        self.hidden = nnx.Linear(64, 8, rngs=rngs)
+        self.output = nnx.Linear(8, 10, rngs=rngs)
+
+    def __call__(self, images):
+        return self.output(nnx.tanh(self.hidden(images.reshape(len(images), -1))))
+
+
+class NnxWithDropout(Nnx):
+    def __init__(self, rngs):
+        super().__init__(rngs)
+        self.dropout = nnx.Dropout(0.1, rngs=rngs)
+
+
+def test_a_victim_from_an_nnx_module(digits, key):
+    shapes = {"image_shape": digits.image_shape, "num_classes": 10}
+    victim = victims.from_flax(Nnx, **shapes)
+    images = jnp.asarray(digits.images[:4])
+    logits = jax.jit(victim.apply)(victim.init(key), images)
+    np.testing.assert_allclose(logits, Nnx(nnx.Rngs(key))(images), atol=1e-6)
+    assert [part.name for part in victim.layout][:2] == ["hidden/bias", "hidden/kernel"]
+    with pytest.raises(ValueError, match="got also dropout/rngs"):
+        victims.from_flax(NnxWithDropout, **shapes)
+    with pytest.raises(ValueError, match="a module that is made already"):
+        victims.from_flax(Nnx(nnx.Rngs(0)), **shapes)
 
 
 def test_stores_of_the_cnn_without_its_hidden_layer_are_refused_by_name():
