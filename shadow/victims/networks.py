@@ -391,7 +391,8 @@ def _from_nnx(make: Any, *, image_shape: tuple[int, ...], num_classes: int) -> V
             " nnx.Rngs, got a module that is made already: theta_0 is drawn by key.",
         )
     shapes = nnx.eval_shape(lambda: make(nnx.Rngs(0)))
-    graph, params, rest = nnx.split(shapes, nnx.Param, ...)
+    graph, *states = nnx.split(shapes, nnx.Param, ...)
+    params, rest = states
     _require_stateless(["/".join(map(str, path)) for path, _ in rest.flat_state()])
 
     def init(key: Array) -> Params:
