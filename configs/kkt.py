@@ -23,7 +23,7 @@ import informed
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
 from uninformed.kkt.experiment import SearchConfig, Uninformed
-from uninformed.kkt.images import PointsConfig
+from uninformed.kkt.training_images import PointsConfig
 from uninformed.max_margin import MarginConfig
 
 KINDS = ("binary", "multiclass", "mse", "published", "code")

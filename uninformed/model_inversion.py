@@ -25,8 +25,8 @@ from shadow import checks
 from shadow.threat import Release
 from uninformed import homogeneous
 from uninformed import max_margin as margin
+from uninformed.candidates import Architecture, Candidates
 from uninformed.homogeneous import DenseLayers
-from uninformed.knowledge import Architecture, Candidates
 
 # Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
 # images 0.21 of CIFAR-10, 0.25 of MNIST.

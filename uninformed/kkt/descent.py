@@ -1,9 +1,7 @@
 """The KKT attack: training points out of the weights of a homogeneous network, alone.
 
 THREAT: uninformed. Knows theta, the architecture, and the range of pixels; neither D_-,
-nor the initialisation. It assumes that classes had equal shares, and settings that are
-shipped take twice as many candidates as there were points. For comparison with attacks
-of informed adversaries.
+nor the initialisation. It assumes that classes had equal shares.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks
@@ -14,13 +12,13 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-What is ours: a term that draws all candidates to one margin, because points off the
-margin have no multiplier; multipliers in units of what fits at the start; a sigmoid in
-units of the sums it acts on, sharper and sharper; candidates without a multiplier begin
-anew; residuals relative to theta; the Gram form; and candidates within the span of the
-first layer's weights, which training has made of the training points, whose number it
-nearly tells. `KktConfig.published` and `KktConfig.public_code` are the paper's loss and
-its code's, which differ.
+Ours are: a term that draws all candidates to one margin, because points off the margin
+have no multiplier; multipliers in units of what fits at the start; a sigmoid in units
+of the sums it acts on, sharper and sharper; candidates that begin anew where they have
+no multiplier; residuals relative to theta; the Gram form; and candidates within the
+span of the first layer's weights, which training has made of the training points.
+`KktConfig.published` and `KktConfig.public_code` are the paper's loss and its code's,
+which differ.
 
 Without biases a shorter point with a larger multiplier is the same, so lengths are
 known only as far as biases matter.
@@ -40,17 +38,18 @@ from jaxtyping import Array, Float
 
 from shadow import checks
 from shadow.threat import Release
-from uninformed import knowledge, pieces
+from uninformed import pieces
+from uninformed.candidates import Architecture, Candidates
 from uninformed.homogeneous import DenseLayers
-from uninformed.kkt.config import KktConfig, Knobs
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
+from uninformed.kkt.loss_terms import KktConfig, Knobs
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 3
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
 _RESTARTING = 0.6
-# Of the largest multiplier: candidates below it add next to nothing to theta. What
-# Haim et al. drop when they count, see `candidates.thinned`.
+# Of the largest multiplier: candidates below it add next to nothing to theta, and Haim
+# et al. drop them when they count; see `candidates.thinned`.
 _DEAD = 0.02
 # Alpha reaches its last value after 1 / 1.2, five sixths, of the steps, so that the run
 # ends on one loss.
@@ -59,7 +58,7 @@ _SHARPENING = 1.2
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KktRun:
-    """What one run of the attack found.
+    """The candidates at the end of one run of the attack.
 
     Attributes:
       points: candidates for training points, (candidates, inputs), as the network sees
@@ -77,38 +76,30 @@ class KktRun:
 
     @property
     def alive(self) -> np.ndarray:
-        """Which candidates have more than next to no multiplier, (candidates,)."""
+        """Return which candidates have more than next to no multiplier."""
         return self.multipliers > _DEAD * self.multipliers.max()
 
 
 @dataclasses.dataclass(frozen=True)
 class KktAttack:
-    """The KKT attack, one run for each release (a `CandidateAttack`).
-
-    Attributes:
-      config: which terms the loss has, and how hard the attack tries.
-    """
+    """The KKT attack on weights alone, one run for each release."""
 
     config: KktConfig = dataclasses.field(default_factory=KktConfig)
 
     def __call__(
-        self, release: Release, architecture: knowledge.Architecture, *, key: Array
-    ) -> knowledge.Candidates:
-        """Needs the victim, uses the mean. Scores are multipliers."""
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Attack each release, given the victim; scores are multipliers."""
         architecture.require("victim")
         assert architecture.victim is not None
-        found = [
-            attack_many(
-                self.config,
-                architecture.victim.unflatten(jnp.asarray(theta)),
-                keys=key[None],
-                mean=architecture.mean,
-            )[0]
-            for theta in release.weights
-        ]
-        return knowledge.Candidates(
-            points=np.stack([each.points for each in found]),
-            scores=np.stack([each.multipliers for each in found]),
+        runs = []
+        for theta in release.weights:
+            network = architecture.victim.unflatten(jnp.asarray(theta))
+            mean = architecture.mean
+            runs += attack_many(self.config, network, keys=key[None], mean=mean)
+        return Candidates(
+            points=np.stack([run.points for run in runs]),
+            scores=np.stack([run.multipliers for run in runs]),
         )
 
 
@@ -122,7 +113,7 @@ def attack_many(
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
 ) -> list[KktRun]:
-    """Several runs at once, one a key; divided among the devices that divide them.
+    """Make several runs at once, one a key, divided among the devices.
 
     Args:
       network: theta; float32.
@@ -148,7 +139,7 @@ def attack_many(
         lambda knob: jnp.broadcast_to(jnp.asarray(knob, dtype), keys.shape), knobs
     )
     problem = KktProblem(config, network, mean)
-    begun = [
+    begins = [
         problem.begin(
             key,
             jax.tree.map(lambda knob, i=i: knob[i], knobs),
@@ -156,7 +147,7 @@ def attack_many(
         )
         for i, key in enumerate(keys)
     ]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begins)
     stacked, knobs = jax.device_put((stacked, knobs), _division(len(keys)))
     run = Run(problem)
 
@@ -182,7 +173,7 @@ def attack_many(
 
 
 def _division(runs: int) -> jax.sharding.Sharding:
-    """Runs over all devices, if they come out even; else on one."""
+    """Divide runs over all devices if they come out even; else use one."""
     devices = jax.devices()
     devices = devices if runs % len(devices) == 0 else devices[:1]
     mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
@@ -190,12 +181,9 @@ def _division(runs: int) -> jax.sharding.Sharding:
 
 
 class _End(NamedTuple):
-    """Where a run ends; the fields are those of `KktRun`, points as coordinates.
+    """The end of a run: fields of `KktRun`, points as `KktUnknowns` has them.
 
     Attributes:
-      points: candidates, as `KktUnknowns` has them.
-      multipliers: multipliers, no longer in units, (candidates,).
-      loss: the sum of all terms, a scalar.
       layers: squared residual of each layer, (layers,).
     """
 
@@ -206,7 +194,7 @@ class _End(NamedTuple):
 
 
 class Run:
-    """The steps of one run."""
+    """The steps of one run, as pure functions of its state."""
 
     def __init__(self, problem: KktProblem) -> None:
         self._problem, self._config = problem, problem.config
@@ -215,11 +203,11 @@ class Run:
         self._every = max(1, int(_RESTARTING * steps / (restarts + 1)))
 
     def start(self, begin: Begin, knobs: Knobs) -> tuple:
-        """Unknowns and the state of their optimisers."""
+        """Return the unknowns and the state of their optimisers."""
         return begin.unknowns, self._optimisers(knobs).init(begin.unknowns)
 
     def step(self, carry: tuple, number: Array, begin: Begin, knobs: Knobs) -> tuple:
-        """One step, at its own slope of the sigmoid."""
+        """Make one step, at its own slope of the sigmoid."""
         config = self._config
         # Candidates that have lost their multiplier begin anew.
         if config.restarts:
@@ -240,7 +228,7 @@ class Run:
         return optax.apply_updates(unknowns, update), state
 
     def end(self, carry: tuple, begin: Begin, knobs: Knobs) -> _End:
-        """What the last step has led to."""
+        """Evaluate the loss and multipliers after the last step."""
         unknowns, _ = carry
         last = jnp.asarray(self._config.steps - 1)
         total, (layers, coefficients) = self._problem.loss(
@@ -266,7 +254,7 @@ class Run:
 
 
 def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> tuple:
-    """Dead candidates drawn anew, with a small multiplier and no momentum."""
+    """Draw dead candidates anew, with a small multiplier and no momentum."""
     unknowns, state = carry
     points, multipliers = unknowns
     sizes = jnp.abs(multipliers).reshape(len(points), -1).max(axis=1)
@@ -291,15 +279,11 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> t
 
 
 def _optimiser(config: KktConfig, rate: Array) -> optax.GradientTransformation:
-    """Adam, or momentum; on a schedule."""
-    shape = (
-        optax.cosine_decay_schedule(1.0, config.steps)
-        if config.schedule == "cosine"
-        else optax.constant_schedule(1.0)
-    )
+    """Return Adam or momentum, on a schedule."""
+    cosine = optax.cosine_decay_schedule(1.0, config.steps)
 
     def schedule(count: Array) -> Array:
-        return rate * shape(count)
+        return rate * (cosine(count) if config.schedule == "cosine" else 1.0)
 
     if config.optimiser == "adam":
         return optax.adam(schedule)

@@ -1,4 +1,4 @@
-"""What ends are worth: to the adversary, and beside images it doesn't have.
+"""The quantities of an end: its fit, and its distance from images.
 
 L2 distances are those of each image to its nearest by SSIM, in windows of 7 pixels; the
 better of the clipped and of the stretched image counts there, because the KKT attack
@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from uninformed import candidates
+from uninformed.landscape.mixtures import Sets
 from uninformed.landscape.runs import Ends
-from uninformed.landscape.starts import Sets
 
 Measured = dict[str, np.ndarray]
 
@@ -29,7 +29,7 @@ def similarities(
     images: Float[np.ndarray, "images height width channels"],
     others: Float[np.ndarray, "others height width channels"],
 ) -> Float[np.ndarray, "images others"]:
-    """SSIM of all pairs: the larger one of the clipped and of the stretched image."""
+    """Compute SSIM of all pairs, the larger of the clipped and the stretched image."""
     return np.maximum(
         *(
             candidates.ssim_of_all(shown, others, WINDOW)
@@ -41,7 +41,7 @@ def similarities(
 def measure(
     sets: Sets, starts: Float[np.ndarray, "starts images ..."], ends: Ends
 ) -> Measured:
-    """Every quantity of every start.
+    """Measure every quantity of every start.
 
     Returns: arrays (starts,), means over the images of a start if not said otherwise:
       truth: L2 distance to the nearest training image, in pixels of [0, 1].
@@ -72,7 +72,7 @@ def measure(
 
 
 def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
-    """The quantities of one start."""
+    """Measure the quantities of one start."""
     images = images.astype(np.float64)
     alike = {
         "truth": similarities(images, sets.truth),
@@ -80,12 +80,11 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         "noise": similarities(images, sets.noise),
         "held_out": similarities(images, sets.held_out[:_POOL]),
     }
-    distances = {
-        kind: np.mean(
-            _lengths(images - getattr(sets, kind)[alike[kind].argmax(axis=1)])
-        )
-        for kind in ("truth", "partition", "noise")
-    }
+    distances = {}
+    for kind in ("truth", "partition", "noise"):
+        gaps = images - getattr(sets, kind)[alike[kind].argmax(axis=1)]
+        lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
+        distances[kind] = np.asarray(np.mean(lengths))
     best = alike["truth"].max(axis=1)
     others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
     true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
@@ -98,7 +97,7 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         images.reshape(count, 1, -1) - images.reshape(1, count, -1), axis=2
     )
     return {
-        **{kind: np.asarray(value) for kind, value in distances.items()},
+        **distances,
         "ssim": best.mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
         "rank": np.asarray(np.median(ranks)),
@@ -108,7 +107,3 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
         "true": true,
     }
-
-
-def _lengths(images: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.sum(images**2, axis=(1, 2, 3)))
