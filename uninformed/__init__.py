@@ -1,7 +1,7 @@
 """Adversaries who have weights alone, for comparison with those who know all but one.
 
-candidates       the threat model; from many candidates to counts with a control
-rows             their attacks by name
+rows             the threat model, and their attacks by name
+candidates       from many candidates to counts with a control
 kkt/             points whose gradients make up theta (Haim et al. 2022)
 bilevel          points whose training ends at theta (Runkel et al. 2024)
 model_inversion  points of extreme output, the baseline

@@ -27,14 +27,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
 from shadow.precision import highest
-from shadow.threat import Release
-from uninformed.candidates import Architecture, Candidates
 
 Points = Float[Array, "points inputs"]
 Theta = Float[Array, " params"]
@@ -43,9 +40,6 @@ Targets = Float[Array, " points"]
 OPTIMISERS = ("adam", "line_search")
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 1
-# Mean and standard deviation, in pixels, of the noise that `BilevelAttack` begins at:
-# grey favours no class, and the noise makes points of one class differ.
-_GREY, _SPREAD = 0.5, 0.1
 # Largest number of times a step of the line search is halved; the next search begins at
 # twice the step that was taken last.
 _HALVINGS = 20
@@ -415,37 +409,3 @@ def _moved(
 def _unless(done: Array, after: tuple, before: tuple) -> tuple:
     """Return `after`, or `before` if the attack has reached its end."""
     return jax.tree.map(lambda new, old: jnp.where(done, old, new), after, before)
-
-
-@dataclasses.dataclass(frozen=True)
-class BilevelAttack:
-    """The bilevel attack on weights alone, one run for each release.
-
-    It begins at noise around grey, and solves the lower problem from the release.
-
-    Attributes:
-      config: how the upper problem is minimised.
-    """
-
-    config: BilevelConfig = BilevelConfig()
-
-    def __call__(
-        self, release: Release, architecture: Architecture, *, key: Array
-    ) -> Candidates:
-        """Attack each release, given lower and targets; scores are minus distances."""
-        architecture.require("lower", "targets")
-        lower, targets = architecture.lower, jnp.asarray(architecture.targets)
-        noise = jax.random.normal(key, (len(targets), lower.inputs), targets.dtype)
-
-        @jax.jit
-        def run(theta: Theta) -> Ended:
-            start = _GREY + _SPREAD * noise
-            return attack(self.config, lower, theta, start, targets, theta)
-
-        ends = [run(jnp.asarray(theta, targets.dtype)) for theta in release.weights]
-        return Candidates(
-            points=np.stack([np.asarray(end.points) for end in ends]),
-            scores=np.stack(
-                [np.full(len(targets), -float(end.distance)) for end in ends]
-            ),
-        )

@@ -1,9 +1,8 @@
-"""The threat model of attacks on weights alone, and what their candidates are worth.
+"""The worth of candidates that attacks on weights alone return.
 
-Such an attack is a callable `attack(release, architecture, *, key) -> Candidates`. It
-returns more candidates than there are training points, in no order, and can't say which
-are right. The adversary can drop candidates without a multiplier and merge near copies.
-Only an evaluation can match candidates with training points and count them.
+An attack returns more candidates than there are training points, in no order, and can't
+say which are right. The adversary can drop those without a multiplier and merge near
+copies. Only an evaluation can match candidates with training points and count them.
 
 Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
 compared by SSIM. Some candidate resembles any image, so every count stands beside a
@@ -15,13 +14,9 @@ Checked: tests/uninformed/test_candidates.py.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-
-from shadow.threat import require_told
-from shadow.victims import Victim
 
 # SSIM from which Haim et al. speak of a good reconstruction.
 SIMILAR = 0.4
@@ -31,41 +26,6 @@ WINDOW = 3
 _ALIKE = 1e-12
 # The usual constants of SSIM, for pixels in [0, 1].
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture:
-    """The knowledge of an adversary who sees weights alone; None: it isn't told.
-
-    Attributes:
-      victim: the architecture of a homogeneous network, and the layout of its theta
-        (`uninformed.homogeneous.victim`).
-      lower: the victim's training problem (`uninformed.bilevel.Lower`).
-      targets: labels of the training points as numbers, (points,).
-      mean: the mean training point, which was subtracted from all of them, (inputs,).
-    """
-
-    victim: Victim | None = None
-    lower: Any = None
-    targets: Float[np.ndarray, " points"] | None = None
-    mean: Float[np.ndarray, " inputs"] | None = None
-
-    def require(self, *needed: str) -> None:
-        """Raise FieldError unless the adversary knows all of these fields."""
-        require_told(self, *needed)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Candidates:
-    """The points that attacks on weights alone return for each release, in no order.
-
-    Attributes:
-      points: (releases, candidates, inputs), as the network sees points.
-      scores: (releases, candidates), larger for candidates that explain more of theta.
-    """
-
-    points: Float[np.ndarray, "releases candidates inputs"]
-    scores: Float[np.ndarray, "releases candidates"]
 
 
 def thinned(

@@ -10,13 +10,12 @@ experiment       a victim, and runs of the attack on it
 counts           what the candidates are worth; all of `informed kkt`
 """
 
-from uninformed.kkt.descent import REVISION, KktAttack, KktRun, attack_many
+from uninformed.kkt.descent import REVISION, KktRun, attack_many
 from uninformed.kkt.loss import directions, span
 from uninformed.kkt.loss_terms import KktConfig, Knobs
 
 __all__ = [
     "REVISION",
-    "KktAttack",
     "KktConfig",
     "KktRun",
     "Knobs",

@@ -37,9 +37,7 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.threat import Release
 from uninformed import pieces
-from uninformed.candidates import Architecture, Candidates
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
 from uninformed.kkt.loss_terms import KktConfig, Knobs
@@ -78,29 +76,6 @@ class KktRun:
     def alive(self) -> np.ndarray:
         """Return which candidates have more than next to no multiplier."""
         return self.multipliers > _DEAD * self.multipliers.max()
-
-
-@dataclasses.dataclass(frozen=True)
-class KktAttack:
-    """The KKT attack on weights alone, one run for each release."""
-
-    config: KktConfig = dataclasses.field(default_factory=KktConfig)
-
-    def __call__(
-        self, release: Release, architecture: Architecture, *, key: Array
-    ) -> Candidates:
-        """Attack each release, given the victim; scores are multipliers."""
-        architecture.require("victim")
-        assert architecture.victim is not None
-        runs = []
-        for theta in release.weights:
-            network = architecture.victim.unflatten(jnp.asarray(theta))
-            mean = architecture.mean
-            runs += attack_many(self.config, network, keys=key[None], mean=mean)
-        return Candidates(
-            points=np.stack([run.points for run in runs]),
-            scores=np.stack([run.multipliers for run in runs]),
-        )
 
 
 def attack_many(

@@ -20,8 +20,7 @@ from informed.attacks.mean_image import MeanImage
 from informed.attacks.registry import Material
 from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous
-from uninformed import rows as uninformed_rows  # noqa: F401
-from uninformed.candidates import Architecture
+from uninformed.rows import Architecture
 
 KEY = jax.random.key(0)
 QUICK = {
