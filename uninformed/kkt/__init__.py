@@ -12,13 +12,12 @@ counts           what the candidates are worth; all of `informed kkt`
 
 from uninformed.kkt.descent import REVISION, KktRun, attack_many
 from uninformed.kkt.loss import directions, span
-from uninformed.kkt.loss_terms import KktConfig, Knobs
+from uninformed.kkt.loss_terms import KktConfig
 
 __all__ = [
     "REVISION",
     "KktConfig",
     "KktRun",
-    "Knobs",
     "attack_many",
     "directions",
     "span",

@@ -40,7 +40,7 @@ from shadow import checks
 from uninformed import pieces
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
-from uninformed.kkt.loss_terms import KktConfig, Knobs
+from uninformed.kkt.loss_terms import KktConfig
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 3
@@ -83,7 +83,6 @@ def attack_many(
     network: DenseLayers,
     *,
     keys: Array,
-    knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
@@ -92,7 +91,6 @@ def attack_many(
 
     Args:
       network: theta; float32.
-      knobs: each a scalar, or (runs,).
       mean: what was subtracted from training points, where that is known; it tightens
         the range of pixels.
       starts: where candidates begin, as the network sees points; None: at random. With
@@ -108,33 +106,22 @@ def attack_many(
             f"{{}} is {config.restarts}, but candidates begin at given starts, which"
             " restarts would leave. Set it to 0.",
         )
-    knobs = Knobs.of(config) if knobs is None else knobs
-    dtype = network[0].w.dtype
-    knobs = jax.tree.map(
-        lambda knob: jnp.broadcast_to(jnp.asarray(knob, dtype), keys.shape), knobs
-    )
     problem = KktProblem(config, network, mean)
     begins = [
-        problem.begin(
-            key,
-            jax.tree.map(lambda knob, i=i: knob[i], knobs),
-            None if starts is None else starts[i],
-        )
+        problem.begin(key, None if starts is None else starts[i])
         for i, key in enumerate(keys)
     ]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begins)
-    stacked, knobs = jax.device_put((stacked, knobs), _division(len(keys)))
+    stacked = jax.device_put(stacked, _division(len(keys)))
     run = Run(problem)
 
     def step(carry: tuple, number: Array) -> tuple:
-        return jax.vmap(run.step, in_axes=(0, None, 0, 0))(
-            carry, number, stacked, knobs
-        )
+        return jax.vmap(run.step, in_axes=(0, None, 0))(carry, number, stacked)
 
     with jax.default_matmul_precision("highest"):
-        carry = jax.jit(jax.vmap(run.start))(stacked, knobs)
+        carry = jax.jit(jax.vmap(run.start))(stacked)
         carry = pieces.scan(step, carry, config.steps, place)
-        ends = jax.jit(jax.vmap(run.end))(carry, stacked, knobs)
+        ends = jax.jit(jax.vmap(run.end))(carry, stacked)
         ends = jax.tree.map(np.asarray, ends)
     return [
         KktRun(
@@ -176,12 +163,21 @@ class Run:
         steps, restarts = problem.config.steps, problem.config.restarts
         # Candidates may begin anew after every so many steps.
         self._every = max(1, int(_RESTARTING * steps / (restarts + 1)))
+        config = problem.config
+        rate = config.rate if config.multiplier_rate is None else config.multiplier_rate
+        self._optimisers = optax.partition(
+            {
+                "points": _optimiser(config, config.rate),
+                "multipliers": _optimiser(config, rate),
+            },
+            KktUnknowns("points", "multipliers"),
+        )
 
-    def start(self, begin: Begin, knobs: Knobs) -> tuple:
+    def start(self, begin: Begin) -> tuple:
         """Return the unknowns and the state of their optimisers."""
-        return begin.unknowns, self._optimisers(knobs).init(begin.unknowns)
+        return begin.unknowns, self._optimisers.init(begin.unknowns)
 
-    def step(self, carry: tuple, number: Array, begin: Begin, knobs: Knobs) -> tuple:
+    def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
         """Make one step, at its own slope of the sigmoid."""
         config = self._config
         # Candidates that have lost their multiplier begin anew.
@@ -191,44 +187,40 @@ class Run:
             key = jax.random.fold_in(begin.key, number)
             carry = jax.lax.cond(
                 due,
-                lambda: _restarted(self._problem, carry, key, knobs),
+                lambda: _restarted(self._problem, carry, key),
                 lambda: carry,
             )
         # One step of both optimisers.
         unknowns, state = carry
         slope, _ = jax.grad(self._problem.loss, has_aux=True)(
-            unknowns, begin, knobs, self._alpha(number, knobs)
+            unknowns, begin, self._alpha(number)
         )
-        update, state = self._optimisers(knobs).update(slope, state, unknowns)
+        update, state = self._optimisers.update(slope, state, unknowns)
         return optax.apply_updates(unknowns, update), state
 
-    def end(self, carry: tuple, begin: Begin, knobs: Knobs) -> _End:
+    def end(self, carry: tuple, begin: Begin) -> _End:
         """Evaluate the loss and multipliers after the last step."""
         unknowns, _ = carry
         last = jnp.asarray(self._config.steps - 1)
         total, (layers, coefficients) = self._problem.loss(
-            unknowns, begin, knobs, self._alpha(last, knobs)
+            unknowns, begin, self._alpha(last)
         )
         multipliers = begin.unit * unknowns.multipliers
         if self._config.coefficients == "signed":
             multipliers = jnp.linalg.norm(coefficients, axis=1)
         return _End(unknowns.points, multipliers, total, layers)
 
-    def _alpha(self, number: Array, knobs: Knobs) -> Array:
+    def _alpha(self, number: Array) -> Array:
+        """Return the slope of the sigmoid in a step."""
+        first, last = self._config.alpha, self._config.alpha_end
         share = jnp.minimum(_SHARPENING * number / self._config.steps, 1.0)
-        return knobs.alpha * (knobs.alpha_end / knobs.alpha) ** share
-
-    def _optimisers(self, knobs: Knobs) -> optax.GradientTransformation:
-        return optax.partition(
-            {
-                "points": _optimiser(self._config, knobs.rate),
-                "multipliers": _optimiser(self._config, knobs.multiplier_rate),
-            },
-            KktUnknowns("points", "multipliers"),
-        )
+        if last is None:
+            return jnp.asarray(first, share.dtype)
+        slopes = jnp.asarray([first, last], share.dtype)
+        return slopes[0] * (slopes[1] / slopes[0]) ** share
 
 
-def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> tuple:
+def _restarted(problem: KktProblem, carry: tuple, key: Array) -> tuple:
     """Draw dead candidates anew, with a small multiplier and no momentum."""
     unknowns, state = carry
     points, multipliers = unknowns
@@ -239,7 +231,7 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> t
         return jnp.where(dead.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
     fresh = KktUnknowns(
-        replaced(points, problem.random_points(key, knobs)),
+        replaced(points, problem.random_points(key)),
         replaced(multipliers, FLOOR * jnp.ones_like(multipliers)),
     )
     state = jax.tree.map(
@@ -253,12 +245,12 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> t
     return fresh, state
 
 
-def _optimiser(config: KktConfig, rate: Array) -> optax.GradientTransformation:
+def _optimiser(config: KktConfig, rate: float) -> optax.GradientTransformation:
     """Return Adam or momentum, on a schedule."""
     cosine = optax.cosine_decay_schedule(1.0, config.steps)
 
     def schedule(count: Array) -> Array:
-        return rate * (cosine(count) if config.schedule == "cosine" else 1.0)
+        return jnp.asarray(rate * (cosine(count) if config.schedule == "cosine" else 1))
 
     if config.optimiser == "adam":
         return optax.adam(schedule)

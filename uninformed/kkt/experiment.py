@@ -1,10 +1,9 @@
 """The uninformed adversary's experiment: a victim, and runs of the attack on it.
 
 A homogeneous network is trained on a few images until it is near a KKT point. The KKT
-attack sees its weights, and the mean image if that is known. The attack is brittle in
-its rates, its start and its sigmoid, so it is run many times, with settings drawn at
-random if asked (Haim et al. 2022, Appendix B). An adversary can choose runs by their
-loss; `uninformed.kkt.counts` compares them with the training images.
+attack sees its weights, and the mean image if that is known. It is run several times
+from random starts, and an adversary can choose runs by their loss;
+`uninformed.kkt.counts` compares them with the training images.
 
 The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
 experiment goes on, within a batch or a training after the last of fifty pieces. A run
@@ -30,24 +29,12 @@ from shadow.records import Record
 from uninformed import homogeneous, kkt, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig, KktRun, Knobs
+from uninformed.kkt import KktConfig, KktRun
 from uninformed.kkt.training_images import PointsConfig, VictimImages, load
 from uninformed.max_margin import MarginConfig
 
 # What the seed is folded with, so that each use has randomness of its own.
 INITIALISES, ATTACKS, BASELINES = 1, 2, 3
-# (low, high) of settings by their names in `Knobs`; others are as configured.
-Ranges = Mapping[str, tuple[float, float]]
-# Appendix B.2 of Haim et al. 2022, for `KktConfig.published()`.
-PUBLISHED: Ranges = {
-    "start": (1e-6, 1.0),
-    "rate": (1e-5, 1.0),
-    "least_multiplier": (1e-4, 1.0),
-    "alpha": (10.0, 500.0),
-}
-_RANGES: Mapping[str, Ranges] = {"none": {}, "published": PUBLISHED}
-# Drawn uniformly; the others uniformly in their logarithm.
-_EVENLY = ("alpha",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,16 +45,12 @@ class SearchConfig:
       trials: number of runs.
       at_once: runs in one batch; decides on memory and speed. Runs of other batches
         differ by rounding, which thousands of steps enlarge.
-      ranges: what each run draws its settings from: "none", all runs have the attack's
-        own and differ in their random start alone; or "published", `PUBLISHED`.
     """
 
     trials: int = 4
     at_once: int = 2
-    ranges: str = "none"
 
     def __post_init__(self) -> None:
-        checks.choice("ranges", self.ranges, tuple(_RANGES))
         checks.at_least("trials", self.trials, 1)
         checks.at_least("at_once", self.at_once, 1)
 
@@ -77,7 +60,7 @@ class Uninformed:
     """The configuration of the experiment: everything that decides a result.
 
     Attributes:
-      seed: the seed of everything random: initialisation, starts, drawn settings.
+      seed: the seed of everything random: initialisation and starts.
       data: the training images, and those of the control.
       victim: architecture and initialisation of the network.
       training: how the network is trained.
@@ -140,7 +123,6 @@ def attacked(
             trials=experiment.search.trials,
             at_once=experiment.search.at_once,
             key=key_of(experiment, ATTACKS),
-            ranges=_RANGES[experiment.search.ranges],
             mean=images.mean.ravel() if experiment.data.mean_known else None,
             folder=workdir / "search",
             progress=progress,
@@ -207,7 +189,6 @@ def search(
     *,
     trials: int,
     key: Array,
-    ranges: Ranges | None = None,
     at_once: int = 4,
     mean: Float[np.ndarray, " inputs"] | None = None,
     folder: Path | None = None,
@@ -216,7 +197,6 @@ def search(
     """Run the attack `trials` times, in batches of `at_once`.
 
     Args:
-      ranges: what settings are drawn from; None: runs differ in their start alone.
       mean: what was subtracted from training points, where that is known.
       folder: where finished batches are kept; None: nowhere.
       progress: whether a bar shows the steps of a batch that is kept.
@@ -226,13 +206,12 @@ def search(
     theta = np.asarray(ravel_pytree(network)[0])
     decisive = {
         "config": dataclasses.asdict(config),
-        "ranges": dict(ranges or {}),
         "theta": hashlib.sha256(theta.tobytes()).hexdigest(),
         "key": np.asarray(jax.random.key_data(key)).tolist(),
         "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
     }
     record = Record.of(decisive, kkt=kkt.REVISION)
-    attack = functools.partial(_batch, config, network, ranges or {}, key, mean)
+    attack = functools.partial(_batch, config, network, key, mean)
     runs: list[KktRun] = []
     while len(runs) < trials:
         numbers = range(len(runs), min(len(runs) + at_once, trials))
@@ -263,39 +242,18 @@ def by_loss(runs: list[KktRun]) -> list[KktRun]:
     return sorted(runs, key=lambda run: run.loss if np.isfinite(run.loss) else np.inf)
 
 
-def _drawn(config: KktConfig, ranges: Ranges, key: Array) -> Knobs:
-    """Draw the settings of a run."""
-    drawn = jax.random.uniform(key, (len(Knobs._fields),)).tolist()
-    shares = dict(zip(Knobs._fields, drawn, strict=True))
-    settings = {
-        name: low + (high - low) * shares[name]
-        if name in _EVENLY
-        else low * (high / low) ** shares[name]
-        for name, (low, high) in ranges.items()
-    }
-    # A setting of None follows another one, which may be drawn.
-    return Knobs.of(dataclasses.replace(config, **settings))
-
-
 def _batch(
     config: KktConfig,
     network: DenseLayers,
-    ranges: Ranges,
     key: Array,
     mean: np.ndarray | None,
     numbers: range,
     place: pieces.Place | None,
 ) -> dict[str, np.ndarray]:
     """Make the runs of these numbers at once: the fields of `KktRun`, stacked."""
-    pairs = [jax.random.split(jax.random.fold_in(key, number)) for number in numbers]
-    drawn = [_drawn(config, ranges, pair[0]) for pair in pairs]
+    keys = [jax.random.split(jax.random.fold_in(key, n))[1] for n in numbers]
     runs = kkt.attack_many(
-        config,
-        network,
-        keys=jnp.stack([pair[1] for pair in pairs]),
-        knobs=jax.tree.map(lambda *leaves: jnp.stack(leaves), *drawn),
-        mean=mean,
-        place=place,
+        config, network, keys=jnp.stack(keys), mean=mean, place=place
     )
     return {
         field.name: np.stack([getattr(run, field.name) for run in runs])

@@ -22,7 +22,7 @@ from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import stationarity
-from uninformed.kkt.loss_terms import KktConfig, Knobs
+from uninformed.kkt.loss_terms import KktConfig
 
 # Random points that tell how large the sums of a layer are: their root mean square over
 # all units is then known to a few percent.
@@ -138,21 +138,21 @@ class KktProblem:
         """Return points in pixels, (candidates, inputs)."""
         return points if self.basis is None else (points * self.spread) @ self.basis
 
-    def random_points(self, key: Array, knobs: Knobs) -> Array:
+    def random_points(self, key: Array) -> Array:
         """Draw normal unknowns, of the standard deviation sigma_x a pixel."""
         shape = (self.config.candidates, self.network[0].w.shape[0])
         drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
-        return knobs.start * self._stretch * drawn
+        return jnp.asarray(self.config.start, drawn.dtype) * self._stretch * drawn
 
     # The start
 
-    def begin(self, key: Array, knobs: Knobs, start: Array | None = None) -> Begin:
+    def begin(self, key: Array, start: Array | None = None) -> Begin:
         """Begin a run: candidates, at `start` if given, and multipliers in units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         # Candidates.
-        unknown = self.random_points(points_key, knobs)
+        unknown = self.random_points(points_key)
         if start is not None:
             inside = start if self.basis is None else start @ self.basis.T
             unknown = inside / self.spread
@@ -165,7 +165,7 @@ class KktProblem:
             scales = stationarity.typical_sums(self.network, spread * few)
         # Multipliers, and the unit in which they are optimised.
         unit = jnp.asarray(1 / m if config.units == "per_candidate" else 1.0, dtype)
-        alpha = knobs.alpha / scales
+        alpha = config.alpha / scales
         if config.coefficients == "signed":
             drawn = jax.random.normal(multipliers_key, (m, self.outputs), dtype)
             if config.units == "fitted":
@@ -186,7 +186,7 @@ class KktProblem:
     # The loss
 
     def loss(
-        self, unknowns: KktUnknowns, begin: Begin, knobs: Knobs, alpha: Array
+        self, unknowns: KktUnknowns, begin: Begin, alpha: Array | float
     ) -> tuple[Array, tuple[Array, Array]]:
         """Sum all terms, at one slope of the sigmoid.
 
@@ -217,7 +217,7 @@ class KktProblem:
         total = jnp.sum(jnp.asarray(self.weights, layers.dtype) * counted)
         if not signed:
             # Dual feasibility, equation (7).
-            total += self._dual(multipliers - knobs.least_multiplier)
+            total += self._dual(multipliers - config.least_multiplier)
             # One margin for all candidates.
             if config.margin_weight:
                 leads = jnp.sum(at.sums[-1] * towards, axis=1)

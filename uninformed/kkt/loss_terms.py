@@ -1,10 +1,7 @@
 """Settings of the KKT attack: the terms of its loss, and how hard it tries."""
 
 import dataclasses
-from typing import Any, NamedTuple
-
-import jax.numpy as jnp
-from jaxtyping import Array
+from typing import Any
 
 from shadow import checks
 
@@ -172,27 +169,3 @@ class KktConfig:
             "prior_mean": False,
         }
         return cls.published(**fields | changes)
-
-
-class Knobs(NamedTuple):
-    """The settings that a random search varies; see `KktConfig` for their meaning.
-
-    Each is a scalar, or an array (runs,) with a value for each run.
-    """
-
-    start: Array
-    rate: Array
-    multiplier_rate: Array
-    least_multiplier: Array
-    alpha: Array
-    alpha_end: Array
-
-    @classmethod
-    def of(cls, config: KktConfig) -> "Knobs":
-        """Return the values of a configuration."""
-        fields = {name: getattr(config, name) for name in cls._fields}
-        # None follows another setting.
-        for name, other in (("alpha_end", "alpha"), ("multiplier_rate", "rate")):
-            if fields[name] is None:
-                fields[name] = fields[other]
-        return cls(**{name: jnp.asarray(value) for name, value in fields.items()})

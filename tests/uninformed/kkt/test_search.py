@@ -68,16 +68,6 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one.points, other.points)
 
 
-def test_published_settings_have_one_rate_and_an_evenly_drawn_slope():
-    config, ranges = KktConfig.published(), experiment.PUBLISHED
-    keys = jax.random.split(jax.random.key(0), 300)
-    drawn = [experiment._drawn(config, ranges, key) for key in keys]
-    assert all(each.multiplier_rate == each.rate for each in drawn)
-    assert all(each.alpha_end == each.alpha for each in drawn)
-    alpha = np.array([each.alpha for each in drawn])
-    assert 0.4 < np.mean(alpha < 255) < 0.6
-
-
 def test_another_search_is_not_continued(network, key, tmp_path):
     experiment.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
     with pytest.raises(
@@ -90,17 +80,6 @@ def test_another_search_is_not_continued(network, key, tmp_path):
             key=key,
             folder=tmp_path,
         )
-
-
-def test_settings_are_drawn_within_their_ranges_and_log_uniformly():
-    ranges = {"rate": (1e-4, 1e-2)}
-    keys = jax.random.split(jax.random.key(0), 300)
-    drawn = [experiment._drawn(CONFIG, ranges, key) for key in keys]
-    rates = np.array([each.rate for each in drawn])
-    assert rates.min() >= 1e-4
-    assert rates.max() <= 1e-2
-    assert 0.4 < np.mean(rates < 1e-3) < 0.6
-    assert {float(each.alpha) for each in drawn} == {CONFIG.alpha}
 
 
 def trial(points, loss):
