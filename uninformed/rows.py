@@ -25,7 +25,7 @@ _GREY, _SPREAD = 0.5, 0.1
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Architecture:
-    """The knowledge of an adversary who sees weights alone; None: it isn't told.
+    """The knowledge of an adversary who sees weights alone; None: it isn't known.
 
     Attributes:
       victim: the architecture of a homogeneous network, and the layout of its theta
@@ -82,37 +82,37 @@ class WeightsAttack:
 
 
 def _kkt(
-    config: kkt.KktConfig, theta: Array, told: Architecture, key: Array
+    config: kkt.KktConfig, theta: Array, known: Architecture, key: Array
 ) -> tuple[Any, Any]:
     """Run the KKT attack; scores are multipliers."""
-    assert told.victim is not None
-    network = told.victim.unflatten(theta)
-    (run,) = kkt.attack_many(config, network, keys=key[None], mean=told.mean)
+    assert known.victim is not None
+    network = known.victim.unflatten(theta)
+    (run,) = kkt.attack_many(config, network, keys=key[None], mean=known.mean)
     return run.points, run.multipliers
 
 
 def _bilevel(
-    config: bilevel.BilevelConfig, theta: Array, told: Architecture, key: Array
+    config: bilevel.BilevelConfig, theta: Array, known: Architecture, key: Array
 ) -> tuple[Any, Any]:
     """Run the bilevel attack from noise around grey; scores are minus distances."""
-    targets = jnp.asarray(told.targets)
-    shape = (len(targets), told.lower.inputs)
+    targets = jnp.asarray(known.targets)
+    shape = (len(targets), known.lower.inputs)
     start = _GREY + _SPREAD * jax.random.normal(key, shape, targets.dtype)
     theta = theta.astype(targets.dtype)
     attack = jax.jit(bilevel.attack, static_argnums=(0, 1))
-    end = attack(config, told.lower, theta, start, targets, theta)
+    end = attack(config, known.lower, theta, start, targets, theta)
     return end.points, np.full(len(targets), -float(end.distance))
 
 
 def _invert(
     config: model_inversion.InversionOfModel,
     theta: Array,
-    told: Architecture,
+    known: Architecture,
     key: Array,
 ) -> tuple[Any, Any]:
     """Run model inversion; scores are equal, because nothing tells points apart."""
-    assert told.victim is not None
-    points = model_inversion.invert(config, told.victim.unflatten(theta), key=key)
+    assert known.victim is not None
+    points = model_inversion.invert(config, known.victim.unflatten(theta), key=key)
     return points, np.ones(config.count)
 
 
