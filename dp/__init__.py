@@ -1,5 +1,7 @@
 """Mathematics of privacy, usable alone.
 
+An argument outside its range raises `domain.FieldError`, a ValueError.
+
 rero         bounds on reconstruction: the front door
 sampling     a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private

@@ -177,8 +177,6 @@ def noise_multiplier(
     """Return the smallest noise multiplier of (epsilon, delta)-privacy.
 
     Rounded up, by at most 1e-6 of itself where batches are sampled.
-
-    Raises: ValueError: an argument outside its range.
     """
     domain.finite_above("epsilon", epsilon, 0)
     domain.between("delta", delta, 0, 1)

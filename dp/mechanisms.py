@@ -90,6 +90,14 @@ class Gaussian:
         }
 
 
+def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
+    """Refuse fields of a mechanism with sampled batches that are out of range."""
+    domain.one("noise_multiplier", noise_multiplier)
+    domain.above("noise_multiplier", noise_multiplier, 0)
+    domain.integer("steps", steps, 1)
+    domain.choice("relation", relation, bounds.RELATIONS)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PoissonGaussian:
     """DP-SGD: in each step every example takes part with probability q, secretly.
@@ -115,31 +123,26 @@ class PoissonGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
-        domain.one("noise_multiplier", self.noise_multiplier)
-        domain.above("noise_multiplier", self.noise_multiplier, 0)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
         domain.one("sampling_probability", self.sampling_probability)
         domain.share("sampling_probability", self.sampling_probability)
-        domain.integer("steps", self.steps, 1)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
         domain.finite_above("grid", self.grid, 0)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Bound by the privacy loss, by Renyi divergence, and as full batches."""
-        sigma, q = self.noise_multiplier, self.sampling_probability
-        full = Gaussian(
-            noise_multiplier=sigma, steps=self.steps, relation=self.relation
-        )
+        sigma, q, steps = self.noise_multiplier, self.sampling_probability, self.steps
+        full = Gaussian(noise_multiplier=sigma, steps=steps, relation=self.relation)
         if q == 1:
             return full.bounds(log_kappa)
         valid = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
         if self.relation == "replace_one":
             return valid
-        if self.steps == 1:
+        if steps == 1:
             return {"one step": poisson.one_step(log_kappa, sigma, q)} | valid
-        valid["never sampled"] = poisson.never_sampled(log_kappa, q, self.steps)
+        valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
         valid |= self.renyi(log_kappa).bounds(log_kappa)
         valid["privacy loss"] = bounds.dual(
-            log_kappa, *poisson.curve_of(sigma, q, self.steps, self.grid)
+            log_kappa, *poisson.curve_of(sigma, q, steps, self.grid)
         )
         return valid
 

@@ -18,7 +18,13 @@ from scipy import special
 
 from dp import bounds, domain, poisson
 from dp.domain import Number, Numbers
-from dp.mechanisms import Bounds, Gaussian, PoissonGaussian, RenyiDP
+from dp.mechanisms import (
+    Bounds,
+    Gaussian,
+    PoissonGaussian,
+    RenyiDP,
+    require_sampled,
+)
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -69,7 +75,6 @@ def own_steps(
       probability: the probability of a record to take part in a step.
       steps: the number of training steps.
     Returns: log gamma, of the shape of log_kappa.
-    Raises: ValueError: an argument outside its range.
     """
     log_kappa = domain.log_probability("log_kappa", log_kappa)
     mu = float(domain.at_least_0("mu", mu))
@@ -86,9 +91,7 @@ def own_steps_epsilon(
 ) -> float:
     """Return epsilon at delta where batches are known: of the mean of delta(epsilon).
 
-    Args:
-      mu, probability, steps: see `own_steps`, whose arguments they are.
-    Raises: ValueError: an argument outside its range.
+    mu, probability and steps are those of `own_steps`.
     """
     delta = float(domain.between("delta", delta, 0, 1))
     mu = float(domain.at_least_0("mu", mu))
@@ -136,12 +139,9 @@ class RevealedGaussian:
     relation: str
 
     def __post_init__(self) -> None:
-        domain.one("noise_multiplier", self.noise_multiplier)
-        domain.above("noise_multiplier", self.noise_multiplier, 0)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
         domain.one("sampling_probability", self.sampling_probability)
         domain.share("sampling_probability", self.sampling_probability)
-        domain.integer("steps", self.steps, 1)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
 
     @property
     def _step(self) -> Gaussian:
@@ -204,11 +204,8 @@ class FixedSizeGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
-        domain.one("noise_multiplier", self.noise_multiplier)
-        domain.above("noise_multiplier", self.noise_multiplier, 0)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
         in_a_batch(self.records, self.batch)
-        domain.integer("steps", self.steps, 1)
-        domain.choice("relation", self.relation, bounds.RELATIONS)
         domain.finite_above("grid", self.grid, 0)
 
     @property

@@ -94,7 +94,6 @@ def renyi(
 
     Args:
       orders: orders of the divergences, whole numbers from 2 to 1e6.
-    Raises: ValueError: an argument outside its range.
     """
     given, orders = orders, domain.finite("orders", orders)
     usable = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
@@ -116,7 +115,6 @@ def losses(
 
     Args:
       grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
-    Raises: ValueError: an argument outside its range.
     """
     spacing = float(domain.finite_above("grid", grid, 0))
     return _losses(*_setting(noise_multiplier, probability, steps), spacing)

@@ -424,7 +424,6 @@ def empirical(
         it would make kappa too small.)
       eta: the largest Euclidean distance that counts as success.
       confidence: the confidence of each bound, in [0.5, 1].
-    Raises: ValueError: an argument outside its range.
     """
     eta = float(domain.finite_at_least_0("eta", eta))
     sample = domain.finite("sample", sample)

@@ -25,13 +25,12 @@ def clopper_pearson(
     """
     _counted(successes, trials)
     half = (1 - float(domain.probability("confidence", confidence))) / 2
-    low = stats.beta.ppf(half, successes, trials - successes + 1) if successes else 0.0
-    high = (
-        stats.beta.ppf(1 - half, successes + 1, trials - successes)
-        if successes < trials
-        else 1.0
-    )
-    return float(low), float(high)
+    failures, low, high = trials - successes, 0.0, 1.0
+    if successes:
+        low = float(stats.beta.ppf(half, successes, failures + 1))
+    if failures:
+        high = float(stats.beta.ppf(1 - half, successes + 1, failures))
+    return low, high
 
 
 def violation(successes: int, trials: int, gamma: Number) -> float:
@@ -83,18 +82,14 @@ def roc_violations(
     level = 1 - (1 - float(domain.probability("confidence", confidence))) / max(
         1, len(thresholds)
     )
-    positives, negatives = (
-        _scores("positives", positives),
-        _scores("negatives", negatives),
-    )
+    positives = _scores("positives", positives)
+    negatives = _scores("negatives", negatives)
     thresholds = domain.numbers("thresholds", thresholds)
     domain.require("thresholds", thresholds, ~np.isnan(thresholds), "to be no NaN")
     violated = []
     for threshold in thresholds:
-        true, false = (
-            int(np.sum(positives >= threshold)),
-            int(np.sum(negatives >= threshold)),
-        )
+        true = int(np.sum(positives >= threshold))
+        false = int(np.sum(negatives >= threshold))
         low, _ = clopper_pearson(true, len(positives), level)
         _, high = clopper_pearson(false, len(negatives), level)
         if low > domain.probability("gamma_of(rate)", gamma_of(high)):

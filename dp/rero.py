@@ -59,17 +59,12 @@ class ReRoBound:
         return np.asarray(np.exp(self.log_gamma))
 
     def __str__(self) -> str:
-        if self.log_gamma.ndim:
-            return "\n".join(
-                _line(*entry)
-                for entry in zip(
-                    self.log_kappa.ravel(),
-                    self.log_gamma.ravel(),
-                    self.by.ravel(),
-                    strict=True,
-                )
-            )
-        return _line(self.log_kappa, self.log_gamma, self.by)
+        columns = (self.log_kappa, self.log_gamma, self.by)
+        entries = zip(*(column.ravel() for column in columns), strict=True)
+        return "\n".join(
+            f"kappa {decimal(kappa)}  gamma <= {decimal(gamma, up=True)}  ({by})"
+            for kappa, gamma, by in entries
+        )
 
 
 Bound = Callable[[Mechanism, np.ndarray], np.ndarray | None]
@@ -159,11 +154,6 @@ def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
     epsilon = domain.at_least_0("epsilon", epsilon)
     delta = domain.probability("delta", delta)
     return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
-
-
-def _line(log_kappa: float | np.ndarray, log_gamma: float | np.ndarray, by: Any) -> str:
-    """Write one bound for people, on a line."""
-    return f"kappa {decimal(log_kappa)}  gamma <= {decimal(log_gamma, up=True)}  ({by})"
 
 
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:

@@ -183,6 +183,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dp.RenyiDP,
         {"orders": (2.0, 3.0), "epsilons": (1.0, 2.0)} | ZERO,
     ),
+    "mechanisms.require_sampled": (None, {}),
     "mechanisms.ZeroConcentratedDP": (dp.ZeroConcentratedDP, {"rho": 1.0} | ZERO),
     "participation.FixedSizeGaussian": (
         dp.FixedSizeGaussian,
