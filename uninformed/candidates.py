@@ -28,30 +28,6 @@ _ALIKE = 1e-12
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 
 
-def thinned(
-    points: Float[np.ndarray, "candidates inputs"],
-    multipliers: Float[np.ndarray, " candidates"],
-    *,
-    apart: float,
-    least: float = 0.02,
-) -> Int[np.ndarray, " kept"]:
-    """Return indices of candidates with a multiplier, no two of them close together.
-
-    Args:
-      apart: Euclidean distance within which only the first candidate, in random
-        order, is kept.
-      least: smallest multiplier that is kept, as a share of the largest.
-    """
-    kept: list[int] = []
-    for i in np.random.default_rng(0).permutation(len(points)):
-        if multipliers[i] <= least * multipliers.max():
-            continue
-        distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
-        if not kept or distances.min() > apart:
-            kept.append(int(i))
-    return np.array(kept, np.int64)
-
-
 def ncc(
     first: Float[np.ndarray, "first height width channels"],
     second: Float[np.ndarray, "second height width channels"],

@@ -82,8 +82,6 @@ def run(
 ) -> dict[str, Any]:
     """Train, attack and evaluate; return what `results.json` holds.
 
-    Args:
-      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     outcome = attacked(experiment, workdir, data_dir, progress=progress)

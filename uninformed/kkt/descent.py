@@ -28,7 +28,6 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +46,7 @@ REVISION = 3
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
 _RESTARTING = 0.6
 # Of the largest multiplier: candidates below it add next to nothing to theta, and Haim
-# et al. drop them when they count; see `candidates.thinned`.
+# et al. drop them when they count; see `benchmarks.kkt_circle`.
 _DEAD = 0.02
 # Alpha reaches its last value after 1 / 1.2, five sixths, of the steps, so that the run
 # ends on one loss.
@@ -121,16 +120,15 @@ def attack_many(
     with jax.default_matmul_precision("highest"):
         carry = jax.jit(jax.vmap(run.start))(stacked)
         carry = pieces.scan(step, carry, config.steps, place)
-        ends = jax.jit(jax.vmap(run.end))(carry, stacked)
-        ends = jax.tree.map(np.asarray, ends)
+        ends = map(np.asarray, jax.jit(jax.vmap(run.end))(carry, stacked))
     return [
         KktRun(
-            points=problem.pixels(ends.points[i]),
-            multipliers=ends.multipliers[i],
-            loss=float(ends.loss[i]),
-            residual=float(np.sqrt(max(ends.layers[i].sum() / problem.squared, 0))),
+            points=problem.pixels(points),
+            multipliers=multipliers,
+            loss=float(loss),
+            residual=float(np.sqrt(max(layers.sum() / problem.squared, 0))),
         )
-        for i in range(len(keys))
+        for points, multipliers, loss, layers in zip(*ends, strict=True)
     ]
 
 
@@ -140,19 +138,6 @@ def _division(runs: int) -> jax.sharding.Sharding:
     devices = devices if runs % len(devices) == 0 else devices[:1]
     mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("runs"))
-
-
-class _End(NamedTuple):
-    """The end of a run: fields of `KktRun`, points as `KktUnknowns` has them.
-
-    Attributes:
-      layers: squared residual of each layer, (layers,).
-    """
-
-    points: Array
-    multipliers: Array
-    loss: Array
-    layers: Array
 
 
 class Run:
@@ -198,8 +183,8 @@ class Run:
         update, state = self._optimisers.update(slope, state, unknowns)
         return optax.apply_updates(unknowns, update), state
 
-    def end(self, carry: tuple, begin: Begin) -> _End:
-        """Evaluate the loss and multipliers after the last step."""
+    def end(self, carry: tuple, begin: Begin) -> tuple[Array, Array, Array, Array]:
+        """Return points, multipliers, loss and each layer's squared residual."""
         unknowns, _ = carry
         last = jnp.asarray(self._config.steps - 1)
         total, (layers, coefficients) = self._problem.loss(
@@ -208,7 +193,7 @@ class Run:
         multipliers = begin.unit * unknowns.multipliers
         if self._config.coefficients == "signed":
             multipliers = jnp.linalg.norm(coefficients, axis=1)
-        return _End(unknowns.points, multipliers, total, layers)
+        return unknowns.points, multipliers, total, layers
 
     def _alpha(self, number: Array) -> Array:
         """Return the slope of the sigmoid in a step."""

@@ -107,8 +107,6 @@ def attacked(
 ) -> Attacked:
     """Train and attack, or read what the folder has.
 
-    Args:
-      progress: whether bars show the steps of the training and of the attack.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):

@@ -20,8 +20,7 @@ Measured = dict[str, np.ndarray]
 
 # Side, in pixels, of the windows of SSIM; scikit-image's default.
 WINDOW = 7
-# Held-out images that an image is ranked among: the rank is coarser with fewer, and the
-# time grows with more.
+# Held-out images that each is compared with: the time grows with more.
 _POOL = 200
 
 
@@ -49,8 +48,6 @@ def measure(
       noise: L2 distance to the nearest image of noise.
       ssim: SSIM with the nearest training image.
       held_out_ssim: SSIM with the nearest of as many held-out images.
-      rank: median rank of the nearest training image among 200 held-out ones and
-        itself; 1 is the nearest.
       recovered: number of recovered images.
       distinct: number of different training images that these resemble.
       spread: L2 distance between the images themselves.
@@ -89,7 +86,6 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
     others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
     true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
     as_many = alike["held_out"][:, : len(sets.truth)]
-    ranks = 1 + np.sum(alike["held_out"] > best[:, None], axis=1)
     moves = (images - start).reshape(len(images), -1)
     energies = np.linalg.svd(moves, compute_uv=False) ** 2
     count = len(images)
@@ -100,7 +96,6 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         **distances,
         "ssim": best.mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
-        "rank": np.asarray(np.median(ranks)),
         "recovered": true.sum(),
         "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
         "spread": pairs.sum() / (count * (count - 1)),

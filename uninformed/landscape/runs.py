@@ -168,8 +168,6 @@ def run(
 ) -> Ends:
     """Run one method from all starts.
 
-    Args:
-      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     record = _record(config, sets)

@@ -62,8 +62,6 @@ def run(
 ) -> dict[str, Any]:
     """Write results.json and pictures; return what results.json holds.
 
-    Args:
-      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     sets = mixtures.load(config.data, config.seed, data_dir)

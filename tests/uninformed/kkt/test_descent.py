@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uninformed import candidates, homogeneous, kkt
+from benchmarks import kkt_circle
+from uninformed import homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig, Layer
 from uninformed.kkt import KktConfig, loss, stationarity
@@ -242,7 +243,7 @@ def test_points_are_read_out_of_weights_alone(circle):
     config = KktConfig(steps=5000)
     runs = kkt.attack_many(config, net, keys=jax.random.split(jax.random.key(0), 2))
     best = min(runs, key=lambda run: run.loss)
-    kept = candidates.thinned(best.points, best.multipliers, apart=0.03)
+    kept = kkt_circle.thinned(best.points, best.multipliers, apart=0.03)
     distances = np.linalg.norm(points[:, None] - best.points[kept][None], axis=-1)
     assert (distances.min(axis=1) < 0.05).sum() >= 12
     by_chance = np.random.default_rng(0).uniform(-1.1, 1.1, (len(kept), 2))
