@@ -11,10 +11,9 @@ weight_decay  or then, descent of L + lambda / 2 |theta|^2, whose stationary poi
               theta = -1 / (n lambda) sum of dL_i, whatever the loss; switched on after
               fitting, since theta = 0 is a minimum of it too
 
-Gradients of the first layer lie in the span of the points. Where there are fewer points
-than inputs the network is therefore trained on their coordinates in an orthonormal
-basis, which is the same training to rounding. What the initial weights have outside the
-span only shrinks with the norm.
+Gradients of the first layer lie in the span of the points. With fewer points than
+inputs the network is therefore trained on their coordinates in an orthonormal basis,
+which is the same to rounding. Initial weights outside only shrink with the norm.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
 Checked: tests/uninformed/test_max_margin.py (training without the span; identities of

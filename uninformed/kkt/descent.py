@@ -12,13 +12,11 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-Ours are: a term that draws all candidates to one margin, because points off the margin
-have no multiplier; multipliers in units of what fits at the start; a sigmoid in units
-of the sums it acts on, sharper and sharper; candidates that begin anew where they have
-no multiplier; residuals relative to theta; the Gram form; and candidates within the
-span of the first layer's weights, which training has made of the training points.
-`KktConfig.published` and `KktConfig.public_code` are the paper's loss and its code's,
-which differ.
+Ours are: one margin for all candidates; multipliers in units of what fits at the start;
+a sigmoid in units of the sums it acts on, sharper and sharper; candidates that begin
+anew where they have no multiplier; residuals relative to theta; the Gram form; and the
+span of the first layer's weights. `KktConfig.published` and `KktConfig.public_code` are
+the paper's loss and its code's, which differ.
 
 Without biases a shorter point with a larger multiplier is the same, so lengths are
 known only as far as biases matter.
@@ -90,8 +88,7 @@ def attack_many(
 
     Args:
       network: theta; float32.
-      mean: what was subtracted from training points, where that is known; it tightens
-        the range of pixels.
+      mean: the mean training point, where it is known; it tightens the range of pixels.
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
       place: where pieces of the runs are kept; None: nowhere.
