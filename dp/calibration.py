@@ -204,7 +204,7 @@ def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -
 def _root(
     excess: Callable[[float, float | None], float], high: float, steps: int
 ) -> float:
-    """Find log sigma where excess(log sigma, grid) is 0, or just below, when fine.
+    """Find log sigma where excess on the fine grid is 0, or just below.
 
     From above by Renyi divergences, which take no time (grid None); then on the coarse
     grid, where its rounding adds up to little over the steps; then on the fine one.

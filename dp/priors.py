@@ -301,7 +301,7 @@ def exact_match(
 def side_information(
     log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
 ) -> float:
-    """Return kappa for an adversary who knows something of the target, as its label.
+    """Return kappa for an adversary who knows something, such as the target's label.
 
     Bounds on reconstruction hold for everything the adversary knows beside D_-, if
     kappa is that of the prior given all of it. A bound gamma(kappa) is concave in

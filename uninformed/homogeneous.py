@@ -32,7 +32,7 @@ BIASES = ("none", "first", "hidden")
 
 
 class Layer(NamedTuple):
-    """One dense layer.
+    """One dense layer of a homogeneous network.
 
     Attributes:
       w: weights (inputs, units).
@@ -48,7 +48,7 @@ DenseLayers = tuple[Layer, ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HomogeneousConfig:
-    """Architecture and initialisation.
+    """The architecture and initialisation of a homogeneous network.
 
     Attributes:
       widths: numbers of units of the hidden layers, of which there is at least one.

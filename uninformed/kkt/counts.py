@@ -230,7 +230,7 @@ def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
 
 
 def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
-    """Return the network that an attack sees: without initial noise at first."""
+    """Return the network that an attack sees, its first layer free of noise."""
     basis = kkt.span(np.asarray(network[0].w)) if config.span else None
     if basis is None:
         return network

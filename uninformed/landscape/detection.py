@@ -53,7 +53,7 @@ class DetectionScores:
     cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
-        """Compute the AUC of all images, and of those without the truth at first.
+        """Compute the AUC of all images, and of those not begun at the truth.
 
         None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
         the bootstrap's over clusters.
