@@ -29,7 +29,7 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
     experiment.search(
         untold.attack,
         made.network,
-        trials=untold.experiment.trials,
+        trials=untold.search.trials,
         key=experiment.key_of(untold, experiment.ATTACKS),
         mean=None,
         folder=tmp_path / "search",
