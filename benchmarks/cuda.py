@@ -295,25 +295,20 @@ def kkt_descent(on: Mesh) -> dict[str, Any]:
     net = homogeneous.init(shape, 784, jax.random.key(0))
     config = kkt.KktConfig.public_code(candidates=1000)
     problem = loss.KktProblem(config, net, None)
-    knobs = jax.tree.map(
-        lambda knob: jnp.broadcast_to(jnp.asarray(knob, jnp.float32), (4,)),
-        kkt.Knobs.of(config),
-    )
     keys = jax.random.split(jax.random.key(0), 4)
-    begun = jax.eval_shape(jax.vmap(problem.begin), keys, knobs)
+    begun = jax.eval_shape(jax.vmap(problem.begin), keys)
     run = descent.Run(problem)
 
-    def steps(begun: Any, knobs: Any) -> Any:
+    def steps(begun: Any) -> Any:
         def step(carry: Any, number: Any) -> tuple[Any, None]:
-            each = jax.vmap(run.step, in_axes=(0, None, 0, 0))
-            return each(carry, number, begun, knobs), None
+            return jax.vmap(run.step, in_axes=(0, None, 0))(carry, number, begun), None
 
-        carry = jax.vmap(run.start)(begun, knobs)
+        carry = jax.vmap(run.start)(begun)
         carry, _ = jax.lax.scan(step, carry, jnp.arange(config.steps))
-        return jax.vmap(run.end)(carry, begun, knobs)
+        return jax.vmap(run.end)(carry, begun)
 
     with jax.default_matmul_precision("highest"):
-        return described(compiled(lower(on, jax.jit(steps), begun, knobs)))
+        return described(compiled(lower(on, jax.jit(steps), begun)))
 
 
 def bilevel_attack(on: Mesh) -> dict[str, Any]:

@@ -24,10 +24,11 @@ import jax
 import jax.numpy as jnp
 import matplotlib.figure
 import numpy as np
+from jaxtyping import Float, Int
 
 from informed import report
 from shadow import devices, files
-from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import homogeneous, kkt, model_inversion
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 
@@ -103,7 +104,7 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         kkt.KktConfig(steps=steps), network, keys=jax.random.split(attack_key, runs)
     )
     best = min(found, key=lambda run: run.loss)
-    kept = candidates.thinned(best.points, best.multipliers, apart=APART)
+    kept = thinned(best.points, best.multipliers, apart=APART)
     attacked = time.perf_counter()
     prototypes = model_inversion.invert(
         model_inversion.InversionOfModel(), network, key=baseline_key
@@ -117,9 +118,7 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         "all_runs_recovered": [
             _recovered(
                 points,
-                run.points[
-                    candidates.thinned(run.points, run.multipliers, apart=APART)
-                ],
+                run.points[thinned(run.points, run.multipliers, apart=APART)],
             )
             for run in found
         ],
@@ -136,6 +135,30 @@ def play(*, seed: int, runs: int, steps: int, width: int) -> Circle:
         prototypes=prototypes,
         line=line,
     )
+
+
+def thinned(
+    points: Float[np.ndarray, "candidates inputs"],
+    multipliers: Float[np.ndarray, " candidates"],
+    *,
+    apart: float,
+    least: float = 0.02,
+) -> Int[np.ndarray, " kept"]:
+    """Return indices of candidates with a multiplier, no two of them close together.
+
+    Args:
+      apart: Euclidean distance within which only the first candidate, in random
+        order, is kept.
+      least: smallest multiplier that is kept, as a share of the largest.
+    """
+    kept: list[int] = []
+    for i in np.random.default_rng(0).permutation(len(points)):
+        if multipliers[i] <= least * multipliers.max():
+            continue
+        distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
+        if not kept or distances.min() > apart:
+            kept.append(int(i))
+    return np.array(kept, np.int64)
 
 
 def _recovered(points: np.ndarray, found: np.ndarray) -> int:

@@ -99,13 +99,12 @@ def _ours(
 ) -> tuple[Callable[[], float], Any]:
     """An iteration, and where it is taken."""
     problem = loss.KktProblem(config, network, None)
-    knobs = kkt.Knobs.of(config)
-    begin = problem.begin(jax.random.key(1), knobs)
+    begin = problem.begin(jax.random.key(1))
 
     @jax.jit
     def gradient(unknowns: Any) -> Any:
         return jax.value_and_grad(problem.loss, has_aux=True)(
-            unknowns, begin, knobs, knobs.alpha
+            unknowns, begin, config.alpha
         )
 
     def iterate() -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from configs import landscape as config_file
 from shadow import checks, devices
-from uninformed.landscape import command
+from uninformed.landscape import study
 from uninformed.landscape.runs import LandscapeConfig
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     shutil.rmtree(arguments.workdir / "ends", ignore_errors=True)  # timed anew
     (arguments.workdir / "seconds.json").unlink(missing_ok=True)
     values = config_file.get_config(arguments.size).to_dict()
-    results = command.run(checks.build(LandscapeConfig, values), arguments.workdir)
+    results = study.run(checks.build(LandscapeConfig, values), arguments.workdir)
     each = results["seconds"]
     affine = round(sum(each[method] for method in ("bilevel", "matching")), 1)
     shown = {name: results[name] for name in ("conclusions", "detection")}

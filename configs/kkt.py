@@ -11,7 +11,7 @@ A network of two hidden layers whose first layer starts small, on 20 images, tra
 until it is near the conditions that the attack rests on.
 
 `_published` is Haim et al. 2022 as printed: 500 images, 1000-1000 units, a million
-epochs of plain descent, 100 runs of the attack with drawn settings. `_code` has the
+epochs of plain descent, 100 runs of the attack. `_code` has the
 victim of their public code and one run of the settings that its sweeps ended with.
 """
 
@@ -23,7 +23,7 @@ import informed
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
 from uninformed.kkt.experiment import SearchConfig, Uninformed
-from uninformed.kkt.images import PointsConfig
+from uninformed.kkt.training_images import PointsConfig
 from uninformed.max_margin import MarginConfig
 
 KINDS = ("binary", "multiclass", "mse", "published", "code")
@@ -95,7 +95,7 @@ def _theirs(name: str, kind: str) -> Uninformed:
     """The paper's, or its code's, at the paper's size."""
     if kind == "published":
         attack = KktConfig.published(candidates=1000)
-        search = SearchConfig(trials=100, at_once=1, ranges="published")
+        search = SearchConfig(trials=100, at_once=1)
     else:
         settings = _CIFAR if name == "cifar10" else _MNIST
         attack = KktConfig.public_code(candidates=1000, **settings)

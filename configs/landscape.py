@@ -16,9 +16,9 @@ import informed
 from uninformed.bilevel import BilevelConfig
 from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
-from uninformed.kkt.images import PointsConfig
+from uninformed.kkt.training_images import PointsConfig
+from uninformed.landscape.mixtures import StartsConfig
 from uninformed.landscape.runs import BilevelVictimConfig, LandscapeConfig
-from uninformed.landscape.starts import StartsConfig
 from uninformed.max_margin import MarginConfig
 
 SIZES = ("affine", "one_hidden", "smoke")
@@ -47,9 +47,7 @@ def get_config(size: str = "affine") -> config_dict.ConfigDict:
         config = dataclasses.replace(
             config,
             starts=StartsConfig(perturbed=0),
-            victim=BilevelVictimConfig(
-                kind="one_hidden", decay=1e-3, inverse="conjugate_gradients"
-            ),
+            victim=BilevelVictimConfig(kind="one_hidden", decay=1e-3),
             methods=("bilevel", "matching"),
             attack=BilevelConfig(steps=200),
             theta="released",

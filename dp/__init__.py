@@ -1,17 +1,20 @@
 """Mathematics of privacy, usable alone.
 
+An argument outside its range raises `domain.FieldError`, a ValueError.
+
 rero         bounds on reconstruction: the front door
-batches      a training in the words of its script, and what is assumed of it
+sampling     a training in the words of its script, and what is assumed of it
 mechanisms   what is known of how a release was made private
 bounds       the formulas, in log space
 histories    what Opacus and jax-privacy keep of a training, as a mechanism
 participation  batches that are known, or of fixed size
 poisson      the Poisson-subsampled Gaussian: moments and privacy losses
 priors       the baseline kappa of a prior
-incomplete   gamma and beta functions in log space
+conditional  normal priors given some coordinates
 accounting   epsilon, mu, rho, Renyi curve, loss distribution of a run
 calibration  the least noise that keeps reconstruction below a probability
 rates        measured success: exact intervals, tests for violations of a bound
+domain       the domains of arguments, and errors of one line
 gradient     clipped per-example gradients and noise, as a part of training
 """
 
@@ -20,7 +23,6 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from dp.batches import Assumption, Batches, assumption
     from dp.calibration import Calibration, calibrate
     from dp.histories import History
     from dp.mechanisms import (
@@ -42,11 +44,12 @@ if TYPE_CHECKING:
         register_bound,
         rero_bound,
     )
+    from dp.sampling import Assumption, Batches, assumption
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "dp.batches": "Assumption Batches assumption",
+        "dp.sampling": "Assumption Batches assumption",
         "dp.calibration": "Calibration calibrate",
         "dp.histories": "History",
         "dp.mechanisms": "ApproximateDP Gaussian Laplace LossDistribution Mechanism"

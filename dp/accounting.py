@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import checks, poisson
-from dp.checks import Number
+from dp import domain, poisson
+from dp.domain import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian
 
@@ -28,7 +28,7 @@ _LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
 def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
-    """The smallest epsilon of (epsilon, delta)-differential privacy that is certified.
+    """Return the smallest epsilon that is certified at delta.
 
     Exact for full batches; else the least of three: by the privacy loss distribution,
     rounded up by what its composition may have lost, by Renyi divergences, and that of
@@ -37,7 +37,7 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
 
     Raises: ValueError: delta outside (0, 1).
     """
-    checks.between("delta", delta, 0, 1)
+    domain.between("delta", delta, 0, 1)
     if isinstance(run, RevealedGaussian):
         return run.epsilon(delta)
     if isinstance(run, FixedSizeGaussian):
@@ -49,18 +49,18 @@ def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> f
     full = _of_mu(_full(run).mu, delta)
     if run.relation == "replace_one":
         return full
-    found, losses = [full], loss_distribution(run)
+    candidates, losses = [full], loss_distribution(run)
     least = float(delta) - poisson.rounding(losses, run.steps)
     if least > 0:
-        found.append(float(losses.get_epsilon_for_delta(least)))
+        candidates.append(float(losses.get_epsilon_for_delta(least)))
     # The distribution tells little of very many steps, whose grid is coarse, and
     # nothing where rounding is more than delta.
-    found.append(_of_renyi(renyi(run), delta))
-    return float(np.nanmin(found))
+    candidates.append(_of_renyi(renyi(run), delta))
+    return float(np.nanmin(candidates))
 
 
 def _of_renyi(divergences: np.ndarray, delta: Number) -> float:
-    """epsilon of Renyi divergences at `ORDERS`.
+    """Convert Renyi divergences at `ORDERS` to epsilon.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12.
     """
@@ -71,7 +71,7 @@ def _of_renyi(divergences: np.ndarray, delta: Number) -> float:
 
 
 def _of_mu(mu: float, delta: Number) -> float:
-    """epsilon of mu-Gaussian differential privacy.
+    """Convert mu-Gaussian differential privacy to epsilon.
 
     The root of `_log_delta`, but where mu is so large that the solver fails: there from
     delta(eps) <= Phi(mu / 2 - eps / mu), which is above it by less than 1e-5 of itself.
@@ -99,7 +99,7 @@ def _of_mu(mu: float, delta: Number) -> float:
 
 
 def _log_delta(sigma: float, epsilon: float) -> float:
-    """log delta of one Gaussian step at epsilon: Balle and Wang 2018, Theorem 8."""
+    """Compute log delta of one Gaussian step: Balle and Wang 2018, Theorem 8."""
     middle = epsilon * sigma + 1 / (2 * sigma)
     x = special.log_ndtr(1 / sigma - middle)
     y = epsilon + special.log_ndtr(-middle)
@@ -108,7 +108,7 @@ def _log_delta(sigma: float, epsilon: float) -> float:
 
 
 def mu(run: Run) -> float:
-    """Of Gaussian differential privacy, for full batches.
+    """Return mu of Gaussian differential privacy, for full batches.
 
     Raises: ValueError: sampled batches, which have no finite exact mu.
     """
@@ -123,14 +123,14 @@ def mu(run: Run) -> float:
 
 
 def _full(run: PoissonGaussian) -> Gaussian:
-    """The same with everyone in every step, which protects less."""
+    """Return the run with everyone in every step, which protects less."""
     return Gaussian(
         noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
     )
 
 
 def rho(run: Run) -> float:
-    """Of zero-concentrated differential privacy, for full batches: mu^2 / 2."""
+    """Return rho = mu^2 / 2 of zero-concentrated privacy, for full batches."""
     with np.errstate(over="ignore"):
         return float(np.square(mu(run)) / 2)
 
@@ -138,16 +138,16 @@ def rho(run: Run) -> float:
 def renyi(
     run: Run, orders: tuple[Number, ...] = ORDERS
 ) -> Float[np.ndarray, " orders"]:
-    """Renyi differential privacy; orders are whole where batches are sampled.
+    """Return Renyi divergences; orders are whole where batches are sampled.
 
     Raises: ValueError: an order < 1 or infinite (< 2 or not whole where batches are
       sampled); Poisson sampling with "replace_one".
     """
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
-        found = checks.finite("orders", orders)
-        checks.require("orders", orders, found >= 1, ">= 1 and finite")
+        values = domain.finite("orders", orders)
+        domain.require("orders", orders, values >= 1, ">= 1 and finite")
         with np.errstate(over="ignore"):
-            return found * rho(run)
+            return values * rho(run)
     _refuse_replacement(run)
     return poisson.renyi(
         np.array(orders), run.noise_multiplier, run.sampling_probability, run.steps
@@ -157,7 +157,7 @@ def renyi(
 def loss_distribution(
     run: Run,
 ) -> "privacy_loss_distribution.PrivacyLossDistribution":
-    """The privacy loss distribution, rounded up, under the run's relation."""
+    """Return the privacy loss distribution, rounded up, under the run's relation."""
     if isinstance(run, Gaussian) or run.sampling_probability == 1:
         with np.errstate(over="ignore", divide="ignore"):
             sigma = max(float(1 / np.float64(mu(run))), float(np.finfo(float).tiny))
@@ -174,16 +174,14 @@ def noise_multiplier(
     relation: str,
     sampling_probability: Number = 1.0,
 ) -> float:
-    """The smallest noise multiplier of (epsilon, delta)-differential privacy.
+    """Return the smallest noise multiplier of (epsilon, delta)-privacy.
 
     Rounded up, by at most 1e-6 of itself where batches are sampled.
-
-    Raises: ValueError: an argument outside its range.
     """
-    checks.finite_above("epsilon", epsilon, 0)
-    checks.between("delta", delta, 0, 1)
-    checks.whole("steps", steps, 1)
-    checks.share("sampling_probability", sampling_probability)
+    domain.finite_above("epsilon", epsilon, 0)
+    domain.between("delta", delta, 0, 1)
+    domain.integer("steps", steps, 1)
+    domain.share("sampling_probability", sampling_probability)
     one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
     full = one.mu * _sigma_of(epsilon, delta)
     if sampling_probability == 1:
@@ -198,10 +196,10 @@ def noise_multiplier(
 
     def excess(sigma: float) -> float:
         losses = poisson.losses(sigma, sampling_probability, steps)
-        found = losses.get_delta_for_epsilon(epsilon)
-        if found <= delta:  # what rounding hides takes longest, and may decide now
-            found += poisson.rounding(losses, steps)
-        above = _above(found, delta)
+        reached = losses.get_delta_for_epsilon(epsilon)
+        if reached <= delta:  # what rounding hides takes longest, and may decide now
+            reached += poisson.rounding(losses, steps)
+        above = _above(reached, delta)
         # As in `epsilon`: the distribution tells little of very many steps.
         if above > 0:
             of_orders = _of_renyi(
@@ -215,16 +213,16 @@ def noise_multiplier(
     return _smallest(excess, full)
 
 
-def _above(found: float, delta: Number) -> float:
-    """log(found / delta), finite, and > 0 exactly where found > delta or is NaN."""
-    if math.isnan(found):  # all mass overflows
+def _above(reached: float, delta: Number) -> float:
+    """Return log(reached / delta), finite, and > 0 where it exceeds delta or is NaN."""
+    if math.isnan(reached):  # all mass overflows
         return 700.0
-    log = math.log(max(found / float(delta), 1e-300))
-    return max(log, 1e-300) if found > delta else min(log, 0.0)
+    log = math.log(max(reached / float(delta), 1e-300))
+    return max(log, 1e-300) if reached > delta else min(log, 0.0)
 
 
 def _sigma_of(epsilon: Number, delta: Number) -> float:
-    """sigma of one Gaussian step; where epsilon is large, by `_of_mu`'s bound."""
+    """Return sigma of one Gaussian step; for large epsilon by `_of_mu`'s bound."""
     if epsilon < _LARGE:
         import dp_accounting
 
@@ -235,7 +233,7 @@ def _sigma_of(epsilon: Number, delta: Number) -> float:
 
 
 def _smallest(excess: Callable[[float], float], high: float) -> float:
-    """The smallest sigma with excess(sigma) <= 0, which holds from some sigma on.
+    """Find the smallest sigma with excess(sigma) <= 0, which holds from some on.
 
     Rounded up; `high` is known to suffice.
     """
@@ -264,7 +262,7 @@ def _smallest(excess: Callable[[float], float], high: float) -> float:
 
 
 def _refuse_replacement(run: PoissonGaussian) -> None:
-    """Poisson sampling is accounted for under adding or removing."""
+    """Refuse Poisson sampling under "replace_one", which has no accountant here."""
     if run.relation == "replace_one":
         raise ValueError(
             "Poisson sampling under relation='replace_one' has no dominating pair here."

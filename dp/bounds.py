@@ -27,8 +27,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import checks
-from dp.checks import Numbers
+from dp import domain
+from dp.domain import Numbers
 
 RELATIONS = ("zero_out", "add_or_remove", "replace_one")
 Logs = np.ndarray | np.floating  # float64, of the shape that the arguments broadcast to
@@ -42,35 +42,35 @@ _CERTAIN = 800.0  # the logit of a probability that is 1 in float64
 
 
 def renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
-    """Theorem 2: (order, epsilon)-Renyi differential privacy, under any relation.
+    """Bound by Theorem 2: (order, epsilon)-Renyi privacy, under any relation.
 
     log gamma = (order - 1) / order (log kappa + epsilon).
 
     Raises: ValueError: order <= 1 or infinite, or epsilon < 0.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    order = checks.finite_above("order", order, 1)
-    epsilon = checks.at_least_0("epsilon", epsilon)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    order = domain.finite_above("order", order, 1)
+    epsilon = domain.at_least_0("epsilon", epsilon)
     with np.errstate(invalid="ignore"):
-        found = (order - 1) / order * (log_kappa + epsilon)
-    return _valid(log_kappa, found, unless=epsilon)
+        log_gamma = (order - 1) / order * (log_kappa + epsilon)
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
-    """The largest gamma with D_order(Bern(gamma) || Bern(kappa)) <= epsilon (derived).
+    """Find the largest gamma with D_order(Bern(gamma) || Bern(kappa)) <= epsilon.
 
     Never above `renyi`, which leaves out failures. At order 1, Kullback and Leibler's
     divergence, it is Fano's inequality.
 
     Raises: ValueError: order < 1 or infinite, or epsilon < 0.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    order, given = checks.finite("order", order), order
-    checks.require("order", given, order >= 1, ">= 1 and finite")
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    order, given = domain.finite("order", order), order
+    domain.require("order", given, order >= 1, ">= 1 and finite")
     # Divergences grow with the order, so that of order 1 is as small and stays a bound;
     # next to 1 those of higher orders lose their digits to the division by order - 1.
     order = np.where(order - 1 < _NEXT_TO_1, 1.0, order)
-    epsilon = checks.at_least_0("epsilon", epsilon)
+    epsilon = domain.at_least_0("epsilon", epsilon)
     above_1 = np.where(order > 1, order - 1, np.inf)
     sizes = 1 + np.where(np.isfinite(log_kappa), np.abs(log_kappa), 0.0)
     least = _LEAST_DIVERGENCE + 4 * np.finfo(float).eps * sizes / above_1
@@ -105,62 +105,62 @@ def binary_renyi(log_kappa: Numbers, order: Numbers, epsilon: Numbers) -> Logs:
         allowed = ~(divergence(middle) > epsilon)
         low = np.where(allowed, middle, low)
         high = np.where(allowed | np.isinf(high), high, middle)
-    found = -np.logaddexp(0, -high)
+    log_gamma = -np.logaddexp(0, -high)
     return _valid(
         log_kappa,
-        np.where(impossible, -np.inf, np.where(certain, 0.0, found)),
+        np.where(impossible, -np.inf, np.where(certain, 0.0, log_gamma)),
         unless=epsilon,
     )
 
 
 def pure(log_kappa: Numbers, epsilon: Numbers, relation: str) -> Logs:
-    """Corollary 3, epsilon-differential privacy, and sharper (derived).
+    """Bound epsilon-differential privacy, by Corollary 3 and sharper (derived).
 
     "replace_one": logit gamma = logit kappa + epsilon, which randomised response
     attains. Otherwise the least of 1, e^eps kappa and 1 - e^-eps (1 - kappa).
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilon = checks.at_least_0("epsilon", epsilon)
-    checks.choice("relation", relation, RELATIONS)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilon = domain.at_least_0("epsilon", epsilon)
+    domain.choice("relation", relation, RELATIONS)
     log_miss = _log_complement(log_kappa)
     if relation == "replace_one":
         with np.errstate(invalid="ignore"):
             logit = log_kappa - log_miss
-            found = -np.logaddexp(0, -(logit + epsilon))
-        return _valid(log_kappa, found, unless=epsilon)
+            log_gamma = -np.logaddexp(0, -(logit + epsilon))
+        return _valid(log_kappa, log_gamma, unless=epsilon)
     with np.errstate(invalid="ignore"):
-        found = np.minimum(log_kappa + epsilon, _log_complement(log_miss - epsilon))
-    return _valid(log_kappa, found, unless=epsilon)
+        log_gamma = np.minimum(log_kappa + epsilon, _log_complement(log_miss - epsilon))
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def corollary_3(log_kappa: Numbers, epsilon: Numbers) -> Logs:
-    """Corollary 3 as printed, epsilon-differential privacy: gamma = kappa e^eps."""
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilon = checks.at_least_0("epsilon", epsilon)
+    """Bound epsilon-differential privacy by Corollary 3: gamma = kappa e^eps."""
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilon = domain.at_least_0("epsilon", epsilon)
     with np.errstate(invalid="ignore"):
         return _valid(log_kappa, log_kappa + epsilon, unless=epsilon)
 
 
 def finite_domain(log_kappa: Numbers, epsilon: Numbers, size: Numbers) -> Logs:
-    """epsilon-differential privacy, "replace_one", of a target from a finite set.
+    """Bound epsilon-privacy, "replace_one", of a target from a finite set.
 
     |Z| kappa e^eps / (|Z| + e^eps - 1); the paper prints eps for e^eps in the
     numerator. `pure` is at least as sharp wherever kappa >= 1 / size, as it is for
     every error that is 0 between equal points; below, `pure` is returned.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilon = checks.at_least_0("epsilon", epsilon)
-    size, given = checks.finite("size", size), size
-    checks.require("size", given, size >= 1, ">= 1 and finite")
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilon = domain.at_least_0("epsilon", epsilon)
+    size, given = domain.finite("size", size), size
+    domain.require("size", given, size >= 1, ">= 1 and finite")
     with np.errstate(divide="ignore", invalid="ignore"):
         total = np.logaddexp(np.log(size - 1), epsilon)
-        found = np.log(size) + log_kappa + epsilon - total
-    found = np.maximum(found, pure(log_kappa, epsilon, "replace_one"))
-    return _valid(log_kappa, found, unless=epsilon)
+        log_gamma = np.log(size) + log_kappa + epsilon - total
+    log_gamma = np.maximum(log_gamma, pure(log_kappa, epsilon, "replace_one"))
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
-    """(epsilon, delta)-differential privacy (derived).
+    """Bound (epsilon, delta)-differential privacy (derived).
 
     The least of 1, delta + e^eps kappa and 1 - e^-eps (1 - delta - kappa). The third
     uses the guarantee in both directions.
@@ -170,68 +170,68 @@ def approximate(log_kappa: Numbers, epsilon: Numbers, delta: Numbers) -> Logs:
       epsilon, delta: the parameters, of shapes that broadcast with log_kappa. For a
         whole privacy curve take the least over it.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilon = checks.at_least_0("epsilon", epsilon)
-    delta = checks.probability("delta", delta)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilon = domain.at_least_0("epsilon", epsilon)
+    delta = domain.probability("delta", delta)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_delta = np.log(delta)
         one_way = np.logaddexp(log_delta, log_kappa + epsilon)
         missed = np.maximum(-np.expm1(log_kappa) - delta, 0)
         other_way = _log_complement(np.minimum(np.log(missed) - epsilon, 0))
-        found = np.minimum(one_way, other_way)
-    return _valid(log_kappa, found, unless=epsilon)
+        log_gamma = np.minimum(one_way, other_way)
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def corollary_4(log_kappa: Numbers, rho: Numbers) -> Logs:
-    """Corollary 4: rho-zero-concentrated differential privacy, under any relation.
+    """Bound rho-zero-concentrated privacy by Corollary 4, under any relation.
 
     log gamma = -(sqrt(log 1/kappa) - sqrt(rho))^2 where rho < log 1/kappa.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    rho = checks.at_least_0("rho", rho)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    rho = domain.at_least_0("rho", rho)
     with np.errstate(invalid="ignore"):
         gap = np.sqrt(-log_kappa) - np.sqrt(rho)
         return _valid(log_kappa, np.where(gap > 0, -(gap**2), 0.0), unless=rho)
 
 
 def gaussian(log_kappa: Numbers, mu: Numbers) -> Logs:
-    """mu-Gaussian differential privacy: gamma = Phi(Phi^-1(kappa) + mu) (derived).
+    """Bound mu-Gaussian privacy: gamma = Phi(Phi^-1(kappa) + mu) (derived).
 
     Attained, by two antipodal targets. `corollary_4` is its Chernoff form.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    mu = checks.at_least_0("mu", mu)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    mu = domain.at_least_0("mu", mu)
     with np.errstate(invalid="ignore"):
-        found = special.log_ndtr(special.ndtri_exp(log_kappa) + mu)
-    return _valid(log_kappa, np.where(mu == 0, log_kappa, found), unless=mu)
+        log_gamma = special.log_ndtr(special.ndtri_exp(log_kappa) + mu)
+    return _valid(log_kappa, np.where(mu == 0, log_kappa, log_gamma), unless=mu)
 
 
 def gaussian_failure(log_kappa: Numbers, mu: Numbers) -> Logs:
-    """log(1 - gamma) of `gaussian`, exact where gamma is nearly 1."""
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    mu = checks.at_least_0("mu", mu)
+    """Return log(1 - gamma) of `gaussian`, exact where gamma is nearly 1."""
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    mu = domain.at_least_0("mu", mu)
     with np.errstate(invalid="ignore"):
-        found = special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu))
-    return np.where(np.isinf(mu), -np.inf, found)
+        log_miss = special.log_ndtr(-(special.ndtri_exp(log_kappa) + mu))
+    return np.where(np.isinf(mu), -np.inf, log_miss)
 
 
 def laplace(log_kappa: Numbers, epsilon: Numbers) -> Logs:
-    """One number released with Laplace noise of scale sensitivity / epsilon (derived).
+    """Bound one number with Laplace noise of scale sensitivity / epsilon (derived).
 
     One minus the trade-off function of two Laplace distributions `epsilon` apart.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilon = checks.at_least_0("epsilon", epsilon)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilon = domain.at_least_0("epsilon", epsilon)
     half = np.log(0.5)
     with np.errstate(over="ignore", invalid="ignore"):
         middle = _log_complement(np.minimum(2 * half - epsilon - log_kappa, 0))
         last = _log_complement(_log_complement(log_kappa) - epsilon)
-        found = np.where(
+        log_gamma = np.where(
             log_kappa < half - epsilon,
             log_kappa + epsilon,
             np.where(log_kappa <= half, middle, last),
         )
-    return _valid(log_kappa, found, unless=epsilon)
+    return _valid(log_kappa, log_gamma, unless=epsilon)
 
 
 def dual(
@@ -239,7 +239,7 @@ def dual(
     epsilons: Float[np.ndarray, " many"],
     deltas: Float[np.ndarray, " many"],
 ) -> Logs:
-    """The least e^eps kappa + delta(eps): tight for an exact delta at all real eps.
+    """Minimise e^eps kappa + delta(eps): tight for an exact delta at all real eps.
 
     The convex dual of one minus the trade-off function (derived; see also Hayes,
     Mahloujifar and Balle 2023). Valid for any epsilons, negative ones too, and any
@@ -253,11 +253,11 @@ def dual(
     Raises: ValueError: not as many deltas as epsilons, or none; a number that isn't
       finite.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    epsilons = checks.some("epsilons", checks.finite("epsilons", epsilons)).ravel()
-    deltas = checks.finite_at_least_0("deltas", deltas).ravel()
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    epsilons = domain.some("epsilons", domain.finite("epsilons", epsilons)).ravel()
+    deltas = domain.finite_at_least_0("deltas", deltas).ravel()
     if deltas.size != epsilons.size:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "deltas",
             f"Expected as many {{}} as epsilons, got {deltas.size} and"
             f" {epsilons.size}.",
@@ -269,11 +269,11 @@ def dual(
 
 
 def log_complement(log_probability: Numbers) -> Logs:
-    """log(1 - p) from log p, accurate at both ends.
+    """Return log(1 - p) from log p, accurate at both ends.
 
     Raises: ValueError: log p > 0, or NaN.
     """
-    log_probability = checks.log_probability("log_probability", log_probability)
+    log_probability = domain.log_probability("log_probability", log_probability)
     return _log_complement(log_probability)
 
 
@@ -287,7 +287,7 @@ def _log_complement(log_probability: Logs) -> Logs:
 
 
 def _valid(log_kappa: Numbers, log_gamma: Numbers, unless: Numbers = 0.0) -> Logs:
-    """Between kappa and 1: with theta an attack does no worse than without.
+    """Clip between kappa and 1: with theta an attack does no worse than without.
 
     1 where `unless`, what a mechanism promises, is infinite: then it promises nothing.
     """

@@ -13,12 +13,12 @@ from typing import TypeVar
 import numpy as np
 from scipy import optimize, special
 
-from dp import accounting, bounds, checks, poisson
-from dp.batches import Batches
-from dp.checks import Number
+from dp import accounting, bounds, domain, poisson
+from dp.domain import Number
 from dp.mechanisms import Gaussian, Mechanism, PoissonGaussian
 from dp.participation import FixedSizeGaussian
 from dp.rero import ReRoBound, rero_bound
+from dp.sampling import Batches
 
 Sampled = TypeVar("Sampled", PoissonGaussian, FixedSizeGaussian)
 _BRACKET, _STEP, _TOLERANCE, _MARGIN = 0.2, 1e-2, 1e-4, 3e-6  # of log sigma
@@ -34,7 +34,7 @@ _LARGE_STEP = 1e-3
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """A noise multiplier, and what was verified of it.
+    """A noise multiplier, and the bound that was verified for it.
 
     Attributes:
       noise_multiplier: sigma; 0 where no noise is needed, as the target is sampled too
@@ -51,9 +51,9 @@ class Calibration:
     delta: float
 
     def __post_init__(self) -> None:
-        checks.at_least_0("noise_multiplier", self.noise_multiplier)
-        checks.at_least_0("epsilon", self.epsilon)
-        checks.between("delta", self.delta, 0, 1)
+        domain.at_least_0("noise_multiplier", self.noise_multiplier)
+        domain.at_least_0("epsilon", self.epsilon)
+        domain.between("delta", self.delta, 0, 1)
 
 
 def calibrate(
@@ -67,7 +67,7 @@ def calibrate(
     log_kappa: Number | None = None,
     delta: Number = 1e-5,
 ) -> Calibration:
-    """The smallest noise multiplier with P[reconstruction] <= gamma.
+    """Find the smallest noise multiplier with P[reconstruction] <= gamma.
 
     Args:
       gamma: allowed probability of success, in (0, 1].
@@ -82,29 +82,29 @@ def calibrate(
     Raises: ValueError: gamma <= kappa, which no noise reaches; other arguments outside
       their range.
     """
-    checks.choice("relation", relation, bounds.RELATIONS)
+    domain.choice("relation", relation, bounds.RELATIONS)
     if batches is not None:
         if steps is not None or sampling_probability != 1:
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "batches", "Expected either {} or steps, which say the same. Drop one."
             )
         steps, sampling_probability = batches.steps, batches.sampling_probability
         if batches.sampling == "shuffled":
             batches.mechanism(noise_multiplier=1.0, relation=relation)
             steps, sampling_probability = batches.epochs, 1.0
-    steps = checks.whole("steps", steps, 1)
-    base = float(checks.baseline(kappa, log_kappa))
-    checks.above("log_kappa", base, -math.inf)
-    checks.above("gamma", gamma, 0)
-    wanted = math.log(float(checks.probability("gamma", gamma)))
+    steps = domain.integer("steps", steps, 1)
+    base = float(domain.baseline(kappa, log_kappa))
+    domain.above("log_kappa", base, -math.inf)
+    domain.above("gamma", gamma, 0)
+    wanted = math.log(float(domain.probability("gamma", gamma)))
     if wanted <= base:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "gamma",
             f"Expected {{}} > kappa = {math.exp(base):.3g}, got {gamma!r}: that often"
             " an attack succeeds without the release.",
         )
-    q = float(checks.share("sampling_probability", sampling_probability))
-    checks.between("delta", delta, 0, 1)
+    q = float(domain.share("sampling_probability", sampling_probability))
+    domain.between("delta", delta, 0, 1)
     fixed = batches is not None and batches.sampling == "fixed"
     amplified = q < 1 and (fixed or relation != "replace_one")
     without = float(poisson.never_sampled(base, q, steps)) if amplified else 0.0
@@ -153,16 +153,16 @@ def _fixed_size(
     gamma: Number,
     delta: Number,
 ) -> Calibration:
-    """The least sigma of batches of fixed size, given that of full batches.
+    """Find the least sigma of batches of fixed size, given that of full batches.
 
     Where replacing isn't asked for, the least of two: by known batches, and twice that
     of Poisson sampling. Both are solved for apart, since that is faster.
     """
 
     def run(sigma: float) -> FixedSizeGaussian:
-        found = batches.mechanism(noise_multiplier=sigma, relation=relation)
-        assert isinstance(found, FixedSizeGaussian)
-        return found
+        fixed = batches.mechanism(noise_multiplier=sigma, relation=relation)
+        assert isinstance(fixed, FixedSizeGaussian)
+        return fixed
 
     def excess(log_sigma: float) -> float:
         mechanism: Mechanism = run(math.exp(log_sigma))
@@ -191,11 +191,11 @@ def _fixed_size(
 
 
 def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -> float:
-    """sigma for full batches, in closed form."""
+    """Return sigma for full batches, in closed form."""
     one = Gaussian(noise_multiplier=1.0, steps=steps, relation=relation)
     gap = float(special.ndtri_exp(log_gamma) - special.ndtri_exp(log_kappa))
     if gap <= one.mu / np.finfo(float).max:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "gamma", "Expected {} to be above kappa by more than rounding."
         )
     return one.mu / gap
@@ -204,7 +204,7 @@ def _full_batch(log_kappa: float, log_gamma: float, steps: int, relation: str) -
 def _root(
     excess: Callable[[float, float | None], float], high: float, steps: int
 ) -> float:
-    """log sigma where excess(log sigma, grid) is 0, or just below, on the fine grid.
+    """Find log sigma where excess on the fine grid is 0, or just below.
 
     From above by Renyi divergences, which take no time (grid None); then on the coarse
     grid, where its rounding adds up to little over the steps; then on the fine one.
@@ -236,7 +236,7 @@ def _root(
 def _polished(
     excess: Callable[[float], float], start: float, slope: float, least: float
 ) -> float:
-    """log sigma where excess is 0 or below by at most `_MARGIN`: secants in a bracket.
+    """Find log sigma with excess 0 or at most `_MARGIN` below: secants in a bracket.
 
     Args:
       excess: a function of log sigma that falls.
@@ -246,18 +246,18 @@ def _polished(
     low, high = -math.inf, math.inf
     at, before = start, (math.nan, math.nan)
     for _ in range(_EVALUATIONS):
-        found = excess(at)
-        if -2 * _MARGIN * abs(slope) <= found <= 0 or (found <= 0 and at < least):
+        value = excess(at)
+        if -2 * _MARGIN * abs(slope) <= value <= 0 or (value <= 0 and at < least):
             return at
-        low, high = (at, high) if found > 0 else (low, at)
-        measured = (found - before[1]) / (at - before[0])
+        low, high = (at, high) if value > 0 else (low, at)
+        measured = (value - before[1]) / (at - before[0])
         slope = measured if measured < 0 else slope
-        before = at, found
-        at -= found / slope
+        before = at, value
+        at -= value / slope
         at += _MARGIN
         if not low < at < high:
             far = math.isinf(low) or math.isinf(high)
-            at = before[0] + math.copysign(_BRACKET, found) if far else (low + high) / 2
+            at = before[0] + math.copysign(_BRACKET, value) if far else (low + high) / 2
     return high if math.isfinite(high) else at
 
 
@@ -268,7 +268,7 @@ def _verified(
     log_gamma: float,
     gamma: Number,
 ) -> tuple[Sampled, ReRoBound]:
-    """The first sigma from here on, in steps that grow, whose bound holds."""
+    """Return the first sigma from here on, in growing steps, whose bound holds."""
     step = 1e-9
     while True:
         bound = rero_bound(run(sigma), log_kappa=log_kappa)
@@ -279,7 +279,7 @@ def _verified(
 
 
 def _report(run: Sampled, bound: ReRoBound, delta: Number) -> Calibration:
-    """With its epsilon."""
+    """Attach the accountant's epsilon to a verified bound."""
     return Calibration(
         noise_multiplier=float(run.noise_multiplier),
         bound=bound,

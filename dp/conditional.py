@@ -1,4 +1,4 @@
-"""What some known coordinates of a normal target leave of the others.
+"""The covariance of a normal target given some of its coordinates.
 
 Rounding counts as knowledge: a covariance that is left is never too large.
 """
@@ -6,29 +6,29 @@ Rounding counts as knowledge: a covariance that is left is never too large.
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dp import checks
+from dp import domain
 
 
-def left(
-    covariance: np.ndarray, told: np.ndarray, free: np.ndarray
+def schur_complement(
+    covariance: np.ndarray, known: np.ndarray, free: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """What the known coordinates leave of the covariance of the others.
+    """Compute the covariance of the other coordinates given the known ones.
 
     Returns: (matrix, slack); the Schur complement is at least matrix - slack I.
     Raises: FieldError: see `priors.gaussian_given`.
     """
-    units = np.sqrt(np.diagonal(covariance)[told])
-    alike = covariance[np.ix_(told, told)] / np.outer(units, units)
-    across = covariance[np.ix_(told, free)] / units[:, None]
-    own = np.sqrt(np.diagonal(covariance)[free])
+    units = np.sqrt(np.diagonal(covariance)[known])
+    alike = covariance[np.ix_(known, known)] / np.outer(units, units)
+    across = covariance[np.ix_(known, free)] / units[:, None]
+    deviations = np.sqrt(np.diagonal(covariance)[free])
     values, vectors = np.linalg.eigh(alike)
     # An eigenvalue may be less by `off`, a product with a vector more by `more`.
     rounding = 8 * len(units) * float(np.finfo(float).eps)
-    off, more = rounding * float(values.max()), rounding * np.linalg.norm(own)
+    off, more = rounding * float(values.max()), rounding * np.linalg.norm(deviations)
     along = vectors.T @ across
     inverted = values > 2 * off
-    if np.any(np.abs(along[~inverted]) > rounding * own):
-        raise checks.FieldError(
+    if np.any(np.abs(along[~inverted]) > rounding * deviations):
+        raise domain.FieldError(
             "known",
             "Expected {} without coordinates that others of them determine up to"
             " rounding (as sums of columns in single precision do): what these tell of"
@@ -38,37 +38,37 @@ def left(
     along, least = along[inverted], values[inverted] - off
     lengths = np.linalg.norm(along, axis=1)
     slack = np.sum((2 * lengths * more + more**2) / least)
-    slack += 8 * len(own) * np.finfo(float).eps * np.sum(own**2)
+    slack += 8 * len(deviations) * np.finfo(float).eps * np.sum(deviations**2)
     explained = (along / least[:, None]).T @ along
     return covariance[np.ix_(free, free)] - explained, float(slack)
 
 
-def told(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
-    """Which coordinates are known. Raises FieldError: neither positions nor a mask."""
+def known_mask(known: np.ndarray, d: int) -> Bool[np.ndarray, " d"]:
+    """Return a mask of known coordinates, given as one or as positions."""
     if known.dtype == bool and known.shape == (d,):
         return known
     if known.size and (known.dtype.kind not in "iu" or known.ndim != 1):
-        raise checks.FieldError(
+        raise domain.FieldError(
             "known",
             f"Expected {{}} to be positions, integers, or a mask of {d} coordinates,"
             f" got {known.dtype} of shape {known.shape}.",
         )
-    checks.require("known", known, (known >= 0) & (known < d), f"in [0, {d})")
-    told = np.zeros(d, bool)
-    told[known.astype(int)] = True
-    return told
+    domain.require("known", known, (known >= 0) & (known < d), f"in [0, {d})")
+    mask = np.zeros(d, bool)
+    mask[known.astype(int)] = True
+    return mask
 
 
-def checked(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
-    """As float64. Raises FieldError unless positive semidefinite, up to rounding."""
-    found = checks.some("covariance", checks.finite("covariance", covariance))
-    square = found.ndim == 2 and len(found) == found.shape[1]
-    slack = 1e-9 * np.abs(found).max()
-    if not square or np.abs(found - found.T).max() > slack:
-        raise checks.FieldError(
-            "covariance", f"Expected {{}} to be symmetric, got shape {found.shape}."
+def valid_covariance(covariance: Float[np.ndarray, "d d"]) -> np.ndarray:
+    """Return as float64, or refuse unless positive semidefinite, up to rounding."""
+    matrix = domain.some("covariance", domain.finite("covariance", covariance))
+    square = matrix.ndim == 2 and len(matrix) == matrix.shape[1]
+    slack = 1e-9 * np.abs(matrix).max()
+    if not square or np.abs(matrix - matrix.T).max() > slack:
+        raise domain.FieldError(
+            "covariance", f"Expected {{}} to be symmetric, got shape {matrix.shape}."
         )
-    least = float(np.linalg.eigvalsh(found).min())
+    least = float(np.linalg.eigvalsh(matrix).min())
     allowed = "to have no negative eigenvalue"
-    checks.require("covariance", least, least >= -slack * len(found), allowed)
-    return found
+    domain.require("covariance", least, least >= -slack * len(matrix), allowed)
+    return matrix

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from dp import checks
+from dp import domain
 
 Taps = Mapping[str, Array]
 # Grows when private training with the same key would give something else.
@@ -37,7 +37,7 @@ _GRID = 2.0**-10  # of a deviation: far above float32's digits, far below the no
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyConfig:
-    """Private training. Off, and without any effect, while clip_norm is None.
+    """Settings of private training; off, without any effect, while clip_norm is None.
 
     Attributes:
       clip_norm: C, > 0 and finite; longer gradients of an example are cut to this
@@ -54,11 +54,11 @@ class PrivacyConfig:
 
     def __post_init__(self) -> None:
         if self.clip_norm is not None:
-            checks.finite_above("clip_norm", self.clip_norm, 0)
-        checks.finite_at_least_0("noise_multiplier", self.noise_multiplier)
-        checks.share("sampling_probability", self.sampling_probability)
+            domain.finite_above("clip_norm", self.clip_norm, 0)
+        domain.finite_at_least_0("noise_multiplier", self.noise_multiplier)
+        domain.share("sampling_probability", self.sampling_probability)
         if not self.on and (self.noise_multiplier or self.sampling_probability < 1):
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "clip_norm",
                 "{} is None, which turns privacy off, but noise or sampling is asked"
                 " for. Set it.",
@@ -67,26 +67,26 @@ class PrivacyConfig:
             self._refuse_what_float32_lacks()
 
     def _refuse_what_float32_lacks(self) -> None:
-        """Noise of no length, or of infinite length, isn't what is accounted for."""
+        """Refuse noise of no or infinite length: it isn't what is accounted for."""
         assert self.clip_norm is not None
         limits = np.finfo(np.float32)
         deviation = float(np.multiply(self.noise_multiplier, self.clip_norm))
         held = _SHORTEST <= self.clip_norm <= float(limits.max)
         allowed = f"to be a number of float32, at least {_SHORTEST:g}"
-        checks.require("clip_norm", self.clip_norm, held, allowed)
+        domain.require("clip_norm", self.clip_norm, held, allowed)
         held = deviation <= float(limits.max)
         held &= deviation >= float(limits.tiny) or not self.noise_multiplier
         allowed = "so that its product with clip_norm is a number of float32"
-        checks.require("noise_multiplier", self.noise_multiplier, held, allowed)
+        domain.require("noise_multiplier", self.noise_multiplier, held, allowed)
 
     @property
     def on(self) -> bool:
-        """Whether gradients are clipped at all."""
+        """Return whether gradients are clipped at all."""
         return self.clip_norm is not None
 
     @property
     def drawn_probability(self) -> float:
-        """With which an example takes part in fact, at least q.
+        """Return the probability with which an example takes part in fact, at least q.
 
         Draws are compared with q in float32, of which there are 2^23 in [0, 1): a q of
         1e-8 comes out twelve times as often.
@@ -111,7 +111,7 @@ def clipped_sum(
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
 ) -> Any:
-    """The sum of clipped per-example gradients, by ghost norms.
+    """Sum clipped per-example gradients, by ghost norms.
 
     Args:
       losses: (params, taps) -> (losses (examples,), the inputs of each layer (features,
@@ -140,7 +140,7 @@ def clipped_sum_plain(
     clip_norm: float,
     weights: Float[Array, " examples"] | None = None,
 ) -> Any:
-    """The same for any network, from one gradient an example.
+    """Sum clipped gradients of any network, from one gradient an example.
 
     Args:
       loss: the loss of one example, a function (params, example) -> scalar.
@@ -159,14 +159,14 @@ def squared_norms(
     inputs: Float[Array, "features examples *positions"],
     slopes: Float[Array, "units examples *positions"],
 ) -> Float[Array, " examples"]:
-    """Squared lengths of the gradients of a layer's w and b, one an example."""
+    """Compute squared lengths of the gradients of a layer's w and b, one an example."""
     if inputs.ndim == 2:
         # In units of the largest slope: in float32 the square of a slope can be 0 where
         # the gradient is long all the same.
         units = jax.lax.stop_gradient(jnp.abs(slopes).max(axis=0))
         units = jnp.where(units > 0, units, 1.0)
-        own = jnp.sum((slopes / units[None]) ** 2, axis=0)
-        return (jnp.sum(inputs**2, axis=0) + 1) * units * own * units
+        squares = jnp.sum((slopes / units[None]) ** 2, axis=0)
+        return (jnp.sum(inputs**2, axis=0) + 1) * units * squares * units
     inputs = inputs.reshape(*inputs.shape[:2], -1)
     slopes = slopes.reshape(*slopes.shape[:2], -1)
     of_bias = jnp.sum(jnp.sum(slopes, axis=2) ** 2, axis=0)
@@ -180,20 +180,20 @@ def squared_norms(
 def clip_factors(
     squared: Float[Array, " examples"], clip_norm: float
 ) -> Float[Array, " examples"]:
-    """min(1, C / length).
+    """Return the factors min(1, C / length).
 
     Args:
       squared: squared lengths of gradients; NaN stays NaN, as it is traced and can't be
         refused.
       clip_norm: C, > 0 and finite.
     """
-    checks.finite_above("clip_norm", clip_norm, 0)
+    domain.finite_above("clip_norm", clip_norm, 0)
     smallest = jnp.finfo(squared.dtype).tiny
     return jnp.minimum(1.0, clip_norm / jnp.sqrt(jnp.maximum(squared, smallest)))
 
 
 def add_noise(key: Array, sums: Any, deviation: float) -> Any:
-    """Independent Gaussian noise on every entry of a PyTree, rounded to a public grid.
+    """Add Gaussian noise to every entry of a PyTree, rounded to a public grid.
 
     A normal number of float32 is one of 2^23, far apart in the tails, and what it is
     added to shows in the last digits of their sum: both tell which gradient was under
@@ -206,7 +206,7 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
 
     Raises: ValueError: the deviation isn't >= 0 and finite.
     """
-    checks.finite_at_least_0("deviation", deviation)
+    domain.finite_at_least_0("deviation", deviation)
     if not deviation:
         return sums
     leaves, treedef = jax.tree.flatten(sums)
@@ -226,7 +226,7 @@ def add_noise(key: Array, sums: Any, deviation: float) -> Any:
 
 
 def _rounded(values: Array, grid: float) -> Array:
-    """To multiples of a power of two; larger numbers are multiples of it already."""
-    whole = 2.0 ** jnp.finfo(values.dtype).nmant * grid
-    inside = jnp.where(jnp.abs(values) < whole, values, 0)
+    """Round to multiples of a power of two, which larger numbers are already."""
+    largest = 2.0 ** jnp.finfo(values.dtype).nmant * grid
+    inside = jnp.where(jnp.abs(values) < largest, values, 0)
     return jnp.where(inside == values, jnp.round(inside / grid) * grid, values)

@@ -1,4 +1,4 @@
-"""What other libraries keep of a private training, as a mechanism.
+"""Private trainings as other libraries record them, as mechanisms.
 
     import json, dp
     with open("history.json", "w") as file:       # at the end of training with Opacus
@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from dp import checks
-from dp.batches import Run
+from dp import domain
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian
+from dp.sampling import Run
 
 _ACCOUNTANTS = ("rdp", "prv", "gdp")  # of Opacus
 # Fields of jax-privacy's DpParams under which its runs are more than DP-SGD -> values
@@ -78,13 +78,13 @@ class History:
 
     @classmethod
     def of(cls, values: Any) -> "History":
-        """From what a library keeps, as JSON gives it back.
+        """Read what a library keeps, as JSON gives it back.
 
         Raises: FieldError: a field is missing, unknown or has no such value; a run that
           no bound here is for.
         """
         if not isinstance(values, Mapping):
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "history",
                 f"Expected {{}} to be an object, got {type(values).__name__}.",
             )
@@ -92,7 +92,7 @@ class History:
             return _opacus(values)
         if "noise_multipliers" in values:
             return _jax_privacy(values)
-        raise checks.FieldError(
+        raise domain.FieldError(
             "history",
             "Expected {} to be what Opacus keeps (fields history, mechanism) or"
             " jax-privacy (noise_multipliers, num_samples, batch_size, num_updates,"
@@ -100,44 +100,38 @@ class History:
         )
 
     def mechanism(self, relation: str) -> Run:
-        """For `dp.rero_bound` and `dp.accounting`.
+        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
 
         Args:
           relation: the neighbouring relation; "zero_out" is always valid for
             reconstruction.
         """
+        sigma, steps = self.noise_multiplier, self.steps
         if self.sampling_probability is None:
             everybody = self.batch == self.records
             if self.changed and everybody and relation == "add_or_remove":
                 # Removing a record from a batch of everybody moves the sum by C; from
                 # smaller ones, where another takes its place, by up to 2 C.
-                return Gaussian(
-                    noise_multiplier=self.noise_multiplier / 2,
-                    steps=self.steps,
-                    relation=relation,
-                )
+                sigma /= 2
+                return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
             if self.records is None or self.batch is None:
-                raise checks.FieldError(
+                raise domain.FieldError(
                     "sampling_probability",
                     "Expected {}, or records and batch of batches of a fixed size.",
                 )
             return FixedSizeGaussian(
-                noise_multiplier=self.noise_multiplier,
+                noise_multiplier=sigma,
                 records=self.records,
                 batch=self.batch,
-                steps=self.steps,
+                steps=steps,
                 relation=relation,
             )
         if self.sampling_probability == 1:
-            return Gaussian(
-                noise_multiplier=self.noise_multiplier,
-                steps=self.steps,
-                relation=relation,
-            )
+            return Gaussian(noise_multiplier=sigma, steps=steps, relation=relation)
         return PoissonGaussian(
-            noise_multiplier=self.noise_multiplier,
+            noise_multiplier=sigma,
             sampling_probability=self.sampling_probability,
-            steps=self.steps,
+            steps=steps,
             relation=relation,
         )
 
@@ -145,27 +139,29 @@ class History:
 def _opacus(values: Mapping[str, Any]) -> History:
     _known(values, _OPACUS)
     if values.get("mechanism") not in _ACCOUNTANTS:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "mechanism",
             f"Expected {{}} of Opacus to be one of {', '.join(_ACCOUNTANTS)},"
             f" got {values.get('mechanism')!r}.",
         )
     history = values["history"]
     right = isinstance(history, list) and all(
-        isinstance(each, list | tuple) and len(each) == 3 for each in history
+        isinstance(entry, list | tuple) and len(entry) == 3 for entry in history
     )
     if not right or not history:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "history",
             "Expected {} to be a list of (noise multiplier, sample rate, steps) with at"
             f" least one step of training, got {_short(history)}.",
         )
-    sigmas, rates = ([_number("history", each[i]) for each in history] for i in (0, 1))
-    steps = [_count("history", each[2]) for each in history]
-    checks.require(
+    sigmas, rates = (
+        [_number("history", entry[i]) for entry in history] for i in (0, 1)
+    )
+    steps = [_count("history", entry[2]) for entry in history]
+    domain.require(
         "history", sigmas, np.array(sigmas) > 0, "to have noise in each step"
     )
-    checks.share("history", rates)
+    domain.share("history", rates)
     return History(
         noise_multiplier=min(sigmas),
         steps=sum(steps),
@@ -179,23 +175,23 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
     _known(values, _DP_PARAMS)
     for name in ("num_samples", "batch_size", "num_updates"):
         if values.get(name) is None:
-            raise checks.FieldError(
+            raise domain.FieldError(
                 name,
                 "Expected {} beside noise_multipliers: DpParams of jax-privacy as a"
                 " dictionary, with num_updates, the steps that were made.",
             )
     for name, plain in _MORE.items():
         if values.get(name) not in plain:
-            raise checks.FieldError(
+            raise domain.FieldError(
                 name,
                 f"{{}} is {values[name]!r}: no bound here is for such a training.",
             )
     if not values.get("is_finite_guarantee", True):
-        raise checks.FieldError(
+        raise domain.FieldError(
             "is_finite_guarantee", "{} is false: such a training guarantees nothing."
         )
     sigmas = _over_steps("noise_multipliers", values["noise_multipliers"])
-    checks.require(
+    domain.require(
         "noise_multipliers", sigmas, np.array(sigmas) > 0, "> 0 in each step"
     )
     sizes = _over_steps("batch_size", values["batch_size"])
@@ -205,18 +201,18 @@ def _jax_privacy(values: Mapping[str, Any]) -> History:
         sizes += _over_steps("batch_sizes", values.get("batch_sizes"))
     records = _count("num_samples", values["num_samples"])
     batch = _count("batch_size", max(sizes))
-    checks.require("batch_size", batch, batch <= records, f"at most {records} records")
+    domain.require("batch_size", batch, batch <= records, f"at most {records} records")
     # An enumeration, which JSON doesn't take, so it is easily left out; POISSON, its
     # default, protects far more.
     if "sampling_method" not in values:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "sampling_method",
             "Expected {}, by its name (POISSON or FIXED_BATCH_SIZE), got none: how"
             " batches are drawn decides what noise protects.",
         )
     method = str(values["sampling_method"]).rpartition(".")[2].upper()
     if method not in ("POISSON", "FIXED_BATCH_SIZE"):
-        raise checks.FieldError(
+        raise domain.FieldError(
             "sampling_method",
             f"Expected {{}} to be POISSON or FIXED_BATCH_SIZE, got {method!r}.",
         )
@@ -236,7 +232,7 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
     """Raise FieldError where there is a field that isn't known."""
     for name in values:
         if name not in fields:
-            raise checks.FieldError(
+            raise domain.FieldError(
                 str(name),
                 "{} is a field that isn't known here, and may change what the noise"
                 f" protects. Known: {', '.join(fields)}.",
@@ -244,14 +240,14 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 
 def _over_steps(field: str, value: Any) -> list[float]:
-    """A number, or (step, number) pairs of a schedule: the numbers."""
+    """Return the numbers of a schedule: one, or those of (step, number) pairs."""
     if isinstance(value, list | tuple) and value:
-        pairs = [each for each in value if isinstance(each, list | tuple)]
-        if len(pairs) == len(value) and all(len(each) == 2 for each in pairs):
+        pairs = [entry for entry in value if isinstance(entry, list | tuple)]
+        if len(pairs) == len(value) and all(len(entry) == 2 for entry in pairs):
             first = _number(field, pairs[0][0])
-            checks.require(field, first, first == 0, "to begin at step 0")
-            return [_number(field, each[1]) for each in pairs]
-        raise checks.FieldError(
+            domain.require(field, first, first == 0, "to begin at step 0")
+            return [_number(field, entry[1]) for entry in pairs]
+        raise domain.FieldError(
             field, f"Expected {{}} to be (step, value) pairs, got {_short(value)}."
         )
     return [_number(field, value)]
@@ -259,20 +255,20 @@ def _over_steps(field: str, value: Any) -> list[float]:
 
 def _number(field: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise checks.FieldError(
+        raise domain.FieldError(
             field, f"Expected {{}} to be made of numbers, got {_short(value)}."
         )
-    found = float(checks.numbers(field, value))
-    checks.require(field, value, np.isfinite(found), "finite")
-    return found
+    number = float(domain.numbers(field, value))
+    domain.require(field, value, np.isfinite(number), "finite")
+    return number
 
 
 def _count(field: str, value: Any) -> int:
-    found = _number(field, value)
-    checks.require(
-        field, value, found >= 1 and found == int(found), "a whole number >= 1"
+    number = _number(field, value)
+    domain.require(
+        field, value, number >= 1 and number == int(number), "a whole number >= 1"
     )
-    return int(found)
+    return int(number)
 
 
 def _short(value: Any) -> str:

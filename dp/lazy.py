@@ -17,7 +17,7 @@ from typing import Any
 def names(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """A package's `__getattr__`, `__dir__` and `__all__`.
+    """Return a package's `__getattr__`, `__dir__` and `__all__`.
 
     Modules of the package can be asked for by name too, as if each had been imported.
 
@@ -27,9 +27,9 @@ def names(
         "build_victim=build" is `build` there, and public as `build_victim`.
     """
     where = {}
-    for module, found in modules.items():
-        for each in found.split():
-            public, _, inner = each.partition("=")
+    for module, listing in modules.items():
+        for entry in listing.split():
+            public, _, inner = entry.partition("=")
             where[public] = (module, inner or public)
 
     def look_up(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What may be known of how a release was made private, and the bounds that follow.
+"""Mechanisms: what is known of a release's privacy, and the bounds that follow.
 
 Every mechanism names its neighbouring relation (see `bounds`), and gives all bounds
 that are valid for it; `rero.rero_bound` takes the least.
@@ -18,18 +18,18 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dp import bounds, checks, poisson
-from dp.checks import Number
+from dp import bounds, domain, poisson
+from dp.domain import Number
 
 Bounds = dict[str, bounds.Logs]
 
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """Anything that bounds reconstruction."""
+    """Anything that bounds the probability of reconstruction."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """log gamma by the name of the bound; log_kappa of any shape."""
+        """Return log gamma by the name of the bound; log_kappa of any shape."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,11 +51,11 @@ class Gaussian:
     relation: str
 
     def __post_init__(self) -> None:
-        checks.above("noise_multiplier", self.noise_multiplier, 0)
-        checks.whole("steps", self.steps, 1)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        domain.above("noise_multiplier", self.noise_multiplier, 0)
+        domain.integer("steps", self.steps, 1)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
         if self._sigmas.size not in (1, self.steps):
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "noise_multiplier",
                 f"Expected {{}} to be one number or {self.steps}, one a step, got"
                 f" {self._sigmas.size}.",
@@ -67,27 +67,35 @@ class Gaussian:
 
     @property
     def mu(self) -> float:
-        """Of Gaussian differential privacy: the square root of sum 1 / sigma_t^2.
+        """Return mu, the square root of sum 1 / sigma_t^2, doubled for "replace_one".
 
         Infinite where that overflows: then nothing is promised.
         """
         with np.errstate(over="ignore", divide="ignore"):
-            each = 1 / self._sigmas.ravel()
-            most = float(each.max())
+            mus = 1 / self._sigmas.ravel()
+            most = float(mus.max())
             if not 0 < most < np.inf:
                 return most
-            total = np.sum((each / most) ** 2) * (self.steps / each.size)
+            total = np.sum((mus / most) ** 2) * (self.steps / mus.size)
             shift = 2.0 if self.relation == "replace_one" else 1.0
             return float(shift * most * np.sqrt(total))
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """The tight one, and Corollary 4."""
+        """Return the tight bound, and Corollary 4."""
         with np.errstate(over="ignore"):
             rho = np.square(self.mu) / 2
         return {
             "Gaussian": bounds.gaussian(log_kappa, self.mu),
             "Corollary 4": bounds.corollary_4(log_kappa, rho),
         }
+
+
+def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
+    """Refuse fields of a mechanism with sampled batches that are out of range."""
+    domain.one("noise_multiplier", noise_multiplier)
+    domain.above("noise_multiplier", noise_multiplier, 0)
+    domain.integer("steps", steps, 1)
+    domain.choice("relation", relation, bounds.RELATIONS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,36 +123,31 @@ class PoissonGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
-        checks.one("noise_multiplier", self.noise_multiplier)
-        checks.above("noise_multiplier", self.noise_multiplier, 0)
-        checks.one("sampling_probability", self.sampling_probability)
-        checks.share("sampling_probability", self.sampling_probability)
-        checks.whole("steps", self.steps, 1)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
-        checks.finite_above("grid", self.grid, 0)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
+        domain.one("sampling_probability", self.sampling_probability)
+        domain.share("sampling_probability", self.sampling_probability)
+        domain.finite_above("grid", self.grid, 0)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """By the privacy loss, by Renyi divergence, and that of full batches."""
-        sigma, q = self.noise_multiplier, self.sampling_probability
-        full = Gaussian(
-            noise_multiplier=sigma, steps=self.steps, relation=self.relation
-        )
+        """Bound by the privacy loss, by Renyi divergence, and as full batches."""
+        sigma, q, steps = self.noise_multiplier, self.sampling_probability, self.steps
+        full = Gaussian(noise_multiplier=sigma, steps=steps, relation=self.relation)
         if q == 1:
             return full.bounds(log_kappa)
-        found = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
+        valid = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
         if self.relation == "replace_one":
-            return found
-        if self.steps == 1:
-            return {"one step": poisson.one_step(log_kappa, sigma, q)} | found
-        found["never sampled"] = poisson.never_sampled(log_kappa, q, self.steps)
-        found |= self.renyi(log_kappa).bounds(log_kappa)
-        found["privacy loss"] = bounds.dual(
-            log_kappa, *poisson.curve_of(sigma, q, self.steps, self.grid)
+            return valid
+        if steps == 1:
+            return {"one step": poisson.one_step(log_kappa, sigma, q)} | valid
+        valid["never sampled"] = poisson.never_sampled(log_kappa, q, steps)
+        valid |= self.renyi(log_kappa).bounds(log_kappa)
+        valid["privacy loss"] = bounds.dual(
+            log_kappa, *poisson.curve_of(sigma, q, steps, self.grid)
         )
-        return found
+        return valid
 
     def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
-        """Renyi divergences at orders that suit these baselines; not "replace_one"."""
+        """Return Renyi divergences at orders that suit these baselines."""
         sigma, q = self.noise_multiplier, self.sampling_probability
         (second,) = poisson.renyi(np.array([2]), sigma, q, self.steps)
         orders = poisson.orders_for(log_kappa, second / 2)
@@ -158,18 +161,18 @@ class PoissonGaussian:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PureDP:
-    """epsilon-differential privacy."""
+    """The guarantee of epsilon-differential privacy alone."""
 
     epsilon: Number
     relation: str
 
     def __post_init__(self) -> None:
-        checks.one("epsilon", self.epsilon)
-        checks.at_least_0("epsilon", self.epsilon)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        domain.one("epsilon", self.epsilon)
+        domain.at_least_0("epsilon", self.epsilon)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Corollary 3 as printed, and the sharper one."""
+        """Return Corollary 3 as printed, and the sharper bound."""
         return {
             "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
             "Corollary 3": bounds.corollary_3(log_kappa, self.epsilon),
@@ -185,13 +188,13 @@ class ApproximateDP:
     relation: str
 
     def __post_init__(self) -> None:
-        checks.at_least_0("epsilon", self.epsilon)
-        checks.probability("delta", self.delta)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        domain.at_least_0("epsilon", self.epsilon)
+        domain.probability("delta", self.delta)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
         epsilons, deltas = self._curve
-        checks.some("epsilon", epsilons)
+        domain.some("epsilon", epsilons)
         if epsilons.shape != deltas.shape:
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "delta",
                 f"Expected as many values of {{}} as of epsilon, got {deltas.size} and"
                 f" {epsilons.size}.",
@@ -202,13 +205,13 @@ class ApproximateDP:
         return np.asarray(self.epsilon, float), np.asarray(self.delta, float)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """The least over the curve."""
+        """Return the least bound over the curve."""
         shape = (-1, *[1] * log_kappa.ndim)
         epsilons, deltas = self._curve
-        each = bounds.approximate(
+        along = bounds.approximate(
             log_kappa[None], epsilons.reshape(shape), deltas.reshape(shape)
         )
-        return {"approximate": each.min(axis=0)}
+        return {"approximate": along.min(axis=0)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -226,19 +229,19 @@ class RenyiDP:
     relation: str
 
     def __post_init__(self) -> None:
-        orders = checks.finite("orders", self.orders)
-        checks.require("orders", self.orders, orders >= 1, ">= 1")
-        checks.at_least_0("epsilons", self.epsilons)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        orders = domain.finite("orders", self.orders)
+        domain.require("orders", self.orders, orders >= 1, ">= 1")
+        domain.at_least_0("epsilons", self.epsilons)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
         if len(self.orders) != len(self.epsilons) or not len(self.orders):
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "epsilons",
                 f"Expected one of {{}} an order, got {len(self.epsilons)} for"
                 f" {len(self.orders)}.",
             )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Theorem 2 and the binary form, each at its best order."""
+        """Return Theorem 2 and the binary form, each at its best order."""
         log_kappa = np.asarray(log_kappa, float)
         orders, epsilons = np.array(self.orders, float), np.array(self.epsilons, float)
         usable = np.isfinite(epsilons)
@@ -258,18 +261,18 @@ class RenyiDP:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZeroConcentratedDP:
-    """rho-zero-concentrated differential privacy."""
+    """The guarantee of rho-zero-concentrated differential privacy alone."""
 
     rho: Number
     relation: str
 
     def __post_init__(self) -> None:
-        checks.one("rho", self.rho)
-        checks.at_least_0("rho", self.rho)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        domain.one("rho", self.rho)
+        domain.at_least_0("rho", self.rho)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """Corollary 4. (The Gaussian form isn't implied by rho alone.)"""
+        """Return Corollary 4. (rho alone doesn't imply the Gaussian form.)"""
         return {"Corollary 4": bounds.corollary_4(log_kappa, self.rho)}
 
 
@@ -278,7 +281,7 @@ class Laplace(PureDP):
     """One number, released once with Laplace noise of scale sensitivity / epsilon."""
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """The tight one, and that of any epsilon."""
+        """Return the tight bound, and that of any epsilon."""
         return {
             "Laplace": bounds.laplace(log_kappa, self.epsilon),
             "pure": bounds.pure(log_kappa, self.epsilon, self.relation),
@@ -298,9 +301,9 @@ class LossDistribution:
     relation: str
 
     def __post_init__(self) -> None:
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        domain.choice("relation", self.relation, bounds.RELATIONS)
         if not hasattr(self.distribution, "get_delta_for_epsilon"):
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "distribution",
                 "Expected {} to be a PrivacyLossDistribution of dp-accounting, got"
                 f" {type(self.distribution).__name__}.",
@@ -309,14 +312,14 @@ class LossDistribution:
         for part in ("_pmf_remove", "_pmf_add"):
             pmf = getattr(self.distribution, part, None)
             if not getattr(pmf, "_pessimistic_estimate", True):
-                raise checks.FieldError(
+                raise domain.FieldError(
                     "distribution",
                     "Expected {} to be made with pessimistic_estimate=True: an"
                     " optimistic one gives bounds that don't hold.",
                 )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """The dual."""
+        """Return the dual of the privacy loss."""
         return {
             "privacy loss": bounds.dual(log_kappa, *poisson.curve(self.distribution))
         }

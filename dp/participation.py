@@ -16,9 +16,15 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, checks, poisson
-from dp.checks import Number, Numbers
-from dp.mechanisms import Bounds, Gaussian, PoissonGaussian, RenyiDP
+from dp import bounds, domain, poisson
+from dp.domain import Number, Numbers
+from dp.mechanisms import (
+    Bounds,
+    Gaussian,
+    PoissonGaussian,
+    RenyiDP,
+    require_sampled,
+)
 
 if TYPE_CHECKING:
     import dp_accounting
@@ -34,7 +40,7 @@ _LEAST, _MOST = 0.05, 1e6
 def counts(
     probability: float, steps: int
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
-    """(counts, log probabilities) of the steps that a record takes part in.
+    """Return (counts, log probabilities) of the steps that a record takes part in.
 
     Binomial. Counts far from the mean are taken in blocks, each by its largest, which
     is pessimistic.
@@ -58,7 +64,7 @@ def counts(
 def own_steps(
     log_kappa: Numbers, mu: Number, probability: Number, steps: int
 ) -> bounds.Logs:
-    """Batches that are known: the mean of the Gaussian bound over a record's own steps.
+    """Average the Gaussian bound over a record's own steps: known batches.
 
     E Phi(Phi^-1(kappa) + mu sqrt(K)), K binomial, since the target doesn't depend on
     who is sampled.
@@ -69,12 +75,11 @@ def own_steps(
       probability: the probability of a record to take part in a step.
       steps: the number of training steps.
     Returns: log gamma, of the shape of log_kappa.
-    Raises: ValueError: an argument outside its range.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    mu = float(checks.at_least_0("mu", mu))
-    probability = float(checks.share("probability", probability))
-    taken, logs = counts(probability, checks.whole("steps", steps, 1))
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    mu = float(domain.at_least_0("mu", mu))
+    probability = float(domain.share("probability", probability))
+    taken, logs = counts(probability, domain.integer("steps", steps, 1))
     with np.errstate(invalid="ignore", over="ignore"):
         mus = np.where(taken > 0, mu * np.sqrt(taken), 0.0)
     flat = [special.logsumexp(logs + bounds.gaussian(k, mus)) for k in log_kappa.flat]
@@ -84,16 +89,14 @@ def own_steps(
 def own_steps_epsilon(
     delta: Number, mu: Number, probability: Number, steps: int
 ) -> float:
-    """epsilon at delta where the batches are known: of the mean of delta(epsilon).
+    """Return epsilon at delta where batches are known: of the mean of delta(epsilon).
 
-    Args:
-      mu, probability, steps: see `own_steps`, whose arguments they are.
-    Raises: ValueError: an argument outside its range.
+    mu, probability and steps are those of `own_steps`.
     """
-    delta = float(checks.between("delta", delta, 0, 1))
-    mu = float(checks.at_least_0("mu", mu))
-    probability = float(checks.share("probability", probability))
-    taken, logs = counts(probability, checks.whole("steps", steps, 1))
+    delta = float(domain.between("delta", delta, 0, 1))
+    mu = float(domain.at_least_0("mu", mu))
+    probability = float(domain.share("probability", probability))
+    taken, logs = counts(probability, domain.integer("steps", steps, 1))
     weights, mus = np.exp(logs[taken > 0]), mu * np.sqrt(taken[taken > 0])
 
     @np.errstate(over="ignore")
@@ -111,8 +114,8 @@ def own_steps_epsilon(
         return float("inf")
     from scipy import optimize  # a quarter of a second, which bounds don't need
 
-    found = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
-    return float(min(high, found * (1 + 1e-8) + 1e-11))
+    root = optimize.brentq(excess, 0.0, 1.0 + high, xtol=1e-12, rtol=1e-9)
+    return float(min(high, root * (1 + 1e-8) + 1e-11))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,12 +139,9 @@ class RevealedGaussian:
     relation: str
 
     def __post_init__(self) -> None:
-        checks.one("noise_multiplier", self.noise_multiplier)
-        checks.above("noise_multiplier", self.noise_multiplier, 0)
-        checks.one("sampling_probability", self.sampling_probability)
-        checks.share("sampling_probability", self.sampling_probability)
-        checks.whole("steps", self.steps, 1)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
+        domain.one("sampling_probability", self.sampling_probability)
+        domain.share("sampling_probability", self.sampling_probability)
 
     @property
     def _step(self) -> Gaussian:
@@ -150,7 +150,7 @@ class RevealedGaussian:
         )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """By the steps that a record takes part in, and that of full batches."""
+        """Bound by the steps that a record takes part in, and as full batches."""
         q, steps = self.sampling_probability, self.steps
         full = dataclasses.replace(self._step, steps=steps).bounds(log_kappa)
         return {"own steps": own_steps(log_kappa, self._step.mu, q, steps)} | {
@@ -158,16 +158,16 @@ class RevealedGaussian:
         }
 
     def epsilon(self, delta: Number) -> float:
-        """Of (epsilon, delta)-differential privacy, under the relation.
+        """Return epsilon of (epsilon, delta)-differential privacy, under the relation.
 
         Of adding or removing a record it is infinite for every delta below the
         probability that the record is in a batch at all: who knows the batches sees
         whether it is there. Above that, nothing is left to protect, and it is 0.
         """
         if self.relation == "add_or_remove" and self.sampling_probability < 1:
-            delta = float(checks.between("delta", delta, 0, 1))
-            seen = -math.expm1(self.steps * math.log1p(-self.sampling_probability))
-            return math.inf if delta < seen else 0.0
+            delta = float(domain.between("delta", delta, 0, 1))
+            ever = -math.expm1(self.steps * math.log1p(-self.sampling_probability))
+            return math.inf if delta < ever else 0.0
         return own_steps_epsilon(
             delta, self._step.mu, self.sampling_probability, self.steps
         )
@@ -204,21 +204,18 @@ class FixedSizeGaussian:
     grid: float = poisson.FINE
 
     def __post_init__(self) -> None:
-        checks.one("noise_multiplier", self.noise_multiplier)
-        checks.above("noise_multiplier", self.noise_multiplier, 0)
+        require_sampled(self.noise_multiplier, self.steps, self.relation)
         in_a_batch(self.records, self.batch)
-        checks.whole("steps", self.steps, 1)
-        checks.choice("relation", self.relation, bounds.RELATIONS)
-        checks.finite_above("grid", self.grid, 0)
+        domain.finite_above("grid", self.grid, 0)
 
     @property
     def sampling_probability(self) -> float:
-        """Of a record in a step."""
+        """Return the probability of a record to be in a step: B / N."""
         return self.batch / self.records
 
     @property
     def known(self) -> RevealedGaussian:
-        """The same to an adversary who is told the batches."""
+        """Return the mechanism for an adversary who knows the batches."""
         return RevealedGaussian(
             noise_multiplier=self.noise_multiplier,
             sampling_probability=self.sampling_probability,
@@ -228,7 +225,7 @@ class FixedSizeGaussian:
 
     @property
     def removal(self) -> PoissonGaussian:
-        """Poisson sampling that protects no better, compared with removal."""
+        """Return Poisson sampling that protects no better, compared with removal."""
         half = max(float(self.noise_multiplier) / 2, float(np.finfo(float).tiny))
         return PoissonGaussian(
             noise_multiplier=half,
@@ -239,25 +236,25 @@ class FixedSizeGaussian:
         )
 
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
-        """As known batches; and with what secret sampling is known to add."""
-        found = self.known.bounds(log_kappa)
+        """Bound as known batches, and with what secret sampling is known to add."""
+        valid = self.known.bounds(log_kappa)
         if self.batch == self.records:
-            return found
+            return valid
         if self.relation != "replace_one":
-            own = self.removal.bounds(log_kappa)
-            return found | {n: v for n, v in own.items() if "full batch" not in n}
+            secret = self.removal.bounds(log_kappa)
+            return valid | {n: v for n, v in secret.items() if "full batch" not in n}
         accountant = self._accountant()
         if accountant is None:
-            return found
+            return valid
         curve = RenyiDP(
             orders=tuple(accountant.orders.tolist()),
             epsilons=tuple(accountant.rdp.tolist()),
             relation=self.relation,
         )
-        return found | curve.bounds(log_kappa)
+        return valid | curve.bounds(log_kappa)
 
     def replaced_epsilon(self, delta: Number) -> float:
-        """epsilon at delta, of replacing a record, by a zero gradient or by another.
+        """Return epsilon of replacing a record, by a zero gradient or by another.
 
         Not of removing one: who is told the batches then sees that it is missing. For
         that relation see `removal`.
@@ -269,7 +266,7 @@ class FixedSizeGaussian:
         return min(known, float(accountant.get_epsilon(delta)))
 
     def _accountant(self) -> "dp_accounting.rdp.RdpAccountant | None":
-        """Of replacing one record; None with too little noise for its formulas."""
+        """Return the accountant of replacing a record; None: too little noise."""
         half = min(float(self.noise_multiplier) / 2, _MOST)
         if half < _LEAST:
             return None
@@ -284,7 +281,7 @@ class FixedSizeGaussian:
 
 
 def in_a_batch(records: int, batch: int) -> None:
-    """Raises ValueError unless 1 <= batch <= records, both whole."""
-    checks.whole("records", records, 1)
-    checks.whole("batch", batch, 1)
-    checks.require("batch", batch, batch <= records, f"<= records = {records}")
+    """Raise FieldError unless 1 <= batch <= records, both whole."""
+    domain.integer("records", records, 1)
+    domain.integer("batch", batch, 1)
+    domain.require("batch", batch, batch <= records, f"<= records = {records}")

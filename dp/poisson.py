@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
-from dp import bounds, checks
-from dp.checks import Number, Numbers
+from dp import bounds, domain
+from dp.domain import Number, Numbers
 
 if TYPE_CHECKING:
     from dp_accounting.pld import privacy_loss_distribution
@@ -48,16 +48,16 @@ _EPSILONS = np.concatenate([np.linspace(-20, -3, 200), np.arange(-3, 40, 3e-3)])
 def _setting(
     noise_multiplier: Number, probability: Number, steps: int = 1
 ) -> tuple[float, float, int]:
-    """All as plain numbers. Raises ValueError unless > 0, in (0, 1], whole and >= 1."""
-    sigma = checks.above("noise_multiplier", noise_multiplier, 0)
-    share = checks.share("probability", probability)
-    return float(sigma), float(share), checks.whole("steps", steps, 1)
+    """Return plain numbers, or refuse them unless > 0, in (0, 1], whole >= 1."""
+    sigma = domain.above("noise_multiplier", noise_multiplier, 0)
+    share = domain.share("probability", probability)
+    return float(sigma), float(share), domain.integer("steps", steps, 1)
 
 
 def _log_moment(order: int, sigma: float, probability: float) -> float:
-    """log E[(with / without)^order] of one step, under training without; exact.
+    """Compute log E[(with / without)^order] of one step, under training without.
 
-    (order - 1) times the Renyi divergence; infinite where it overflows.
+    Exact: (order - 1) times the Renyi divergence; infinite where it overflows.
 
     Source: Mironov, Talwar and Zhang 2019.
     """
@@ -78,9 +78,9 @@ def _log_moment(order: int, sigma: float, probability: float) -> float:
 
 
 def orders_for(log_kappa: Numbers, rho: Number) -> np.ndarray:
-    """Integer orders around the best, about sqrt(log(1/kappa) / rho)."""
-    lengths = -checks.log_probability("log_kappa", log_kappa)
-    rho = float(checks.at_least_0("rho", rho))
+    """Return integer orders around the best, about sqrt(log(1/kappa) / rho)."""
+    lengths = -domain.log_probability("log_kappa", log_kappa)
+    rho = float(domain.at_least_0("rho", rho))
     lengths = lengths[np.isfinite(lengths)]
     longest = lengths.max() if lengths.size else 1.0
     highest = int(np.clip(4 * math.sqrt(longest / max(rho, 1e-12)), 64, 100_000))
@@ -90,15 +90,14 @@ def orders_for(log_kappa: Numbers, rho: Number) -> np.ndarray:
 def renyi(
     orders: np.ndarray, noise_multiplier: Number, probability: Number, steps: int
 ) -> Float[np.ndarray, " orders"]:
-    """Renyi divergences of all steps, from training without to training with.
+    """Compute Renyi divergences of all steps, from training without to with.
 
     Args:
       orders: orders of the divergences, whole numbers from 2 to 1e6.
-    Raises: ValueError: an argument outside its range.
     """
-    given, orders = orders, checks.finite("orders", orders)
-    whole = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
-    checks.require("orders", given, whole, "to be whole numbers from 2 to 1e6")
+    given, orders = orders, domain.finite("orders", orders)
+    usable = (orders >= 2) & (orders <= _HIGHEST) & (orders == np.round(orders))
+    domain.require("orders", given, usable, "to be whole numbers from 2 to 1e6")
     sigma, probability, steps = _setting(noise_multiplier, probability, steps)
     moments = [_log_moment(int(a), sigma, probability) for a in orders]
     return steps * np.array(moments) / (orders - 1)
@@ -107,7 +106,7 @@ def renyi(
 def losses(
     noise_multiplier: Number, probability: Number, steps: int, grid: float = FINE
 ) -> "privacy_loss_distribution.PrivacyLossDistribution":
-    """The privacy loss distribution of all steps, rounded up.
+    """Compute the privacy loss distribution of all steps, rounded up.
 
     Where sigma is so small, or steps so many, that the grid would be very long, it is
     made coarser, which loosens the bound and keeps it valid. Where sigma or the
@@ -116,9 +115,8 @@ def losses(
 
     Args:
       grid: the spacing of the grid of the privacy loss, > 0 and finite, in nats.
-    Raises: ValueError: an argument outside its range.
     """
-    spacing = float(checks.finite_above("grid", grid, 0))
+    spacing = float(domain.finite_above("grid", grid, 0))
     return _losses(*_setting(noise_multiplier, probability, steps), spacing)
 
 
@@ -126,7 +124,7 @@ def losses(
 def _losses(
     sigma: float, probability: float, steps: int, grid: float
 ) -> "privacy_loss_distribution.PrivacyLossDistribution":
-    """See `losses`; remembered."""
+    """Compute `losses`, and remember them."""
     # A second, which bounds in closed form don't need.
     from dp_accounting import NeighboringRelation
     from dp_accounting.pld import common, privacy_loss_distribution
@@ -156,7 +154,7 @@ def _losses(
 
 
 def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
-    """The grid, or a coarser one on which distributions have a usable length.
+    """Return the grid, or a coarser one with distributions of a usable length.
 
     One step is about 40 (1/sigma + 1/sigma^2) long; the sum of all steps has a mean of
     at most steps rho, and 16 standard deviations.
@@ -170,7 +168,7 @@ def _usable(grid: float, sigma: float, probability: float, steps: int) -> float:
 def curve(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int = 1
 ) -> tuple[Float[np.ndarray, " many"], Float[np.ndarray, " many"]]:
-    """(epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
+    """Return (epsilons, deltas) of a privacy loss distribution, for `bounds.dual`.
 
     Below a gamma of about 1e-12 (1e-9 for a million steps) the rounding of its
     composition hides the truth; the bound stays valid there, but `bounds.renyi` is
@@ -189,7 +187,7 @@ def curve(
 def rounding(
     distribution: "privacy_loss_distribution.PrivacyLossDistribution", steps: int
 ) -> float:
-    """By how much a delta of a privacy loss distribution may be too small.
+    """Bound by how much a delta of a privacy loss distribution may be too small.
 
     The rounding of its composition, which "rounded up" doesn't cover.
 
@@ -201,16 +199,16 @@ def rounding(
 
 
 def _rounding(deltas: np.ndarray, steps: int) -> float:
-    """See `rounding`; a delta below 0 tells of it."""
-    steps = checks.whole("steps", steps, 1)
-    seen = -4 * float(deltas.min())
-    return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, seen)
+    """Bound the rounding of deltas; one below 0 shows it."""
+    steps = domain.integer("steps", steps, 1)
+    negative = -4 * float(deltas.min())
+    return max(_ROUND_OFF, steps * _ROUND_OFF_A_STEP, negative)
 
 
 def curve_of(
     noise_multiplier: Number, probability: Number, steps: int, grid: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`curve` of `losses`, remembered."""
+    """Return the `curve` of `losses`, and remember it."""
     return _curve_of(*_setting(noise_multiplier, probability, steps), float(grid))
 
 
@@ -224,29 +222,29 @@ def _curve_of(
 def one_step(
     log_kappa: Numbers, noise_multiplier: Number, probability: Number
 ) -> bounds.Logs:
-    """One step in closed form: (1 - q) kappa + q Phi(Phi^-1(kappa) + 1/sigma)."""
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
+    """Bound one step: (1 - q) kappa + q Phi(Phi^-1(kappa) + 1/sigma)."""
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
     sigma, probability, _ = _setting(noise_multiplier, probability)
     with np.errstate(divide="ignore", over="ignore"):
-        found = np.logaddexp(
+        log_gamma = np.logaddexp(
             np.log1p(-probability) + log_kappa,
             np.log(probability) + bounds.gaussian(log_kappa, np.divide(1, sigma)),
         )
-    return np.asarray(np.clip(found, log_kappa, 0.0))
+    return np.asarray(np.clip(log_gamma, log_kappa, 0.0))
 
 
 def never_sampled(log_kappa: Numbers, probability: Number, steps: int) -> bounds.Logs:
-    """Without noise: an attack does no better where the target takes part in no step.
+    """Bound without noise: no attack gains where the target takes part in no step.
 
     1 - (1 - q)^T (1 - kappa); 0 for kappa = 0, as noise hides what is impossible.
     """
-    log_kappa = checks.log_probability("log_kappa", log_kappa)
-    probability = float(checks.share("probability", probability))
-    never = _never(probability, checks.whole("steps", steps, 1))
-    found = bounds.log_complement(never + bounds.log_complement(log_kappa))
-    return np.where(np.isneginf(log_kappa), log_kappa, found)
+    log_kappa = domain.log_probability("log_kappa", log_kappa)
+    probability = float(domain.share("probability", probability))
+    never = _never(probability, domain.integer("steps", steps, 1))
+    log_gamma = bounds.log_complement(never + bounds.log_complement(log_kappa))
+    return np.where(np.isneginf(log_kappa), log_kappa, log_gamma)
 
 
 def _never(probability: float, steps: int) -> float:
-    """Log of the probability that the target takes part in no step."""
+    """Return the log probability that the target takes part in no step."""
     return -math.inf if probability == 1 else steps * math.log1p(-probability)

@@ -25,8 +25,8 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from scipy import optimize, special, stats
 
-from dp import bounds, checks, conditional, incomplete, rates
-from dp.checks import Number, Numbers
+from dp import bounds, conditional, domain, rates
+from dp.domain import Number, Numbers
 
 Logs = bounds.Logs
 _ROWS = 1024
@@ -35,47 +35,45 @@ _SLACK = 8 * float(np.finfo(float).eps)
 
 
 def l2_of_mse(mse: Numbers, d: int) -> np.ndarray:
-    """The Euclidean distance of images whose mean squared error is `mse`."""
-    mse, d = checks.finite_at_least_0("mse", mse), checks.whole("d", d, 1)
+    """Return the Euclidean distance of images whose mean squared error is `mse`."""
+    mse, d = domain.finite_at_least_0("mse", mse), domain.integer("d", d, 1)
     return np.asarray(np.sqrt(d) * np.sqrt(mse))
 
 
 def mse_of_l2(eta: Numbers, d: int) -> np.ndarray:
-    """The mean squared error of images at Euclidean distance `eta`."""
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    """Return the mean squared error of images at Euclidean distance `eta`."""
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     with np.errstate(over="ignore"):
         return np.asarray(eta**2 / d)
 
 
 def ball(eta: Numbers, *, d: int, radius: Number) -> Logs:
-    """Uniform on a ball: kappa = (eta / radius)^d."""
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    log_radius = np.log(checks.finite_above("radius", radius, 0))
+    """Return kappa of a prior uniform on a ball: (eta / radius)^d."""
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
+    log_radius = np.log(domain.finite_above("radius", radius, 0))
     with np.errstate(divide="ignore"):
         return np.asarray(np.minimum(d * (np.log(eta) - log_radius), 0.0))
 
 
 def gaussian(eta: Numbers, *, d: int, sigma: Number) -> Logs:
-    """Normal with covariance sigma^2 I: kappa = P(d/2, eta^2 / (2 sigma^2)).
+    """Return kappa of a normal prior, sigma^2 I: P(d/2, eta^2 / (2 sigma^2)).
 
     P is the regularised lower incomplete gamma function, here in log space.
     """
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
+    log_sigma = np.log(domain.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
         log_x = 2 * (np.log(eta) - log_sigma) - math.log(2)
-    return np.asarray(
-        np.vectorize(incomplete.log_gammainc, otypes=[float])(d / 2, log_x)
-    )
+    return np.asarray(np.vectorize(_log_gammainc, otypes=[float])(d / 2, log_x))
 
 
 def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
-    """An upper bound of `gaussian`: (d/2) (1 - u + log u), u = eta^2 / (sigma^2 d).
+    """Bound `gaussian` by (d/2) (1 - u + log u), u = eta^2 / (sigma^2 d).
 
     0 where u >= 1.
     """
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
-    log_sigma = np.log(checks.finite_above("sigma", sigma, 0))
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
+    log_sigma = np.log(domain.finite_above("sigma", sigma, 0))
     with np.errstate(divide="ignore"):
         log_u = 2 * (np.log(eta) - log_sigma) - np.log(d)
     small = np.minimum(log_u, 0.0)
@@ -83,12 +81,12 @@ def gaussian_chernoff(eta: Numbers, *, d: int, sigma: Number) -> Logs:
 
 
 def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> float:
-    """An upper bound of kappa for a normal prior with these principal variances.
+    """Bound kappa for a normal prior with these principal variances.
 
     min over t > 0 of t eta^2 - sum log(1 + 2 t lambda_i) / 2 (Chernoff).
     """
-    eta = float(checks.finite_at_least_0("eta", eta))
-    given = checks.some("variances", checks.finite_at_least_0("variances", variances))
+    eta = float(domain.finite_at_least_0("eta", eta))
+    given = domain.some("variances", domain.finite_at_least_0("variances", variances))
     with np.errstate(divide="ignore"):
         log_squared, logs = 2 * np.log(eta), np.log(given.ravel())
     if log_squared >= special.logsumexp(logs):
@@ -103,58 +101,102 @@ def gaussian_covariance(eta: Number, *, variances: Float[np.ndarray, " d"]) -> f
 
     # Any t is valid. The best one is below d / (2 eta^2).
     high = math.log(logs.size) - log_squared
-    found = optimize.minimize_scalar(
+    minimum = optimize.minimize_scalar(
         exponent, bounds=(high - 60, high), method="bounded", options={"xatol": 1e-10}
     )
-    return min(0.0, float(found.fun))
+    return min(0.0, float(minimum.fun))
 
 
 def cube(eta: Numbers, *, d: int, norm: str = "l2") -> Logs:
-    """Uniform on [0, 1]^d. "linf": exact; "l2": an upper bound, exact to eta = 1/2."""
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 1)
+    """Bound kappa of a prior uniform on [0, 1]^d; exact for "linf" or eta <= 1/2."""
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 1)
     with np.errstate(divide="ignore"):
         if norm == "linf":
             return np.asarray(np.minimum(d * (np.log(2) + np.log(eta)), 0.0))
         if norm == "l2":
             volume = d / 2 * math.log(math.pi) - special.gammaln(d / 2 + 1)
             return np.asarray(np.minimum(volume + d * np.log(eta), 0.0))
-    raise checks.FieldError("norm", f"Expected {{}} to be l2 or linf, got {norm!r}.")
+    raise domain.FieldError("norm", f"Expected {{}} to be l2 or linf, got {norm!r}.")
 
 
 def sphere(eta: Numbers, *, d: int, guess: str = "anywhere") -> Logs:
-    """Uniform on the unit sphere in d dimensions.
+    """Return kappa of a prior uniform on the unit sphere in d dimensions.
 
     Args:
       eta: the Euclidean distance that counts as success.
       d: the number of coordinates, at least 2.
       guess: "anywhere", or "sphere" for attacks that answer with a point of it.
     """
-    eta, d = checks.finite_at_least_0("eta", eta), checks.whole("d", d, 2)
+    eta, d = domain.finite_at_least_0("eta", eta), domain.integer("d", d, 2)
     near = np.minimum(eta, 2.0)
     with np.errstate(divide="ignore"):
         log_sine = 2 * np.log(near)
     if guess == "anywhere":
-        whole = eta >= 1
-        obtuse = np.zeros_like(whole)
+        certain = eta >= 1
+        obtuse = np.zeros_like(certain)
     elif guess == "sphere":
         with np.errstate(divide="ignore"):
             log_sine = log_sine + np.log1p(-(near**2) / 4)
-        whole = eta >= 2
+        certain = eta >= 2
         obtuse = near**2 > 2
     else:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "guess", f"Expected {{}} to be anywhere or sphere, got {guess!r}."
         )
-    cap = math.log(0.5) + np.vectorize(incomplete.log_betainc, otypes=[float])(
+    cap = math.log(0.5) + np.vectorize(_log_betainc, otypes=[float])(
         (d - 1) / 2, 0.5, np.minimum(log_sine, 0.0)
     )
     cap = np.where(obtuse, bounds.log_complement(cap), cap)
-    return np.where(whole, 0.0, cap)
+    return np.where(certain, 0.0, cap)
+
+
+def _log_gammainc(a: float, log_x: float) -> float:
+    """Compute log P(a, x), P the regularised incomplete gamma function, from log x."""
+    if math.isinf(log_x) and log_x < 0:
+        return -math.inf
+    if log_x >= math.log(a + 1):
+        return math.log1p(-special.gammaincc(a, np.exp(min(log_x, 700.0))))
+    x = math.exp(log_x)
+    # x^a e^-x / Gamma(a + 1) times 1 + x/(a+1) + x^2/((a+1)(a+2)) + ...
+    term = total = 1.0
+    k = 0
+    while term > 1e-17 * total:
+        k += 1
+        term *= x / (a + k)
+        total += term
+    return a * log_x - x - special.gammaln(a + 1) + math.log(total)
+
+
+def _log_betainc(a: float, b: float, log_x: float) -> float:
+    """Compute the log of the regularised incomplete beta function, from log x.
+
+    Where it underflows by a series; where x does, a term below rounding is dropped.
+    """
+    x = math.exp(log_x)
+    value = special.betainc(a, b, x)
+    if value > 1e-250:
+        return math.log(value)
+    if math.isinf(log_x):
+        return -math.inf
+    # x^a (1-x)^b / (a B(a, b)) times a hypergeometric series with positive terms.
+    term = total = 1.0
+    k = 0
+    while term > 1e-17 * total:
+        term *= x * (a + b + k) / (a + 1 + k)
+        total += term
+        k += 1
+    return float(
+        a * log_x
+        + b * math.log1p(-x)
+        - math.log(a)
+        - special.betaln(a, b)
+        + math.log(total)
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Discrete:
-    """Of a prior on finitely many points; natural logs.
+    """The kappa of a prior on finitely many points; natural logs.
 
     Attributes:
       in_support: log kappa, exact for attacks that answer with one of the points;
@@ -167,9 +209,9 @@ class Discrete:
     anywhere: float | None
 
     def __post_init__(self) -> None:
-        checks.log_probability("in_support", self.in_support)
+        domain.log_probability("in_support", self.in_support)
         if self.anywhere is not None:
-            checks.log_probability("anywhere", self.anywhere)
+            domain.log_probability("anywhere", self.anywhere)
 
 
 def discrete(
@@ -180,7 +222,7 @@ def discrete(
     metric: bool = True,
     given: Shaped[np.ndarray, " points"] | None = None,
 ) -> Discrete:
-    """A prior on finitely many points.
+    """Return kappa of a prior on finitely many points.
 
     Args:
       distances: between all points, in the unit of eta; finite, 0 from each to itself.
@@ -192,11 +234,11 @@ def discrete(
         does not; its root does).
     Raises: ValueError: an argument outside its range, or sizes that differ.
     """
-    eta = float(checks.finite_at_least_0("eta", eta))
+    eta = float(domain.finite_at_least_0("eta", eta))
     mass = _distribution(probabilities)
-    distances = checks.finite_at_least_0("distances", distances)
+    distances = domain.finite_at_least_0("distances", distances)
     if distances.shape != (mass.size, mass.size) or np.diagonal(distances).any():
-        raise checks.FieldError(
+        raise domain.FieldError(
             "distances",
             f"Expected {{}} of all {mass.size} points from each other, with zeros on"
             f" the diagonal, got an array of shape {distances.shape}.",
@@ -218,14 +260,14 @@ def on_a_line(
     probabilities: Float[np.ndarray, " points"],
     eta: Number,
 ) -> float:
-    """Exact kappa of a discrete prior in one dimension, any guess: the best window.
+    """Return the exact kappa of a discrete prior on a line: the best window.
 
     Raises: ValueError: an argument outside its range, or sizes that differ.
     """
-    eta = float(checks.finite_at_least_0("eta", eta))
-    points, mass = checks.finite("points", points), _distribution(probabilities)
+    eta = float(domain.finite_at_least_0("eta", eta))
+    points, mass = domain.finite("points", points), _distribution(probabilities)
     if points.shape != mass.shape:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "points",
             f"Expected as many {{}} as probabilities, got {points.size} and"
             f" {mass.size}.",
@@ -245,7 +287,7 @@ def exact_match(
     *,
     given: Shaped[np.ndarray, " points"] | None = None,
 ) -> float:
-    """0/1 error: kappa is the likeliest point's probability.
+    """Return kappa for 0/1 error: the likeliest point's probability.
 
     Args:
       probabilities: the probability of each point; they sum to 1.
@@ -259,7 +301,7 @@ def exact_match(
 def side_information(
     log_kappas: Logs, probabilities: Float[np.ndarray, " values"] | None = None
 ) -> float:
-    """kappa of an adversary who is told something of the target, such as its label.
+    """Return kappa for an adversary who knows something, such as the target's label.
 
     Bounds on reconstruction hold for everything the adversary knows beside D_-, if
     kappa is that of the prior given all of it. A bound gamma(kappa) is concave in
@@ -272,12 +314,12 @@ def side_information(
     Returns: log kappa.
     Source: Guerra-Balboa et al. 2026 (arXiv:2603.12142) on why it matters.
     """
-    logs = checks.some("log_kappas", checks.log_probability("log_kappas", log_kappas))
+    logs = domain.some("log_kappas", domain.log_probability("log_kappas", log_kappas))
     if probabilities is None:
         return float(logs.max())
     mass = _distribution(probabilities)
     if mass.shape != logs.shape:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "probabilities",
             f"Expected as many of {{}} as of log_kappas, got {mass.size} and"
             f" {logs.size}.",
@@ -288,10 +330,11 @@ def side_information(
 def gaussian_given(
     eta: Number, *, covariance: Float[np.ndarray, "d d"], known: np.ndarray
 ) -> float:
-    """`gaussian_covariance` of an adversary who knows some coordinates of the target.
+    """Bound kappa of a normal prior given some coordinates of the target.
 
-    What is left is normal around its conditional mean, whatever the values are, with
-    the covariance's Schur complement. All rounding counts as knowledge.
+    The others are normal around their conditional mean, whatever the values are, with
+    the covariance's Schur complement, bounded by `gaussian_covariance`. All rounding
+    counts as knowledge.
 
     Args:
       eta: Euclidean threshold; known coordinates are guessed without error.
@@ -303,17 +346,17 @@ def gaussian_given(
       known coordinates determine each other up to rounding, and seem to tell of others
       by what is rounding.
     """
-    eta = float(checks.finite_at_least_0("eta", eta))
-    covariance = conditional.checked(covariance)
-    told = conditional.told(np.asarray(known), len(covariance))
-    free = ~told
+    eta = float(domain.finite_at_least_0("eta", eta))
+    covariance = conditional.valid_covariance(covariance)
+    mask = conditional.known_mask(np.asarray(known), len(covariance))
+    free = ~mask
     rest = covariance[np.ix_(free, free)]
     # In units of their standard deviations, or columns of small numbers would count as
     # unknown beside columns of large ones. What doesn't vary tells nothing.
-    told &= np.diagonal(covariance) > 0
+    mask &= np.diagonal(covariance) > 0
     slack = 0.0
-    if len(rest) and told.any():
-        rest, slack = conditional.left(covariance, told, free)
+    if len(rest) and mask.any():
+        rest, slack = conditional.schur_complement(covariance, mask, free)
     if not len(rest):
         return 0.0
     variances = np.maximum(np.linalg.eigvalsh(rest) - slack, 0.0)
@@ -321,27 +364,27 @@ def gaussian_given(
 
 
 def _distribution(probabilities: np.ndarray) -> np.ndarray:
-    """Probabilities as float64. Raises FieldError unless they sum to 1."""
-    mass = checks.at_least_0("probabilities", probabilities)
+    """Return probabilities as float64, or raise FieldError unless they sum to 1."""
+    mass = domain.at_least_0("probabilities", probabilities)
     total = float(np.sum(mass))
-    checks.require("sum of probabilities", total, abs(total - 1) < 1e-9, "= 1")
+    domain.require("sum of probabilities", total, abs(total - 1) < 1e-9, "= 1")
     return mass
 
 
 def _groups(given: np.ndarray | None, count: int) -> list[np.ndarray]:
-    """Positions of the points that look alike to the adversary, group by group."""
+    """Return positions of points that look alike to the adversary, by group."""
     if given is None:
         return [np.arange(count)]
     values = np.asarray(given)
     if values.shape != (count,):
-        raise checks.FieldError(
+        raise domain.FieldError(
             "given", f"Expected {{}} to have {count} entries, got {values.shape}."
         )
     try:
         # NaN equals no number, so points without a value would be in no group.
         kinds, which = np.unique(values, return_inverse=True, equal_nan=True)
     except TypeError as error:
-        raise checks.FieldError(
+        raise domain.FieldError(
             "given", f"Expected {{}} to hold numbers or texts: {error}."
         ) from error
     return [np.flatnonzero(which == kind) for kind in range(len(kinds))]
@@ -349,7 +392,7 @@ def _groups(given: np.ndarray | None, count: int) -> list[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Empirical:
-    """What a sample says of the kappa of its unknown prior; natural logs.
+    """Bounds of the kappa of an unknown prior, from a sample; natural logs.
 
     Attributes:
       low, high: bounds of log kappa, each of which holds with the confidence asked for.
@@ -363,13 +406,13 @@ class Empirical:
 
     def __post_init__(self) -> None:
         for name in ("low", "high", "floor"):
-            checks.log_probability(name, getattr(self, name))
+            domain.log_probability(name, getattr(self, name))
 
 
 def empirical(
     sample: Float[np.ndarray, "images d"], eta: Number, *, confidence: Number = 0.95
 ) -> Empirical:
-    """Confidence bounds of kappa, Euclidean distance, from independent draws.
+    """Bound kappa with confidence, Euclidean distance, from independent draws.
 
     Neither the largest observed frequency is an upper bound, nor a lower one: its
     maximum is inflated, its centres are restricted. Above: if kappa is larger than
@@ -381,14 +424,13 @@ def empirical(
         it would make kappa too small.)
       eta: the largest Euclidean distance that counts as success.
       confidence: the confidence of each bound, in [0.5, 1].
-    Raises: ValueError: an argument outside its range.
     """
-    eta = float(checks.finite_at_least_0("eta", eta))
-    sample = checks.finite("sample", sample)
-    n = checks.whole("images in sample", len(sample), 4)
+    eta = float(domain.finite_at_least_0("eta", eta))
+    sample = domain.finite("sample", sample)
+    n = domain.integer("images in sample", len(sample), 4)
     sample = sample.reshape(n, -1)
-    delta = 1 - float(checks.probability("confidence", confidence))
-    checks.require("confidence", confidence, delta <= 0.5, "in [0.5, 1]")
+    delta = 1 - float(domain.probability("confidence", confidence))
+    domain.require("confidence", confidence, delta <= 0.5, "in [0.5, 1]")
     sample, eta = _without_overflow(sample, eta)
     neighbours = _within(sample, sample, 2 * eta, at_most=True) - 1
     most = int(neighbours.max())
@@ -404,7 +446,7 @@ def empirical(
 
 
 def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float]:
-    """The same in another unit of length, where squares would overflow."""
+    """Change the unit of length where squares would overflow."""
     largest = max(float(np.abs(sample).max(initial=0.0)), eta)
     if largest < 1e100:
         return sample, eta
@@ -412,18 +454,21 @@ def _without_overflow(sample: np.ndarray, eta: float) -> tuple[np.ndarray, float
 
 
 def empirical_high(n: int, most_neighbours: int, delta: Number) -> float:
-    """Upper confidence bound of kappa, given the most draws within 2 eta of another.
+    """Bound kappa from above, given the most draws within 2 eta of another.
 
     Raises: ValueError: n < 2, most_neighbours not in [0, n), delta not in [0, 1].
     """
-    n, c = checks.whole("n", n, 2), checks.whole("most_neighbours", most_neighbours, 0)
-    checks.require("most_neighbours", c, c < n, f"< n = {n}")
-    delta = float(checks.probability("delta", delta))
-    seen = 1 - (delta / 2) ** (1 / n)
+    n, c = (
+        domain.integer("n", n, 2),
+        domain.integer("most_neighbours", most_neighbours, 0),
+    )
+    domain.require("most_neighbours", c, c < n, f"< n = {n}")
+    delta = float(domain.probability("delta", delta))
+    unseen = 1 - (delta / 2) ** (1 / n)
     covered = (
         1.0 if c >= n - 1 else stats.beta.ppf(1 - delta / (2 * n), c + 1, n - 1 - c)
     )
-    return float(max(seen, covered))
+    return float(max(unseen, covered))
 
 
 def _within(
@@ -433,12 +478,12 @@ def _within(
     *,
     at_most: bool,
 ) -> Int[np.ndarray, " centres"]:
-    """How many points are within eta of each centre: at most, or at least so many."""
+    """Count points within eta of each centre: at most, or at least so many."""
     lengths = np.sum(points**2, axis=1)
-    found = []
+    totals = []
     for start in range(0, len(centres), _ROWS):
         some = centres[start : start + _ROWS]
         squared = np.sum(some**2, axis=1)[:, None] + lengths - 2 * some @ points.T
         slack = 1e-9 * lengths.max() * (1 if at_most else -1)  # of rounding
-        found.append(np.sum(squared <= eta**2 + slack, axis=1))
-    return np.concatenate(found)
+        totals.append(np.sum(squared <= eta**2 + slack, axis=1))
+    return np.concatenate(totals)

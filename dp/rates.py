@@ -11,31 +11,30 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from dp import checks
-from dp.checks import Number
+from dp import domain
+from dp.domain import Number
 
 
 def clopper_pearson(
     successes: int, trials: int, confidence: Number = 0.95
 ) -> tuple[float, float]:
-    """Two-sided exact confidence interval of a rate (Clopper and Pearson 1934).
+    """Return the two-sided exact interval of a rate (Clopper and Pearson 1934).
 
     Raises: ValueError: successes aren't whole and in [0, trials], or confidence not in
       [0, 1].
     """
     _counted(successes, trials)
-    half = (1 - float(checks.probability("confidence", confidence))) / 2
-    low = stats.beta.ppf(half, successes, trials - successes + 1) if successes else 0.0
-    high = (
-        stats.beta.ppf(1 - half, successes + 1, trials - successes)
-        if successes < trials
-        else 1.0
-    )
-    return float(low), float(high)
+    half = (1 - float(domain.probability("confidence", confidence))) / 2
+    failures, low, high = trials - successes, 0.0, 1.0
+    if successes:
+        low = float(stats.beta.ppf(half, successes, failures + 1))
+    if failures:
+        high = float(stats.beta.ppf(1 - half, successes + 1, failures))
+    return low, high
 
 
 def violation(successes: int, trials: int, gamma: Number) -> float:
-    """The probability of at least so many successes if gamma bounds their rate.
+    """Return the probability of at least so many successes if gamma bounds their rate.
 
     Small values speak against the bound. Over several bounds multiply by their number.
 
@@ -43,16 +42,16 @@ def violation(successes: int, trials: int, gamma: Number) -> float:
       [0, 1].
     """
     _counted(successes, trials)
-    gamma = float(checks.probability("gamma", gamma))
+    gamma = float(domain.probability("gamma", gamma))
     return float(stats.binom.sf(successes - 1, trials, gamma))
 
 
 def _counted(successes: int, trials: int) -> None:
-    """Raises ValueError unless 0 <= successes <= trials, both whole, trials >= 1."""
-    checks.whole("trials", trials, 1)
-    checks.whole("successes", successes, 0)
+    """Raise FieldError unless 0 <= successes <= trials, both whole, trials >= 1."""
+    domain.integer("trials", trials, 1)
+    domain.integer("successes", successes, 0)
     most = f"<= {trials}, the number of trials"
-    checks.require("successes", successes, successes <= trials, most)
+    domain.require("successes", successes, successes <= trials, most)
 
 
 def roc_violations(
@@ -63,7 +62,7 @@ def roc_violations(
     *,
     confidence: Number = 0.95,
 ) -> Float[np.ndarray, " violated"]:
-    """Thresholds at which true positives are too many for the false positives.
+    """Find thresholds at which true positives are too many for the false ones.
 
     Needs no kappa: it is the attack's own false-positive rate.
 
@@ -80,31 +79,29 @@ def roc_violations(
     Raises: ValueError: a score or threshold is NaN (an attempt that failed scores
       -inf), there are no scores, or gamma_of gives no probability.
     """
-    level = 1 - (1 - float(checks.probability("confidence", confidence))) / max(
+    level = 1 - (1 - float(domain.probability("confidence", confidence))) / max(
         1, len(thresholds)
     )
-    positives, negatives = (
-        _scores("positives", positives),
-        _scores("negatives", negatives),
-    )
-    thresholds = checks.numbers("thresholds", thresholds)
-    checks.require("thresholds", thresholds, ~np.isnan(thresholds), "to be no NaN")
-    found = []
+    positives = _scores("positives", positives)
+    negatives = _scores("negatives", negatives)
+    thresholds = domain.numbers("thresholds", thresholds)
+    domain.require("thresholds", thresholds, ~np.isnan(thresholds), "to be no NaN")
+    violated = []
     for threshold in thresholds:
-        true, false = (
-            int(np.sum(positives >= threshold)),
-            int(np.sum(negatives >= threshold)),
-        )
+        true = int(np.sum(positives >= threshold))
+        false = int(np.sum(negatives >= threshold))
         low, _ = clopper_pearson(true, len(positives), level)
         _, high = clopper_pearson(false, len(negatives), level)
-        if low > checks.probability("gamma_of(rate)", gamma_of(high)):
-            found.append(threshold)
-    return np.array(found, float)
+        if low > domain.probability("gamma_of(rate)", gamma_of(high)):
+            violated.append(threshold)
+    return np.array(violated, float)
 
 
 def _scores(field: str, scores: Float[np.ndarray, " trials"]) -> np.ndarray:
-    """As float64. Raises ValueError where there are none, or one is NaN."""
-    found = checks.some(field, checks.numbers(field, scores))
-    good = ~np.isnan(found)
-    checks.require(field, found, good, "to be no NaN (-inf for an attempt that failed)")
-    return found
+    """Return as float64, or raise FieldError where there are none, or one is NaN."""
+    values = domain.some(field, domain.numbers(field, scores))
+    good = ~np.isnan(values)
+    domain.require(
+        field, values, good, "to be no NaN (-inf for an attempt that failed)"
+    )
+    return values

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from dp import checks
-from dp.checks import Numbers
+from dp import domain
+from dp.domain import Numbers
 from dp.mechanisms import Bounds, Mechanism
 
 
@@ -39,9 +39,9 @@ class ReRoBound:
     all: dict[str, np.ndarray]
 
     def __post_init__(self) -> None:
-        checks.log_probability("log_kappa", self.log_kappa)
-        checks.log_probability("log_gamma", self.log_gamma)
-        checks.require(
+        domain.log_probability("log_kappa", self.log_kappa)
+        domain.log_probability("log_gamma", self.log_gamma)
+        domain.require(
             "log_gamma",
             self.log_gamma,
             self.log_gamma >= self.log_kappa,
@@ -50,26 +50,21 @@ class ReRoBound:
 
     @property
     def kappa(self) -> np.ndarray:
-        """Underflows to 0 below 1e-308; `log_kappa` doesn't."""
+        """Return kappa, which underflows below 1e-308; `log_kappa` doesn't."""
         return np.asarray(np.exp(self.log_kappa))
 
     @property
     def gamma(self) -> np.ndarray:
-        """Underflows to 0 below 1e-308; `log_gamma` doesn't."""
+        """Return gamma, which underflows below 1e-308; `log_gamma` doesn't."""
         return np.asarray(np.exp(self.log_gamma))
 
     def __str__(self) -> str:
-        if self.log_gamma.ndim:
-            return "\n".join(
-                _line(*each)
-                for each in zip(
-                    self.log_kappa.ravel(),
-                    self.log_gamma.ravel(),
-                    self.by.ravel(),
-                    strict=True,
-                )
-            )
-        return _line(self.log_kappa, self.log_gamma, self.by)
+        columns = (self.log_kappa, self.log_gamma, self.by)
+        entries = zip(*(column.ravel() for column in columns), strict=True)
+        return "\n".join(
+            f"kappa {decimal(kappa)}  gamma <= {decimal(gamma, up=True)}  ({by})"
+            for kappa, gamma, by in entries
+        )
 
 
 Bound = Callable[[Mechanism, np.ndarray], np.ndarray | None]
@@ -96,16 +91,16 @@ def register_bound(name: str, bound: Bound) -> None:
 
 
 def _place(bound: Bound) -> tuple[Any, ...]:
-    """Where a bound's code is written."""
+    """Return where a bound's code is written."""
     code = getattr(bound, "__code__", None)
     line = code and (code.co_filename, code.co_firstlineno)
     return bound.__module__, bound.__qualname__, line
 
 
 def _registered(mechanism: Mechanism, log_kappa: np.ndarray) -> Bounds:
-    """What the user's own bounds say of a mechanism, by name."""
-    each = {name: bound(mechanism, log_kappa) for name, bound in _REGISTERED.items()}
-    return {name: value for name, value in each.items() if value is not None}
+    """Evaluate the user's own bounds of a mechanism, by name."""
+    values = {name: bound(mechanism, log_kappa) for name, bound in _REGISTERED.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def rero_bound(
@@ -114,7 +109,7 @@ def rero_bound(
     kappa: Numbers | None = None,
     log_kappa: Numbers | None = None,
 ) -> ReRoBound:
-    """The tightest valid bound on reconstruction from what a mechanism releases.
+    """Return the tightest valid bound on reconstruction from a mechanism's release.
 
     Args:
       mechanism: one of `dp.mechanisms`, or anything with their method `bounds`.
@@ -122,12 +117,12 @@ def rero_bound(
     Raises: ValueError: both or none of kappa and log_kappa, or outside their range; the
       mechanism gives no bound at all, or one that is NaN.
     """
-    base = checks.baseline(kappa, log_kappa)
+    base = domain.baseline(kappa, log_kappa)
     every = _registered(mechanism, base) | mechanism.bounds(base)
     if not every:
-        raise checks.FieldError("mechanism", "Expected {} to give a bound, got none.")
+        raise domain.FieldError("mechanism", "Expected {} to give a bound, got none.")
     for name, value in every.items():
-        checks.require(f"bound {name!r}", value, ~np.isnan(value), "to be no NaN")
+        domain.require(f"bound {name!r}", value, ~np.isnan(value), "to be no NaN")
     names = np.array(list(every))
     values = np.stack([np.broadcast_to(every[name], base.shape) for name in names])
     best = values.argmin(axis=0)
@@ -141,33 +136,28 @@ def rero_bound(
 
 
 def implied_delta(gamma: Numbers, epsilon: Numbers) -> np.ndarray:
-    """Theorem 5: robustness of all pairs of targets implies (epsilon, delta)-DP.
+    """Return the delta that robustness of all pairs of targets implies: Theorem 5.
 
     delta = max(0, gamma - (1 - gamma) e^epsilon), under "replace_one". gamma has to
     bound the 0/1 error for every fixed set and every prior on two targets of which the
     likelier has probability e^eps / (e^eps + 1).
     """
-    gamma = checks.probability("gamma", gamma)
-    epsilon = checks.at_least_0("epsilon", epsilon)
+    gamma = domain.probability("gamma", gamma)
+    epsilon = domain.at_least_0("epsilon", epsilon)
     with np.errstate(over="ignore", invalid="ignore"):
         failing = np.where(gamma < 1, (1 - gamma) * np.exp(epsilon), 0.0)
     return np.asarray(np.maximum(0.0, gamma - failing))
 
 
 def implied_gamma(epsilon: Numbers, delta: Numbers) -> np.ndarray:
-    """The inverse of `implied_delta`: (e^eps + delta) / (e^eps + 1)."""
-    epsilon = checks.at_least_0("epsilon", epsilon)
-    delta = checks.probability("delta", delta)
+    """Invert `implied_delta`: gamma = (e^eps + delta) / (e^eps + 1)."""
+    epsilon = domain.at_least_0("epsilon", epsilon)
+    delta = domain.probability("delta", delta)
     return np.asarray((1 + delta * np.exp(-epsilon)) / (1 + np.exp(-epsilon)))
 
 
-def _line(log_kappa: float | np.ndarray, log_gamma: float | np.ndarray, by: Any) -> str:
-    """One bound, for people."""
-    return f"kappa {decimal(log_kappa)}  gamma <= {decimal(log_gamma, up=True)}  ({by})"
-
-
 def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
-    """A number from its logarithm, with three digits, also below 1e-308.
+    """Write a number from its logarithm, with three digits, also below 1e-308.
 
     Args:
       up: round up, as bounds have to be.
@@ -185,7 +175,7 @@ def decimal(log_value: float | np.ndarray, *, up: bool = False) -> str:
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """An epsilon, or noise that bounds something: neither is less than what holds.
+    """Write a number rounded up: an epsilon or noise is no less than what holds.
 
     Args:
       value: the number; one that isn't finite is printed as it is.

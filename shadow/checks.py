@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dp.checks import FieldError as FieldError
-from dp.checks import choice as choice
-from dp.checks import nearest as nearest
-from dp.checks import require as require
+from dp.domain import FieldError as FieldError
+from dp.domain import choice as choice
+from dp.domain import nearest as nearest
+from dp.domain import require as require
 
 
 def first_line(error: BaseException) -> str:

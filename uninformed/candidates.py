@@ -1,12 +1,12 @@
-"""From the candidates of an uninformed attack to reconstructions, and their worth.
+"""The worth of candidates that attacks on weights alone return.
 
-An attack hands back more candidates than there are points, in no order. What an
-adversary does: drop those without a multiplier, and thin out or merge near copies. What
-only an evaluation can do: match candidates with training points, and count.
+An attack returns more candidates than there are training points, in no order, and can't
+say which are right. The adversary can drop those without a multiplier and merge near
+copies. Only an evaluation can match candidates with training points and count them.
 
-Images are compared after stretching each to [0, 1], by SSIM; matched by normalised
-cross-correlation (NCC). Every count stands beside a control, because some candidate
-resembles any image: the same count for held-out images of the same class.
+Images are matched by normalised cross-correlation (NCC), stretched to [0, 1], and
+compared by SSIM. Some candidate resembles any image, so every count stands beside a
+control: the same count for held-out images of the same class.
 
 Source: Haim et al. 2022, Section 5.2 and Appendix B.3; the control is ours.
 Checked: tests/uninformed/test_candidates.py.
@@ -28,42 +28,18 @@ _ALIKE = 1e-12
 _LUMINANCE, _CONTRAST = 0.01**2, 0.03**2
 
 
-def thinned(
-    points: Float[np.ndarray, "candidates inputs"],
-    multipliers: Float[np.ndarray, " candidates"],
-    *,
-    apart: float,
-    least: float = 0.02,
-) -> Int[np.ndarray, " kept"]:
-    """Indices of candidates with a multiplier, no two of them close together.
-
-    Args:
-      apart: Euclidean distance within which only the first candidate, in random
-        order, is kept.
-      least: least multiplier that is kept, as a share of the largest.
-    """
-    kept: list[int] = []
-    for i in np.random.default_rng(0).permutation(len(points)):
-        if multipliers[i] <= least * multipliers.max():
-            continue
-        distances = np.linalg.norm(points[kept] - points[i][None], axis=1)
-        if not kept or distances.min() > apart:
-            kept.append(int(i))
-    return np.array(kept, np.int64)
-
-
 def ncc(
     first: Float[np.ndarray, "first height width channels"],
     second: Float[np.ndarray, "second height width channels"],
 ) -> Float[np.ndarray, "first second"]:
-    """Normalised cross-correlation, averaged over channels; in [-1, 1]."""
+    """Return the normalised cross-correlation of all pairs, averaged over channels."""
     return np.einsum("ipc,jpc->ij", _standardised(first), _standardised(second)) / (
         first.shape[1] * first.shape[2] * first.shape[3]
     )
 
 
 def _standardised(images: np.ndarray) -> np.ndarray:
-    """Channels of each image with mean 0 and variance 1, (images, pixels, channels)."""
+    """Scale channels to mean 0 and variance 1, as (images, pixels, channels)."""
     flat = images.reshape(len(images), -1, images.shape[-1]).astype(np.float64)
     flat = flat - flat.mean(axis=1, keepdims=True)
     return flat / (flat.std(axis=1, keepdims=True) + _ALIKE)
@@ -75,10 +51,10 @@ def merged(
     *,
     alike: float = 0.95,
 ) -> Float[np.ndarray, "groups height width channels"]:
-    """Near copies averaged, groups of the largest multiplier first.
+    """Average near copies; groups with the largest multiplier come first.
 
     Args:
-      alike: NCC from which two candidates are taken for copies of one point.
+      alike: NCC from which two candidates count as copies of one point.
     """
     order = np.argsort(-multipliers)
     similar = ncc(images[order], images[order]) >= alike
@@ -95,7 +71,7 @@ def merged(
 def stretched(
     images: Float[np.ndarray, "images height width channels"],
 ) -> Float[np.ndarray, "images height width channels"]:
-    """Each image scaled so that its own range is [0, 1]."""
+    """Scale each image so that its own range is [0, 1]."""
     low = images.min(axis=(1, 2, 3), keepdims=True)
     high = images.max(axis=(1, 2, 3), keepdims=True)
     return (images - low) / np.maximum(high - low, _ALIKE)
@@ -109,7 +85,7 @@ def voted(
 ) -> tuple[
     Float[np.ndarray, "targets height width channels"], Int[np.ndarray, " targets"]
 ]:
-    """For every target the candidate nearest by NCC, or the mean of those as near.
+    """Return for each target the candidate nearest by NCC, or a mean of near ones.
 
     Args:
       share: candidates whose NCC is at least this share of the nearest's are averaged:
@@ -129,17 +105,9 @@ def ssim(
     images: Sequence[np.ndarray] | np.ndarray,
     window: int = WINDOW,
 ) -> Float[np.ndarray, " images"]:
-    """Structural similarity of pairs (height, width, channels), pixels in [0, 1].
-
-    Windows are uniform.
-    """
-    pairs = zip(targets, images, strict=True)
-    return np.array(
-        [
-            ssim_of_all(image[None], target[None], window)[0, 0]
-            for target, image in pairs
-        ]
-    )
+    """Compute the SSIM of pairs (height, width, channels), pixels in [0, 1]."""
+    pairs = zip(images, targets, strict=True)
+    return np.array([ssim_of_all(a[None], b[None], window)[0, 0] for a, b in pairs])
 
 
 def ssim_of_all(
@@ -147,12 +115,15 @@ def ssim_of_all(
     others: Float[np.ndarray, "others height width channels"],
     window: int = WINDOW,
 ) -> Float[np.ndarray, "images others"]:
-    """SSIM of all pairs, as matrix products: ten times as fast as scikit-image."""
+    """Compute the SSIM of all pairs, with uniform windows.
+
+    Means are matrix products, which makes it ten times as fast as scikit-image.
+    """
     images, others = images.astype(np.float64), others.astype(np.float64)
     down, across = (_windows(size, window) for size in images.shape[1:3])
 
     def means(pixels: np.ndarray) -> np.ndarray:
-        """Means over all windows, (..., channels, down, across)."""
+        """Average over all windows: (..., channels, down, across)."""
         return down @ np.moveaxis(pixels, -1, -3) @ across.T
 
     def moments(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -160,23 +131,23 @@ def ssim_of_all(
         return first, means(pixels**2) - first**2
 
     unbiased = window**2 / (window**2 - 1)
-    of_others, others_variance = moments(others)
+    other_means, other_variances = moments(others)
     rows = []
     for image in images:
         mean, variance = moments(image)
-        covariance = means(image[None] * others) - mean[None] * of_others
-        same = (2 * mean[None] * of_others + _LUMINANCE) * (
+        covariance = means(image[None] * others) - mean[None] * other_means
+        same = (2 * mean[None] * other_means + _LUMINANCE) * (
             2 * unbiased * covariance + _CONTRAST
         )
-        most = (mean[None] ** 2 + of_others**2 + _LUMINANCE) * (
-            unbiased * (variance[None] + others_variance) + _CONTRAST
+        most = (mean[None] ** 2 + other_means**2 + _LUMINANCE) * (
+            unbiased * (variance[None] + other_variances) + _CONTRAST
         )
         rows.append(np.mean(same / most, axis=(1, 2, 3)))
     return np.stack(rows)
 
 
 def _windows(size: int, window: int) -> np.ndarray:
-    """Weights that average each window of pixels, (size - window + 1, size)."""
+    """Return weights that average each window, (size - window + 1, size)."""
     first = np.arange(size - window + 1)[:, None]
     pixels = np.arange(size)[None]
     return ((pixels >= first) & (pixels < first + window)) / window
@@ -184,7 +155,7 @@ def _windows(size: int, window: int) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Matches:
-    """What candidates are worth.
+    """The candidates that are nearest to training images, and their similarity.
 
     Attributes:
       images: the reconstruction of each training image, stretched to [0, 1],
@@ -208,7 +179,7 @@ class Matches:
     precision: float
 
     def summary(self) -> dict[str, int | float]:
-        """Counts, for results."""
+        """Return the counts for results.json."""
         return {
             "targets": len(self.ssim),
             "similar": int((self.ssim > SIMILAR).sum()),
@@ -238,7 +209,7 @@ def match(
     Args:
       targets: training images, pixels in [0, 1].
       labels: classes of the training images.
-      images: candidates as the attack found them.
+      images: candidates as the attack returned them.
       held_out: images that weren't trained on, pixels in [0, 1].
       held_out_labels: classes of the held-out images.
       mean: the image that was subtracted from training images; None: none was.
@@ -246,38 +217,30 @@ def match(
     """
     shift = np.zeros(targets.shape[1:]) if mean is None else mean
     # The nearest candidate of each training image, compared by SSIM.
-    found, chosen = voted(targets - shift, images, share=share)
-    found = stretched(found + shift)
-    every = stretched(images + shift)
-    similarity = ssim(targets, found)
+    nearest, chosen = voted(targets - shift, images, share=share)
+    nearest = stretched(nearest + shift)
+    similarity = ssim(targets, nearest)
     # The control: how much the same reconstruction resembles images of its class.
     recovered = similarity > SIMILAR
     for label in np.unique(labels[recovered]):
-        these = np.flatnonzero(recovered & (labels == label))
-        like_it = ssim_of_all(found[these], held_out[held_out_labels == label])
-        recovered[these] = similarity[these] > like_it.max(axis=1, initial=-1.0)
+        rows = np.flatnonzero(recovered & (labels == label))
+        control = ssim_of_all(nearest[rows], held_out[held_out_labels == label])
+        recovered[rows] = similarity[rows] > control.max(axis=1, initial=-1.0)
     # The other control: the same search for as many held-out images of each class.
     rng = np.random.default_rng(0)
-    drawn = np.concatenate(
-        [_draw(rng, held_out_labels, label, labels) for label in np.unique(labels)]
-    )
-    others = held_out[drawn]
-    of_others = stretched(voted(others - shift, images, share=share)[0] + shift)
+    drawn = []
+    for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
+        members = np.flatnonzero(held_out_labels == label)
+        drawn.append(rng.permutation(members)[:count])
+    others = held_out[np.concatenate(drawn)]
+    other_nearest = voted(others - shift, images, share=share)[0]
     # The way round: the training image nearest to each candidate.
-    nearest = ncc(images, targets - shift).argmax(axis=1)
+    sources = targets[ncc(images, targets - shift).argmax(axis=1)]
     return Matches(
-        images=found,
+        images=nearest,
         chosen=chosen,
         ssim=similarity,
         recovered=recovered,
-        held_out_ssim=ssim(others, of_others),
-        precision=float(np.mean(ssim(targets[nearest], every) > SIMILAR)),
+        held_out_ssim=ssim(others, stretched(other_nearest + shift)),
+        precision=float(np.mean(ssim(sources, stretched(images + shift)) > SIMILAR)),
     )
-
-
-def _draw(
-    rng: np.random.Generator, pool: np.ndarray, label: np.integer, like: np.ndarray
-) -> np.ndarray:
-    """As many held-out images of a class as there are training images of it."""
-    members = np.flatnonzero(pool == label)
-    return rng.permutation(members)[: int((like == label).sum())]

@@ -32,7 +32,7 @@ BIASES = ("none", "first", "hidden")
 
 
 class Layer(NamedTuple):
-    """One dense layer.
+    """One dense layer of a homogeneous network.
 
     Attributes:
       w: weights (inputs, units).
@@ -48,7 +48,7 @@ DenseLayers = tuple[Layer, ...]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HomogeneousConfig:
-    """Architecture and initialisation.
+    """The architecture and initialisation of a homogeneous network.
 
     Attributes:
       widths: numbers of units of the hidden layers, of which there is at least one.
@@ -83,7 +83,7 @@ class HomogeneousConfig:
 
 
 def init(config: HomogeneousConfig, inputs: int, key: Array) -> DenseLayers:
-    """A network for points (points, inputs); float64 where JAX has it enabled."""
+    """Draw a network for points (points, inputs); float64 where JAX has it enabled."""
     sizes = (inputs, *config.widths, config.outputs)
     layers = []
     for number, (fan_in, units) in enumerate(itertools.pairwise(sizes)):
@@ -91,28 +91,23 @@ def init(config: HomogeneousConfig, inputs: int, key: Array) -> DenseLayers:
         with_biases = ("first", "hidden") if first else ("hidden",)
         biased = not last and config.biases in with_biases
         w_key, b_key = jax.random.split(jax.random.fold_in(key, number))
-        draw = _drawer(config, fan_in, first)
-        layers.append(
-            Layer(
-                w=draw(w_key, (fan_in, units)),
-                b=draw(b_key, (units,)) if biased else None,
-            )
-        )
+        scale = config.first_scale if first else None
+        if scale is None and config.initialiser == "he_normal":
+            scale = (2 / fan_in) ** 0.5
+        w = _draw(w_key, (fan_in, units), scale, fan_in)
+        b = _draw(b_key, (units,), scale, fan_in) if biased else None
+        layers.append(Layer(w, b))
     return tuple(layers)
 
 
-def _drawer(config: HomogeneousConfig, fan_in: int, first: bool) -> Callable:
-    """A function (key, shape) that draws the initial values of one layer."""
-    if first and config.first_scale is not None:
-        scale = config.first_scale
-        return lambda key, shape: scale * jax.random.normal(key, shape)
-    if config.initialiser == "he_normal":
-        scale = (2 / fan_in) ** 0.5
-        return lambda key, shape: scale * jax.random.normal(key, shape)
+def _draw(
+    key: Array, shape: tuple[int, ...], scale: float | None, fan_in: int
+) -> Array:
+    """Draw initial values: normal of a scale, or as PyTorch does where it is None."""
+    if scale is not None:
+        return scale * jax.random.normal(key, shape)
     bound = fan_in**-0.5
-    return lambda key, shape: jax.random.uniform(
-        key, shape, minval=-bound, maxval=bound
-    )
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
 
 def apply(
@@ -120,20 +115,20 @@ def apply(
     points: Float[Array, "points inputs"],
     relu: Callable[[Array], Array] = jax.nn.relu,
 ) -> Float[Array, "points outputs"]:
-    """Outputs of the network; `relu` may be one with another derivative."""
+    """Compute the outputs; `relu` may be one with another derivative."""
     for layer in network[:-1]:
         points = relu(affine(layer, points))
     return affine(network[-1], points)
 
 
 def affine(layer: Layer, points: Float[Array, "points inputs"]) -> Array:
-    """The sums of a layer before its ReLU, (points, units)."""
+    """Compute the sums of a layer before its ReLU, (points, units)."""
     sums = points @ layer.w
     return sums if layer.b is None else sums + layer.b[None]
 
 
 def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
-    """The network as a `Victim`, so that its weights are released like any other's.
+    """Return the network as a `Victim`, whose weights are released like any other's.
 
     Its params are `DenseLayers`. Theta holds layer after layer, weights before biases.
     """
@@ -149,5 +144,5 @@ def victim(config: HomogeneousConfig, image_shape: tuple[int, ...]) -> Victim:
 
 
 def squared_norm(network: DenseLayers) -> Float[Array, ""]:
-    """The squared norm of all weights and biases, |theta|^2."""
+    """Compute |theta|^2, the squared norm of all weights and biases."""
     return jnp.stack([jnp.sum(leaf**2) for leaf in jax.tree.leaves(network)]).sum()

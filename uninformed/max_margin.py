@@ -11,10 +11,9 @@ weight_decay  or then, descent of L + lambda / 2 |theta|^2, whose stationary poi
               theta = -1 / (n lambda) sum of dL_i, whatever the loss; switched on after
               fitting, since theta = 0 is a minimum of it too
 
-Gradients of the first layer lie in the span of the points. Where there are fewer points
-than inputs the network is therefore trained on their coordinates in an orthonormal
-basis, which is the same training to rounding. What the initial weights have outside the
-span only shrinks with the norm.
+Gradients of the first layer lie in the span of the points. With fewer points than
+inputs the network is therefore trained on their coordinates in an orthonormal basis,
+which is the same to rounding. Initial weights outside only shrink with the norm.
 
 Source: Haim et al. 2022, Section 3; Buzaglo et al. 2023 (weight decay).
 Checked: tests/uninformed/test_max_margin.py (training without the span; identities of
@@ -49,7 +48,7 @@ _LARGE = 15.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MarginConfig:
-    """How a homogeneous victim is trained.
+    """Settings of the training of a homogeneous victim.
 
     Attributes:
       loss: "logistic", which is cross-entropy where the network has several outputs, or
@@ -99,7 +98,7 @@ class MarginConfig:
 
     @classmethod
     def published(cls, **changes: Any) -> "MarginConfig":
-        """Section 5 of Haim et al. 2022: plain descent of the mean loss, rate 0.01."""
+        """Return the settings of Haim et al. 2022, Section 5: plain descent at 0.01."""
         fields: dict[str, Any] = {
             "fitting_steps": 1_000_000,
             "learning_rate": 0.01,
@@ -112,7 +111,7 @@ class MarginConfig:
 
 
 class State(NamedTuple):
-    """What is trained where points are given as coordinates in their span.
+    """The trained parameters, where points are coordinates in their span.
 
     Attributes:
       network: the network on coordinates.
@@ -132,26 +131,23 @@ def train(
     *,
     place: pieces.Place | None = None,
 ) -> DenseLayers:
-    """The network after training on the points.
-
-    Deterministic. In the precision of `network`.
+    """Train a network on the points, deterministically and in its precision.
 
     Args:
       network: where to begin, as `homogeneous.init` makes it.
-      points: training points, (points, inputs).
       labels: 0 or 1 for one output, otherwise the number of the class.
       place: where pieces of the training are kept; None: nowhere.
     Raises:
       ValueError: a label out of range.
-      FieldError: "mse" and several outputs; mini-batches that the points don't come
-        out even in.
+      FieldError: "mse" with several outputs; a batch_size that doesn't divide points.
       ConfigurationMismatchError: the place holds pieces of another training.
     """
-    if config.loss == "mse" and network[-1].w.shape[1] > 1:
+    outputs = network[-1].w.shape[1]
+    if config.loss == "mse" and outputs > 1:
         raise checks.FieldError(
             "loss",
-            '{} is "mse", which is of one output; this network has'
-            f' {network[-1].w.shape[1]}. Use "logistic".',
+            f'{{}} is "mse", which is of one output; this network has {outputs}. Use'
+            ' "logistic".',
         )
     if config.batch_size is not None and len(points) % config.batch_size:
         raise checks.FieldError(
@@ -159,7 +155,6 @@ def train(
             f"{{}} is {config.batch_size}, which doesn't divide {len(points)} points;"
             " use a number that does, or None for full batches.",
         )
-    outputs = network[-1].w.shape[1]
     classes = max(outputs, 2)
     if labels.min() < 0 or labels.max() >= classes:
         raise ValueError(
@@ -182,7 +177,7 @@ def train(
     rest = jnp.asarray(np.sum(outside**2), dtype)
     training = _Training(config, rest, jnp.asarray(points), jnp.asarray(labels))
     with jax.default_matmul_precision("highest"):
-        end = _train(training, state, place)
+        end = training.run(state, place)
     # And back to weights of all inputs.
     first = end.network[0].w
     if basis is not None:
@@ -191,7 +186,7 @@ def train(
 
 
 def _basis(points: np.ndarray) -> np.ndarray | None:
-    """Orthonormal rows that span the points, or None where all inputs are needed."""
+    """Return orthonormal rows that span the points; None: all inputs are needed."""
     if len(points) >= points.shape[1]:
         return None
     return np.linalg.qr(points.T)[0].T
@@ -200,7 +195,7 @@ def _basis(points: np.ndarray) -> np.ndarray | None:
 def margins(
     outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
 ) -> Float[Array, "points rivals"]:
-    """By how much the right class leads each other one; y Phi(x) for one output."""
+    """Return by how much the right class leads each other one; y Phi(x) for one."""
     if outputs.shape[1] == 1:
         return outputs * signs(labels)[:, None].astype(outputs.dtype)
     right = jnp.take_along_axis(outputs, labels[:, None], axis=1)
@@ -209,27 +204,27 @@ def margins(
 
 
 def signs(labels: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
-    """Labels 0 and 1 as -1 and 1."""
+    """Return labels 0 and 1 as -1 and 1."""
     return 2 * labels - 1
 
 
 def equal_shares(count: int, classes: int) -> Int[Array, " count"]:
-    """Labels of `count` points in equal shares, one class after the other."""
+    """Label `count` points in equal shares, one class after the other."""
     return jnp.arange(count) * classes // count
 
 
 def loss(
     kind: str, outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
 ) -> Float[Array, ""]:
-    """The mean loss, in nats for "logistic"."""
+    """Compute the mean loss, in nats for "logistic"."""
     if kind == "mse":
-        wanted = signs(labels)[:, None].astype(outputs.dtype)
-        return jnp.mean((outputs - wanted) ** 2)
+        targets = signs(labels)[:, None].astype(outputs.dtype)
+        return jnp.mean((outputs - targets) ** 2)
     return jnp.exp(_log_logistic(outputs, labels))
 
 
 def _log_logistic(outputs: Array, labels: Array) -> Array:
-    """Log of the mean cross-entropy, also where that underflows."""
+    """Compute the log of the mean cross-entropy, also where that underflows."""
     leads = margins(outputs, labels)
     soft = -jax.nn.logsumexp(-leads, axis=1)
     near = jnp.minimum(soft, _LARGE)
@@ -237,67 +232,68 @@ def _log_logistic(outputs: Array, labels: Array) -> Array:
     return jax.nn.logsumexp(log_losses) - jnp.log(len(labels)).astype(soft.dtype)
 
 
-def _train(training: "_Training", state: State, place: pieces.Place | None) -> State:
-    """Fitting and the route."""
-    config = training.config
-
-    def of(phase: str) -> pieces.Place | None:
-        return None if place is None else place.named(phase)
-
-    state = pieces.scan(training.fit, state, config.fitting_steps, of("fitting"))
-    if config.route == "weight_decay":
-        carry = (state, training.adam.init(state))
-        where = of("weight_decay")
-        return pieces.scan(training.decay, carry, config.route_steps, where)[0]
-    if config.route == "sphere":
-        state = jax.jit(training.normalised)(state)
-        state = pieces.scan(training.ascend, state, config.route_steps, of("sphere"))
-        return jax.jit(training.with_margin_1)(state)
-    return state
-
-
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Training:
-    """The steps of all phases, on coordinates.
+    """The phases of a training, on coordinates.
 
     Attributes:
       config: how the victim is trained.
       rest: scalar, the squared norm of the first layer's initial weights outside the
         span.
-      adam: the optimiser of the route "weight_decay".
+      points: coordinates of the training points.
+      labels: classes of the training points.
     """
 
-    def __init__(
-        self, config: MarginConfig, rest: Array, points: Array, labels: Array
-    ) -> None:
-        self.config, self.rest = config, rest
-        self._points, self._labels = points, labels
-        schedule = optax.cosine_decay_schedule(
-            config.route_rate, max(config.route_steps, 1)
-        )
-        self.adam = optax.adam(schedule)
+    config: MarginConfig
+    rest: Array
+    points: Array
+    labels: Array
+
+    def run(self, state: State, place: pieces.Place | None) -> State:
+        """Fit, and go on by the route."""
+        config, steps = self.config, self.config.route_steps
+
+        def of(phase: str) -> pieces.Place | None:
+            return None if place is None else place.named(phase)
+
+        state = pieces.scan(self.fit, state, config.fitting_steps, of("fitting"))
+        if config.route == "weight_decay":
+            carry = (state, self.adam.init(state))
+            return pieces.scan(self.decay, carry, steps, of("weight_decay"))[0]
+        if config.route == "sphere":
+            state = jax.jit(self.normalised)(state)
+            state = pieces.scan(self.ascend, state, steps, of("sphere"))
+            return jax.jit(self.with_margin_1)(state)
+        return state
+
+    @property
+    def adam(self) -> optax.GradientTransformation:
+        """Return the optimiser of the route "weight_decay"."""
+        steps = max(self.config.route_steps, 1)
+        return optax.adam(optax.cosine_decay_schedule(self.config.route_rate, steps))
 
     def margins(self, state: State) -> Array:
-        """Leads of the right classes, (points, rivals)."""
-        return margins(homogeneous.apply(state.network, self._points), self._labels)
+        """Return the leads of the right classes, (points, rivals)."""
+        return margins(homogeneous.apply(state.network, self.points), self.labels)
 
     def squared_norm(self, state: State) -> Array:
-        """|theta|^2, with what lies outside the span."""
+        """Compute |theta|^2, with what lies outside the span."""
         return homogeneous.squared_norm(state.network) + self.rest * state.outside**2
 
     def normalised(self, state: State) -> State:
-        """The state of norm 1."""
+        """Scale the state to norm 1."""
         length = jnp.sqrt(self.squared_norm(state))
         return jax.tree.map(lambda leaf: leaf / length, state)
 
     def with_margin_1(self, state: State) -> State:
-        """The state of the norm at which the least margin is 1."""
+        """Scale the state to the norm at which the least margin is 1."""
         least = jnp.maximum(self.margins(state).min(), jnp.finfo(self.rest.dtype).tiny)
         # By homogeneity of degree L.
         factor = least ** (-1 / len(state.network))
         return jax.tree.map(lambda leaf: factor * leaf, state)
 
     def fit(self, state: State, number: Array) -> State:
-        """Gradient descent with steps of bounded length, until the loss is reached."""
+        """Descend by a step of bounded length, until the loss is reached."""
         config = self.config
         points, labels = self._batch(number)
 
@@ -317,18 +313,18 @@ class _Training:
         return jax.tree.map(lambda leaf, part: leaf - rate * part, state, slope)
 
     def _batch(self, number: Array) -> tuple[Array, Array]:
-        """Points and labels of a step of fitting: all, or those of a mini-batch."""
-        count, size = len(self._points), self.config.batch_size
+        """Return points and labels of a step: all, or those of a mini-batch."""
+        count, size = len(self.points), self.config.batch_size
         if size is None:
-            return self._points, self._labels
+            return self.points, self.labels
         epoch, place = jnp.divmod(number, count // size)
         key = jax.random.fold_in(jax.random.key(_SHUFFLES), epoch)
         order = jax.random.permutation(key, count)
         chosen = jax.lax.dynamic_slice_in_dim(order, place * size, size)
-        return self._points[chosen], self._labels[chosen]
+        return self.points[chosen], self.labels[chosen]
 
     def ascend(self, state: State, number: Array) -> State:
-        """Ascent of the soft least margin on the unit sphere, sharper and sharper."""
+        """Ascend the soft least margin on the unit sphere, sharper and sharper."""
         config = self.config
         share = (number / config.route_steps).astype(self.rest.dtype)
         least = jnp.abs(self.margins(state).min())
@@ -343,11 +339,11 @@ class _Training:
         return self.normalised(moved)
 
     def decay(self, carry: tuple, _: Array) -> tuple:
-        """Adam on the loss with weight decay."""
+        """Make a step of Adam on the loss with weight decay."""
 
         def penalised(state: State) -> Array:
-            outputs = homogeneous.apply(state.network, self._points)
-            fitted = loss(self.config.loss, outputs, self._labels)
+            outputs = homogeneous.apply(state.network, self.points)
+            fitted = loss(self.config.loss, outputs, self.labels)
             return fitted + 0.5 * self.config.weight_decay * self.squared_norm(state)
 
         state, moments = carry
@@ -356,6 +352,6 @@ class _Training:
 
 
 def _length(tree: State) -> Array:
-    """Euclidean norm; never 0."""
+    """Return the Euclidean norm, never 0."""
     squared = homogeneous.squared_norm(tree.network) + tree.outside**2
     return jnp.sqrt(squared) + jnp.finfo(squared.dtype).tiny

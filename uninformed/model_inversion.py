@@ -2,9 +2,8 @@
 
 THREAT: uninformed: theta, the architecture and the range of pixels are known.
 
-`invert` looks for points of extreme output within the range of pixels: what the network
-takes for most typical of a class, which need not be a training point. `first_layer`
-shows the units' weights as images.
+`invert` looks for points of extreme output within the range of pixels, which need not
+be training points. `first_layer` shows the units' weights as images.
 
 Source: Haim et al. 2022, Section 5.4 and Appendix (model inversion after Fredrikson et
 al. 2015).
@@ -22,11 +21,9 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.threat import Release
 from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
-from uninformed.knowledge import Architecture, Candidates
 
 # Standard deviation of pixels in [0, 1] around the mean image: at the median of 500
 # images 0.21 of CIFAR-10, 0.25 of MNIST.
@@ -37,7 +34,7 @@ _START, _RATE = 0.5, 1e-2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InversionOfModel:
-    """Settings of `invert`.
+    """Settings of `invert`, the search for extreme output.
 
     Attributes:
       count: number of points, in equal shares of the classes.
@@ -55,33 +52,10 @@ class InversionOfModel:
         checks.at_least("steps", self.steps, 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelInversion:
-    """`invert` as an attack on weights alone (a `CandidateAttack`)."""
-
-    config: InversionOfModel = InversionOfModel()
-
-    def __call__(
-        self, release: Release, architecture: Architecture, *, key: Array
-    ) -> Candidates:
-        """Needs the victim. Scores are all equal: nothing tells points apart."""
-        architecture.require("victim")
-        assert architecture.victim is not None
-        found = [
-            invert(
-                self.config, architecture.victim.unflatten(jnp.asarray(theta)), key=key
-            )
-            for theta in release.weights
-        ]
-        return Candidates(
-            points=np.stack(found), scores=np.ones((len(found), self.config.count))
-        )
-
-
 def invert(
     config: InversionOfModel, network: DenseLayers, *, key: Array
 ) -> Float[np.ndarray, "count inputs"]:
-    """Points that lead for their class by as much as they can, in equal shares."""
+    """Find points that lead for their class by as much as they can."""
     outputs = network[-1].w.shape[1]
     labels = margin.equal_shares(config.count, max(outputs, 2))
     shape = (config.count, network[0].w.shape[0])
@@ -94,7 +68,7 @@ def invert(
 def _ascend(
     config: InversionOfModel, network: DenseLayers, points: Array, labels: Array
 ) -> Array:
-    """The points after all steps of Adam."""
+    """Make all steps of Adam on the points."""
 
     def leads(points: Array) -> Array:
         return margin.margins(homogeneous.apply(network, points), labels).min(axis=1)
@@ -116,12 +90,10 @@ def _ascend(
 
 
 def first_layer(network: DenseLayers) -> Float[np.ndarray, "both inputs"]:
-    """The weights of each unit of the first layer as points, and their negatives.
+    """Return the weights of each unit of the first layer as points, and negatives.
 
-    What a weight stands for has neither sign nor size, so each is scaled to the
-    standard deviation that pixels of images have around their mean.
-
-    Returns: (two for each unit, inputs).
+    Weights show an image without its sign or size, so each is scaled to the standard
+    deviation that pixels of images have around their mean.
     """
     weights = np.asarray(network[0].w).T
     sizes = np.maximum(weights.std(axis=1, keepdims=True), np.finfo(np.float32).tiny)

@@ -1,8 +1,7 @@
 """Hours of equal steps, in pieces that are kept as they are done.
 
-A victim trained for a million epochs, or a run of the KKT attack with a thousand
-candidates, is one `lax.scan` over its steps. Cut into pieces it gives the same, and
-whoever is cut off goes on after the last piece.
+A training of a million epochs, or a run of the KKT attack, is one `lax.scan` over its
+steps. Cut into pieces it gives the same, and goes on after the last piece if cut off.
 
 Checked: tests/uninformed/test_pieces.py.
 """
@@ -17,23 +16,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from tqdm import tqdm
 
 from shadow import bars, files
 from shadow.records import Record, require_same
 
-# Pieces of a scan: a cut loses at most a fiftieth of the whole, and what is
-# written between pieces takes next to no time beside them.
+# Pieces of a scan: an interruption loses at most 2 %, and writing takes little time.
 _PIECES = 50
 _ABOUT, _DONE = "about", "done"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where pieces are kept.
+    """The file in which pieces are kept.
 
     Attributes:
-      file: an .npz file, which is there while the steps are under way.
+      file: an .npz file, which exists while the steps are under way.
       record: what decides the steps; a file of another is refused.
       what: names the file in messages, as a subject.
       progress: whether a bar shows the steps that are made and the time left.
@@ -45,13 +42,13 @@ class Place:
     progress: bool = True
 
     def named(self, name: str) -> "Place":
-        """The place beside this one for another phase of the same work."""
+        """Return the place beside this one for another phase of the same work."""
         return dataclasses.replace(
             self, file=self.file.with_name(f"{self.file.stem}-{name}.npz")
         )
 
     def clear(self) -> None:
-        """Remove what is kept, of all phases: the work is done and lies elsewhere."""
+        """Remove the pieces of all phases: the result lies elsewhere."""
         for file in self.file.parent.glob(f"{self.file.stem}*.npz"):
             file.unlink()
 
@@ -62,12 +59,11 @@ def scan(
     steps: int,
     place: Place | None = None,
 ) -> Any:
-    """`carry` after step(carry, number) for number in 0 .. steps - 1, compiled.
+    """Apply carry = step(carry, number) for number in 0 .. steps - 1, compiled.
 
     Args:
       step: one step; may be traced.
       carry: a pytree of arrays.
-      steps: how many steps are made.
       place: where pieces are kept; None: nowhere. The pieces are the same, since one
         longer loop is another program, whose rounding may differ.
     Raises: ConfigurationMismatchError, VersionMismatchError: the place holds the pieces
@@ -81,7 +77,12 @@ def scan(
     compiled = jax.jit(some, static_argnums=2)
     carry, done = (carry, 0) if place is None else _begun(place, carry)
     longest = max(1, -(-steps // _PIECES))
-    with _bar(place, steps, done) as bar:
+    # A bar that is named after the file of the pieces; none where they aren't kept.
+    name = "" if place is None else place.file.stem.replace(".part", "")
+    show = place is not None and place.progress
+    with bars.bar(
+        total=steps, initial=done, desc=name, unit=" steps", show=show
+    ) as bar:
         while done < steps:
             count = min(longest, steps - done)
             carry = compiled(carry, jnp.asarray(done), count)
@@ -92,20 +93,13 @@ def scan(
     return carry
 
 
-def _bar(place: Place | None, steps: int, done: int) -> tqdm:
-    """A bar that is named after the file of the pieces; none where they aren't kept."""
-    name = "" if place is None else place.file.stem.replace(".part", "")
-    shown = place is not None and place.progress
-    return bars.bar(total=steps, initial=done, desc=name, unit=" steps", show=shown)
-
-
 def _begun(place: Place, carry: Any) -> tuple[Any, int]:
-    """The carry after the last piece that is kept, and how many steps were made."""
+    """Return the carry after the last piece that is kept, and its number of steps."""
     if not place.file.exists():
         return carry, 0
     arrays = files.read_arrays(place.file)
-    found = Record.read(json.loads(str(arrays.pop(_ABOUT))))
-    require_same(found, place.record, place.what)
+    record = Record.read(json.loads(str(arrays.pop(_ABOUT))))
+    require_same(record, place.record, place.what)
     done = int(arrays.pop(_DONE))
     leaves, tree = jax.tree.flatten(carry)
     kept = [jnp.asarray(arrays[str(i)], leaf.dtype) for i, leaf in enumerate(leaves)]

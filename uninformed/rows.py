@@ -1,45 +1,157 @@
-"""The attacks of adversaries who have weights alone, as rows of `attacks.registry`.
+"""The attacks of adversaries who have weights alone, by name, and their threat model.
 
 `informed attacks` lists them and the contract test plays them. They don't run as one
-of `config.attacks`: they are not told D_-, and give many candidates, not one guess.
+of `config.attacks`: they are not told D_-, and return many candidates, not one guess.
 """
 
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
 from informed.attacks.registry import Row, register
+from shadow.threat import Release, require_told
+from shadow.victims import Victim
 from uninformed import bilevel, kkt, model_inversion
 
-for _row in (
-    Row(
-        name="kkt",
-        about="many candidates, from the weights of a homogeneous network alone",
-        protocol="candidates",
-        config=kkt.KktConfig,
-        make=lambda config, material: kkt.KktAttack(config),
-        sees="weights",
-        knows=("victim",),
-        uses=("mean",),
-        gives=("points", "scores"),
-        revision=kkt.REVISION,
-    ),
-    Row(
-        name="bilevel",
-        about="points whose training ends at the released weights (Runkel et al. 2024)",
-        protocol="candidates",
-        config=bilevel.BilevelConfig,
-        make=lambda config, material: bilevel.BilevelAttack(config),
-        sees="weights",
-        knows=("lower", "targets"),
-        gives=("points", "scores"),
-        revision=bilevel.REVISION,
-    ),
-    Row(
-        name="model_inversion",
-        about="points of extreme output; a baseline",
-        protocol="candidates",
-        config=model_inversion.InversionOfModel,
-        make=lambda config, material: model_inversion.ModelInversion(config),
-        sees="weights",
-        knows=("victim",),
-        gives=("points", "scores"),
-    ),
-):
-    register(_row)
+# Mean and standard deviation, in pixels, of the noise that the bilevel attack begins
+# at: grey favours no class, and the noise makes points of one class differ.
+_GREY, _SPREAD = 0.5, 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Architecture:
+    """The knowledge of an adversary who sees weights alone; None: it isn't known.
+
+    Attributes:
+      victim: the architecture of a homogeneous network, and the layout of its theta
+        (`uninformed.homogeneous.victim`).
+      lower: the victim's training problem (`uninformed.bilevel.Lower`).
+      targets: labels of the training points as numbers, (points,).
+      mean: the mean training point, which was subtracted from all of them, (inputs,).
+    """
+
+    victim: Victim | None = None
+    lower: Any = None
+    targets: Float[np.ndarray, " points"] | None = None
+    mean: Float[np.ndarray, " inputs"] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Candidates:
+    """The points that attacks on weights alone return for each release, in no order.
+
+    Attributes:
+      points: (releases, candidates, inputs), as the network sees points.
+      scores: (releases, candidates), larger for candidates that explain more of theta.
+    """
+
+    points: Float[np.ndarray, "releases candidates inputs"]
+    scores: Float[np.ndarray, "releases candidates"]
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightsAttack:
+    """An attack on weights alone, run on each release.
+
+    Attributes:
+      config: settings of the attack.
+      knows: fields of `Architecture` that it needs.
+      run: (config, theta, architecture, key) -> points and scores of one release.
+    """
+
+    config: Any
+    knows: tuple[str, ...]
+    run: Callable[[Any, Array, Architecture, Array], tuple[Any, Any]]
+
+    def __call__(
+        self, release: Release, architecture: Architecture, *, key: Array
+    ) -> Candidates:
+        """Attack each release, or refuse an architecture that isn't told enough."""
+        require_told(architecture, *self.knows)
+        ends = [
+            self.run(self.config, jnp.asarray(theta), architecture, key)
+            for theta in release.weights
+        ]
+        points, scores = (np.stack(parts) for parts in zip(*ends, strict=True))
+        return Candidates(points=points, scores=scores)
+
+
+def _kkt(
+    config: kkt.KktConfig, theta: Array, known: Architecture, key: Array
+) -> tuple[Any, Any]:
+    """Run the KKT attack; scores are multipliers."""
+    assert known.victim is not None
+    network = known.victim.unflatten(theta)
+    (run,) = kkt.attack_many(config, network, keys=key[None], mean=known.mean)
+    return run.points, run.multipliers
+
+
+def _bilevel(
+    config: bilevel.BilevelConfig, theta: Array, known: Architecture, key: Array
+) -> tuple[Any, Any]:
+    """Run the bilevel attack from noise around grey; scores are minus distances."""
+    targets = jnp.asarray(known.targets)
+    shape = (len(targets), known.lower.inputs)
+    start = _GREY + _SPREAD * jax.random.normal(key, shape, targets.dtype)
+    theta = theta.astype(targets.dtype)
+    attack = jax.jit(bilevel.attack, static_argnums=(0, 1))
+    end = attack(config, known.lower, theta, start, targets, theta)
+    return end.points, np.full(len(targets), -float(end.distance))
+
+
+def _invert(
+    config: model_inversion.InversionOfModel,
+    theta: Array,
+    known: Architecture,
+    key: Array,
+) -> tuple[Any, Any]:
+    """Run model inversion; scores are equal, because nothing tells points apart."""
+    assert known.victim is not None
+    points = model_inversion.invert(config, known.victim.unflatten(theta), key=key)
+    return points, np.ones(config.count)
+
+
+def _register(name: str, about: str, config: type, run: Callable, **facts: Any) -> None:
+    register(
+        Row(
+            name=name,
+            about=about,
+            protocol="candidates",
+            config=config,
+            make=lambda settings, _: WeightsAttack(settings, facts["knows"], run),
+            sees="weights",
+            gives=("points", "scores"),
+            **facts,
+        )
+    )
+
+
+_register(
+    "kkt",
+    "many candidates, from the weights of a homogeneous network alone",
+    kkt.KktConfig,
+    _kkt,
+    knows=("victim",),
+    uses=("mean",),
+    revision=kkt.REVISION,
+)
+_register(
+    "bilevel",
+    "points whose training ends at the released weights (Runkel et al. 2024)",
+    bilevel.BilevelConfig,
+    _bilevel,
+    knows=("lower", "targets"),
+    revision=bilevel.REVISION,
+)
+_register(
+    "model_inversion",
+    "points of extreme output; a baseline",
+    model_inversion.InversionOfModel,
+    _invert,
+    knows=("victim",),
+)

@@ -14,10 +14,9 @@ from benchmarks.weights_alone import Setting
 from shadow import records
 from uninformed import candidates, kkt
 from uninformed.homogeneous import DenseLayers
-from uninformed.kkt import evaluation, experiment
-from uninformed.kkt import images as kkt_images
+from uninformed.kkt import counts, experiment, training_images
 from uninformed.kkt.experiment import Attacked, Uninformed
-from uninformed.kkt.images import VictimImages
+from uninformed.kkt.training_images import VictimImages
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +27,7 @@ class Trained:
       config: what decides it.
       images: its training images, and held-out ones.
       network: theta.
-      fit: its losses, error and accuracy, see `evaluation.fit`.
+      fit: its losses, error and accuracy, see `counts.fit`.
     """
 
     config: Uninformed
@@ -55,13 +54,13 @@ class Played:
 
     def picture(self) -> bytes:
         """Training images and the candidates nearest to them, a PNG file."""
-        return (self.folder / evaluation.RECONSTRUCTIONS).read_bytes()
+        return (self.folder / counts.RECONSTRUCTIONS).read_bytes()
 
     def picture_of_all(self) -> bytes:
         """The same of the candidates of all runs together."""
         made, file = self.attacked, self.folder / "all_runs.png"
-        points = evaluation.together(made.images, made.trials)
-        evaluation.draw_images(made.images, self._matched(points), file)
+        points = counts.together(made.images, made.trials)
+        counts.draw_images(made.images, self._matched(points), file)
         return file.read_bytes()
 
     @functools.cached_property
@@ -72,11 +71,11 @@ class Played:
     def _matched(self, points: np.ndarray) -> candidates.Matches:
         images = self.attacked.images
         mean = images.mean if self.config.data.mean_known else None
-        return evaluation.matched(images, points, mean)
+        return counts.matched(images, points, mean)
 
     def leads(self) -> np.ndarray:
         """(points,), the victim's output at each training image, for its class."""
-        return evaluation.leads(self.attacked.images, self.attacked.network)
+        return counts.leads(self.attacked.images, self.attacked.network)
 
 
 def trained(lab: Lab, name: str, setting: Setting) -> Trained:
@@ -87,7 +86,7 @@ def trained(lab: Lab, name: str, setting: Setting) -> Trained:
       setting: what is trained.
     """
     config, folder = setting.experiment(), _folder(lab, name)
-    images = kkt_images.load(config.data, lab.data_dir)
+    images = training_images.load(config.data, lab.data_dir)
     clock = records.Clock(folder / "seconds.json")
     with clock.running("train_s"):
         network = experiment.victim(config, images, folder / "network.npz")
@@ -96,7 +95,7 @@ def trained(lab: Lab, name: str, setting: Setting) -> Trained:
         config=config,
         images=images,
         network=network,
-        fit=evaluation.fit(config, images, network),
+        fit=counts.fit(config, images, network),
     )
 
 
@@ -106,7 +105,7 @@ def played(lab: Lab, name: str, setting: Setting) -> Played:
     if folder not in lab.made:
         # Refuses a folder of another configuration.
         attacked = experiment.attacked(config, folder, lab.data_dir)
-        results = evaluation.evaluate(config, attacked, folder)
+        results = counts.evaluate(config, attacked, folder)
         lab.made[folder] = Played(
             config=config, attacked=attacked, results=results, folder=folder
         )

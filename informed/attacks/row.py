@@ -124,7 +124,7 @@ class Row:
         "answers" (scores for public records); "estimator" (the fitted
         estimator that training returned); "every noisy gradient".
       knows: what the attack needs to be told: fields of `threat.Knowledge`, or of
-        `uninformed.knowledge.Architecture` for attacks on weights alone.
+        `uninformed.rows.Architecture` for attacks on weights alone.
       uses: what the attack uses where it is told.
       gives: fields of what the attack returns.
       applies: (facts) -> "", or why the attack can't be played on such a training.

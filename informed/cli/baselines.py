@@ -6,7 +6,7 @@
 import argparse
 import math
 
-from dp import checks
+from dp import domain
 
 # What says how large each prior is, beside --dim and --mse.
 _PRIORS: dict[str, tuple[str, ...]] = {
@@ -78,7 +78,7 @@ def log_kappa(arguments: argparse.Namespace) -> float:
 
     d = arguments.dim
     radius = 1.0 if arguments.radius is None else arguments.radius
-    checks.finite_above("--radius", radius, 0)
+    domain.finite_above("--radius", radius, 0)
     eta = priors.l2_of_mse(arguments.mse, d)
     if arguments.prior == "gaussian":
         return float(priors.gaussian(eta, d=d, sigma=arguments.sigma))

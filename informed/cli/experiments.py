@@ -11,6 +11,12 @@ from collections.abc import Sequence
 from informed.cli.configuration import values
 from informed.cli.running import add_places, folder
 
+# The modules that run the experiments, by the name of the command.
+_EXPERIMENTS = {
+    "kkt": "uninformed.kkt.counts",
+    "landscape": "uninformed.landscape.study",
+}
+
 
 def add_arguments(command: argparse.ArgumentParser, name: str) -> None:
     """What the commands take."""
@@ -24,10 +30,9 @@ def execute(arguments: argparse.Namespace, rest: Sequence[str]) -> None:
     """
     if arguments.shadow:
         raise ValueError("This attack has no shadow models; leave out --shadow.")
-    experiments = importlib.import_module("uninformed.commands")
+    experiment = importlib.import_module(_EXPERIMENTS[arguments.command])
     workdir = folder(arguments.workdir)
-    results, lines, pictures = experiments.execute(
-        arguments.command,
+    results, lines, pictures = experiment.execute(
         values(rest),
         workdir,
         arguments.data_dir,

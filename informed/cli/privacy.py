@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dp
-from dp import accounting, bounds, checks, poisson, rero
-from dp.batches import SAMPLINGS
+from dp import accounting, bounds, domain, poisson, rero
+from dp.sampling import SAMPLINGS
 from informed.cli import baselines, registering
 from informed.cli.commands import refuse_unknown
 from shadow import files
@@ -196,7 +196,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise checks.FieldError(twice, "Expected {} once, found it twice.")
+        raise domain.FieldError(twice, "Expected {} once, found it twice.")
     return found
 
 
@@ -363,7 +363,7 @@ def gamma_against_epsilon(
     """Bounds of several baselines over noise, drawn against epsilon."""
     import matplotlib.figure  # takes long, and only pictures need it
 
-    checks.finite("noise_multiplier", arguments.noise_multiplier)
+    domain.finite("noise_multiplier", arguments.noise_multiplier)
     kappas = np.array([log_kappa, *np.log(_KAPPAS)])
     centre = arguments.noise_multiplier
     points = []

@@ -33,7 +33,7 @@ from dp import (
     rates,
     rero,
 )
-from dp import batches as words
+from dp import sampling as words
 
 BAD = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1e308, 5e-324)
 HUGE = 10**400  # an integer that float64 doesn't hold
@@ -90,9 +90,9 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "accounting.renyi": (accounting.renyi, {"run": SAMPLED, "orders": (2.0, 3.0)}),
     "accounting.rho": (None, {}),
-    "batches.Assumption": (None, {}),
-    "batches.Batches": (words.Batches, SCRIPT),
-    "batches.assumption": (None, {}),
+    "sampling.Assumption": (None, {}),
+    "sampling.Batches": (words.Batches, SCRIPT),
+    "sampling.assumption": (None, {}),
     "bounds.approximate": (
         bounds.approximate,
         {"log_kappa": LOGS, "epsilon": 1.0, "delta": 0.1},
@@ -136,9 +136,12 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"gamma": 0.2, "kappa": 0.1, "steps": 2, "delta": 1e-5} | ZERO,
     ),
     # What they are given is checked by `priors.gaussian_given`.
-    "conditional.checked": (conditional.checked, {"covariance": SPREAD}),
-    "conditional.left": (None, {}),
-    "conditional.told": (None, {}),
+    "conditional.valid_covariance": (
+        conditional.valid_covariance,
+        {"covariance": SPREAD},
+    ),
+    "conditional.schur_complement": (None, {}),
+    "conditional.known_mask": (None, {}),
     "gradient.PrivacyConfig": (
         gradient.PrivacyConfig,
         {"clip_norm": 1.0, "noise_multiplier": 1.0, "sampling_probability": 0.5},
@@ -160,8 +163,6 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dp.History,
         NOISE | {"steps": 2, "sampling_probability": 0.5, "source": "Opacus"},
     ),
-    "incomplete.log_betainc": (None, {}),
-    "incomplete.log_gammainc": (None, {}),
     "mechanisms.ApproximateDP": (
         dp.ApproximateDP,
         {"epsilon": (1.0, 2.0), "delta": (0.1, 0.01)} | ZERO,
@@ -182,6 +183,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dp.RenyiDP,
         {"orders": (2.0, 3.0), "epsilons": (1.0, 2.0)} | ZERO,
     ),
+    "mechanisms.require_sampled": (None, {}),
     "mechanisms.ZeroConcentratedDP": (dp.ZeroConcentratedDP, {"rho": 1.0} | ZERO),
     "participation.FixedSizeGaussian": (
         dp.FixedSizeGaussian,
@@ -304,7 +306,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
 def public() -> Iterator[str]:
     """Functions and classes that a module of `dp` defines."""
     for module in pkgutil.iter_modules(dp.__path__):
-        if module.name in ("checks", "lazy"):  # what refuses; imports
+        if module.name in ("domain", "lazy"):  # what refuses; imports
             continue
         found = importlib.import_module(f"dp.{module.name}")
         for name, value in vars(found).items():

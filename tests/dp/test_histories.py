@@ -97,7 +97,7 @@ def test_batches_of_fixed_size():
 
 
 def test_a_history_without_a_probability_needs_records_and_batch():
-    with pytest.raises(dp.checks.FieldError, match="records and batch"):
+    with pytest.raises(dp.domain.FieldError, match="records and batch"):
         dp.History(
             noise_multiplier=1.0, steps=2, sampling_probability=None, source="Opacus"
         )
@@ -138,7 +138,7 @@ def test_a_history_without_a_probability_needs_records_and_batch():
     ],
 )
 def test_what_is_no_history_is_refused(kept, said):
-    with pytest.raises(dp.checks.FieldError, match=said):
+    with pytest.raises(dp.domain.FieldError, match=said):
         dp.History.of(kept)
 
 

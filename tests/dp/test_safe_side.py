@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dp
-from dp import bounds, checks, gradient, poisson, priors, rero
-from dp.checks import FieldError
+from dp import bounds, domain, gradient, poisson, priors, rero
+from dp.domain import FieldError
 
 RUN = dp.Gaussian(noise_multiplier=0.05, steps=100, relation="zero_out")
 
@@ -157,9 +157,9 @@ def test_so_little_noise_in_so_many_steps_needs_no_memory():
 
 def test_several_numbers_where_there_is_one():
     """Types are checked in tests, so that a mechanism never gets there."""
-    checks.one("epsilon", np.float64(1))
+    domain.one("epsilon", np.float64(1))
     with pytest.raises(FieldError, match="epsilon to be one number, got shape"):
-        checks.one("epsilon", (1.0, 2.0))
+        domain.one("epsilon", (1.0, 2.0))
 
 
 def test_another_bound_of_the_same_name_is_refused(monkeypatch):

@@ -1,4 +1,4 @@
-"""What the first layer tells of each training point to whoever knows all patterns.
+"""Training points from the first layer, for whoever knows all activation patterns.
 
 Near a KKT point the first layer, its biases as the weights of one more input, is
 
@@ -10,9 +10,8 @@ linear: least squares for lambda_i (x_i, 1), whose last coordinate is lambda_i. 
 of a class have nearly the same a_i, and only where these differ are points told apart.
 
 A yardstick and no bound: least squares know nothing of pictures, and whoever does may
-read more out of the same layer.
-
-For evaluations alone: patterns are those of the training points.
+read more out of the same layer. It serves evaluations alone, because the patterns are
+those of the training points.
 
 Checked: tests/uninformed/kkt/test_ceiling.py (a planted first layer; a trained one).
 """
@@ -29,19 +28,18 @@ from uninformed.kkt import stationarity
 _STEP = 1e12
 
 
-def told(
+def from_patterns(
     network: DenseLayers,
     points: Float[Array, "points inputs"],
     directions: Float[Array, "points outputs"],
 ) -> Float[np.ndarray, "points inputs"]:
-    """Least squares for the points, their patterns given.
+    """Solve least squares for the points, given their patterns.
 
     Args:
       network: the victim; with biases in the first layer points have their lengths,
         otherwise lambda_i x_i is returned.
       points: training points, as the network sees them.
       directions: what a multiplier stands for, see `kkt.directions`.
-    Returns: (points, inputs), float64.
     """
     alpha = jnp.full(len(network) - 1, _STEP, points.dtype)
     at = jax.jit(stationarity.passes)(network, points, directions, alpha)
@@ -51,7 +49,7 @@ def told(
 def least_squares(
     layer: Layer, back: Float[np.ndarray, "points units"]
 ) -> Float[np.ndarray, "points inputs"]:
-    """Points of which a layer is the sum of (x_i, 1) a_i^T, up to factors; see `told`.
+    """Solve for points of which a layer is the sum of (x_i, 1) a_i^T, up to factors.
 
     Args:
       layer: weights, and biases where it has them.
@@ -61,17 +59,18 @@ def least_squares(
     if layer.b is None:
         return np.linalg.lstsq(back.T, weights, rcond=None)[0]
     with_biases = np.column_stack([weights, np.asarray(layer.b, np.float64)])
-    found = np.linalg.lstsq(back.T, with_biases, rcond=None)[0]
-    multipliers, tiny = found[:, -1:], np.finfo(float).tiny
-    return found[:, :-1] / np.where(np.abs(multipliers) < tiny, tiny, multipliers)
+    solution = np.linalg.lstsq(back.T, with_biases, rcond=None)[0]
+    multipliers, tiny = solution[:, -1:], np.finfo(float).tiny
+    return solution[:, :-1] / np.where(np.abs(multipliers) < tiny, tiny, multipliers)
 
 
 def correlations(
     points: Float[np.ndarray, "points inputs"],
-    found: Float[np.ndarray, "points inputs"],
+    estimates: Float[np.ndarray, "points inputs"],
 ) -> Float[np.ndarray, " points"]:
-    """Correlation of each point with what was found of it, over its inputs."""
-    one, other = (each - each.mean(axis=1, keepdims=True) for each in (points, found))
+    """Correlate each point with its estimate, over its inputs."""
+    one = points - points.mean(axis=1, keepdims=True)
+    other = estimates - estimates.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     products = np.sum(one * other, axis=1)
     return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)

@@ -1,9 +1,7 @@
 """The KKT attack: training points out of the weights of a homogeneous network, alone.
 
 THREAT: uninformed. Knows theta, the architecture, and the range of pixels; neither D_-,
-nor the initialisation. It assumes that classes had equal shares, and settings that are
-shipped take twice as many candidates as there were points. For comparison with attacks
-of informed adversaries.
+nor the initialisation. It assumes that classes had equal shares.
 
 Trained long enough, theta is a combination of the gradients of its outputs at those
 training points that lie on the margin, with non-negative multipliers. The attack looks
@@ -14,13 +12,11 @@ multipliers   Haim et al. 2022: theta = sum_i lambda_i y_i grad Phi(x_i), lambda
 signed        Buzaglo et al. 2023: any loss with weight decay, coefficients s_i of any
               sign, one an output, and no labels
 
-What is ours: a term that draws all candidates to one margin, because points off the
-margin have no multiplier; multipliers in units of what fits at the start; a sigmoid in
-units of the sums it acts on, sharper and sharper; candidates without a multiplier begin
-anew; residuals relative to theta; the Gram form; and candidates within the span of the
-first layer's weights, which training has made of the training points, whose number it
-nearly tells. `KktConfig.published` and `KktConfig.public_code` are the paper's loss and
-its code's, which differ.
+Ours are: one margin for all candidates; multipliers in units of what fits at the start;
+a sigmoid in units of the sums it acts on, sharper and sharper; candidates that begin
+anew where they have no multiplier; residuals relative to theta; the Gram form; and the
+span of the first layer's weights. `KktConfig.published` and `KktConfig.public_code` are
+the paper's loss and its code's, which differ.
 
 Without biases a shorter point with a larger multiplier is the same, so lengths are
 known only as far as biases matter.
@@ -30,7 +26,6 @@ Checked: tests/uninformed/kkt/test_descent.py (the published losses, written pla
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,18 +34,17 @@ import optax
 from jaxtyping import Array, Float
 
 from shadow import checks
-from shadow.threat import Release
-from uninformed import knowledge, pieces
+from uninformed import pieces
 from uninformed.homogeneous import DenseLayers
-from uninformed.kkt.config import KktConfig, Knobs
 from uninformed.kkt.loss import FLOOR, Begin, KktProblem, KktUnknowns
+from uninformed.kkt.loss_terms import KktConfig
 
 # Grows when the same configuration would give something else; see `shadow.records`.
 REVISION = 3
 # The share of all steps in which candidates may begin anew; the rest is left to settle.
 _RESTARTING = 0.6
-# Of the largest multiplier: candidates below it add next to nothing to theta. What
-# Haim et al. drop when they count, see `candidates.thinned`.
+# Of the largest multiplier: candidates below it add next to nothing to theta, and Haim
+# et al. drop them when they count; see `benchmarks.kkt_circle`.
 _DEAD = 0.02
 # Alpha reaches its last value after 1 / 1.2, five sixths, of the steps, so that the run
 # ends on one loss.
@@ -59,7 +53,7 @@ _SHARPENING = 1.2
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class KktRun:
-    """What one run of the attack found.
+    """The candidates at the end of one run of the attack.
 
     Attributes:
       points: candidates for training points, (candidates, inputs), as the network sees
@@ -77,39 +71,8 @@ class KktRun:
 
     @property
     def alive(self) -> np.ndarray:
-        """Which candidates have more than next to no multiplier, (candidates,)."""
+        """Return which candidates have more than next to no multiplier."""
         return self.multipliers > _DEAD * self.multipliers.max()
-
-
-@dataclasses.dataclass(frozen=True)
-class KktAttack:
-    """The KKT attack, one run for each release (a `CandidateAttack`).
-
-    Attributes:
-      config: which terms the loss has, and how hard the attack tries.
-    """
-
-    config: KktConfig = dataclasses.field(default_factory=KktConfig)
-
-    def __call__(
-        self, release: Release, architecture: knowledge.Architecture, *, key: Array
-    ) -> knowledge.Candidates:
-        """Needs the victim, uses the mean. Scores are multipliers."""
-        architecture.require("victim")
-        assert architecture.victim is not None
-        found = [
-            attack_many(
-                self.config,
-                architecture.victim.unflatten(jnp.asarray(theta)),
-                keys=key[None],
-                mean=architecture.mean,
-            )[0]
-            for theta in release.weights
-        ]
-        return knowledge.Candidates(
-            points=np.stack([each.points for each in found]),
-            scores=np.stack([each.multipliers for each in found]),
-        )
 
 
 def attack_many(
@@ -117,18 +80,15 @@ def attack_many(
     network: DenseLayers,
     *,
     keys: Array,
-    knobs: Knobs | None = None,
     mean: Float[np.ndarray, " inputs"] | None = None,
     starts: Float[Array, "runs candidates inputs"] | None = None,
     place: pieces.Place | None = None,
 ) -> list[KktRun]:
-    """Several runs at once, one a key; divided among the devices that divide them.
+    """Make several runs at once, one a key, divided among the devices.
 
     Args:
       network: theta; float32.
-      knobs: each a scalar, or (runs,).
-      mean: what was subtracted from training points, where that is known; it tightens
-        the range of pixels.
+      mean: the mean training point, where it is known; it tightens the range of pixels.
       starts: where candidates begin, as the network sees points; None: at random. With
         `config.span` their part within it.
       place: where pieces of the runs are kept; None: nowhere.
@@ -142,84 +102,65 @@ def attack_many(
             f"{{}} is {config.restarts}, but candidates begin at given starts, which"
             " restarts would leave. Set it to 0.",
         )
-    knobs = Knobs.of(config) if knobs is None else knobs
-    dtype = network[0].w.dtype
-    knobs = jax.tree.map(
-        lambda knob: jnp.broadcast_to(jnp.asarray(knob, dtype), keys.shape), knobs
-    )
     problem = KktProblem(config, network, mean)
-    begun = [
-        problem.begin(
-            key,
-            jax.tree.map(lambda knob, i=i: knob[i], knobs),
-            None if starts is None else starts[i],
-        )
+    begins = [
+        problem.begin(key, None if starts is None else starts[i])
         for i, key in enumerate(keys)
     ]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
-    stacked, knobs = jax.device_put((stacked, knobs), _division(len(keys)))
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begins)
+    stacked = jax.device_put(stacked, _division(len(keys)))
     run = Run(problem)
 
     def step(carry: tuple, number: Array) -> tuple:
-        return jax.vmap(run.step, in_axes=(0, None, 0, 0))(
-            carry, number, stacked, knobs
-        )
+        return jax.vmap(run.step, in_axes=(0, None, 0))(carry, number, stacked)
 
     with jax.default_matmul_precision("highest"):
-        carry = jax.jit(jax.vmap(run.start))(stacked, knobs)
+        carry = jax.jit(jax.vmap(run.start))(stacked)
         carry = pieces.scan(step, carry, config.steps, place)
-        ends = jax.jit(jax.vmap(run.end))(carry, stacked, knobs)
-        ends = jax.tree.map(np.asarray, ends)
+        ends = map(np.asarray, jax.jit(jax.vmap(run.end))(carry, stacked))
     return [
         KktRun(
-            points=problem.pixels(ends.points[i]),
-            multipliers=ends.multipliers[i],
-            loss=float(ends.loss[i]),
-            residual=float(np.sqrt(max(ends.layers[i].sum() / problem.squared, 0))),
+            points=problem.pixels(points),
+            multipliers=multipliers,
+            loss=float(loss),
+            residual=float(np.sqrt(max(layers.sum() / problem.squared, 0))),
         )
-        for i in range(len(keys))
+        for points, multipliers, loss, layers in zip(*ends, strict=True)
     ]
 
 
 def _division(runs: int) -> jax.sharding.Sharding:
-    """Runs over all devices, if they come out even; else on one."""
+    """Divide runs over all devices if they come out even; else use one."""
     devices = jax.devices()
     devices = devices if runs % len(devices) == 0 else devices[:1]
     mesh = jax.sharding.Mesh(np.array(devices), ("runs",))
     return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("runs"))
 
 
-class _End(NamedTuple):
-    """Where a run ends; the fields are those of `KktRun`, points as coordinates.
-
-    Attributes:
-      points: candidates, as `KktUnknowns` has them.
-      multipliers: multipliers, no longer in units, (candidates,).
-      loss: the sum of all terms, a scalar.
-      layers: squared residual of each layer, (layers,).
-    """
-
-    points: Array
-    multipliers: Array
-    loss: Array
-    layers: Array
-
-
 class Run:
-    """The steps of one run."""
+    """The steps of one run, as pure functions of its state."""
 
     def __init__(self, problem: KktProblem) -> None:
         self._problem, self._config = problem, problem.config
         steps, restarts = problem.config.steps, problem.config.restarts
         # Candidates may begin anew after every so many steps.
         self._every = max(1, int(_RESTARTING * steps / (restarts + 1)))
+        config = problem.config
+        rate = config.rate if config.multiplier_rate is None else config.multiplier_rate
+        self._optimisers = optax.partition(
+            {
+                "points": _optimiser(config, config.rate),
+                "multipliers": _optimiser(config, rate),
+            },
+            KktUnknowns("points", "multipliers"),
+        )
 
-    def start(self, begin: Begin, knobs: Knobs) -> tuple:
-        """Unknowns and the state of their optimisers."""
-        return begin.unknowns, self._optimisers(knobs).init(begin.unknowns)
+    def start(self, begin: Begin) -> tuple:
+        """Return the unknowns and the state of their optimisers."""
+        return begin.unknowns, self._optimisers.init(begin.unknowns)
 
-    def step(self, carry: tuple, number: Array, begin: Begin, knobs: Knobs) -> tuple:
-        """One step, at its own slope of the sigmoid."""
+    def step(self, carry: tuple, number: Array, begin: Begin) -> tuple:
+        """Make one step, at its own slope of the sigmoid."""
         config = self._config
         # Candidates that have lost their multiplier begin anew.
         if config.restarts:
@@ -228,45 +169,41 @@ class Run:
             key = jax.random.fold_in(begin.key, number)
             carry = jax.lax.cond(
                 due,
-                lambda: _restarted(self._problem, carry, key, knobs),
+                lambda: _restarted(self._problem, carry, key),
                 lambda: carry,
             )
         # One step of both optimisers.
         unknowns, state = carry
         slope, _ = jax.grad(self._problem.loss, has_aux=True)(
-            unknowns, begin, knobs, self._alpha(number, knobs)
+            unknowns, begin, self._alpha(number)
         )
-        update, state = self._optimisers(knobs).update(slope, state, unknowns)
+        update, state = self._optimisers.update(slope, state, unknowns)
         return optax.apply_updates(unknowns, update), state
 
-    def end(self, carry: tuple, begin: Begin, knobs: Knobs) -> _End:
-        """What the last step has led to."""
+    def end(self, carry: tuple, begin: Begin) -> tuple[Array, Array, Array, Array]:
+        """Return points, multipliers, loss and each layer's squared residual."""
         unknowns, _ = carry
         last = jnp.asarray(self._config.steps - 1)
         total, (layers, coefficients) = self._problem.loss(
-            unknowns, begin, knobs, self._alpha(last, knobs)
+            unknowns, begin, self._alpha(last)
         )
         multipliers = begin.unit * unknowns.multipliers
         if self._config.coefficients == "signed":
             multipliers = jnp.linalg.norm(coefficients, axis=1)
-        return _End(unknowns.points, multipliers, total, layers)
+        return unknowns.points, multipliers, total, layers
 
-    def _alpha(self, number: Array, knobs: Knobs) -> Array:
+    def _alpha(self, number: Array) -> Array:
+        """Return the slope of the sigmoid in a step."""
+        first, last = self._config.alpha, self._config.alpha_end
         share = jnp.minimum(_SHARPENING * number / self._config.steps, 1.0)
-        return knobs.alpha * (knobs.alpha_end / knobs.alpha) ** share
-
-    def _optimisers(self, knobs: Knobs) -> optax.GradientTransformation:
-        return optax.partition(
-            {
-                "points": _optimiser(self._config, knobs.rate),
-                "multipliers": _optimiser(self._config, knobs.multiplier_rate),
-            },
-            KktUnknowns("points", "multipliers"),
-        )
+        if last is None:
+            return jnp.asarray(first, share.dtype)
+        slopes = jnp.asarray([first, last], share.dtype)
+        return slopes[0] * (slopes[1] / slopes[0]) ** share
 
 
-def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> tuple:
-    """Dead candidates drawn anew, with a small multiplier and no momentum."""
+def _restarted(problem: KktProblem, carry: tuple, key: Array) -> tuple:
+    """Draw dead candidates anew, with a small multiplier and no momentum."""
     unknowns, state = carry
     points, multipliers = unknowns
     sizes = jnp.abs(multipliers).reshape(len(points), -1).max(axis=1)
@@ -276,7 +213,7 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> t
         return jnp.where(dead.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
     fresh = KktUnknowns(
-        replaced(points, problem.random_points(key, knobs)),
+        replaced(points, problem.random_points(key)),
         replaced(multipliers, FLOOR * jnp.ones_like(multipliers)),
     )
     state = jax.tree.map(
@@ -290,16 +227,12 @@ def _restarted(problem: KktProblem, carry: tuple, key: Array, knobs: Knobs) -> t
     return fresh, state
 
 
-def _optimiser(config: KktConfig, rate: Array) -> optax.GradientTransformation:
-    """Adam, or momentum; on a schedule."""
-    shape = (
-        optax.cosine_decay_schedule(1.0, config.steps)
-        if config.schedule == "cosine"
-        else optax.constant_schedule(1.0)
-    )
+def _optimiser(config: KktConfig, rate: float) -> optax.GradientTransformation:
+    """Return Adam or momentum, on a schedule."""
+    cosine = optax.cosine_decay_schedule(1.0, config.steps)
 
     def schedule(count: Array) -> Array:
-        return rate * shape(count)
+        return jnp.asarray(rate * (cosine(count) if config.schedule == "cosine" else 1))
 
     if config.optimiser == "adam":
         return optax.adam(schedule)

@@ -1,36 +1,40 @@
 """The uninformed adversary's experiment: a victim, and runs of the attack on it.
 
 A homogeneous network is trained on a few images until it is near a KKT point. The KKT
-attack sees its weights, and the mean image if that is known. The network is kept in
-`network.npz`, batches of the search in `search/`: what was cut off goes on, within a
-batch or a training after the last of fifty pieces. What the attack is worth is
-`uninformed.kkt.evaluation`'s to say.
+attack sees its weights, and the mean image if that is known. It is run several times
+from random starts, and an adversary can choose runs by their loss;
+`uninformed.kkt.counts` compares them with the training images.
+
+The network is kept in `network.npz` and batches of runs in `search/`. An interrupted
+experiment goes on, within a batch or a training after the last of fifty pieces. A run
+doesn't depend on which others were made.
+
+Checked: tests/uninformed/kkt/test_search.py.
 """
 
 import dataclasses
+import functools
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
 
 from shadow import checks, records
 from shadow.records import Record
-from uninformed import homogeneous, pieces
+from uninformed import homogeneous, kkt, pieces
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers, HomogeneousConfig, Layer
 from uninformed.kkt import KktConfig, KktRun
-from uninformed.kkt import search as kkt_search
-from uninformed.kkt.images import PointsConfig, VictimImages, load
+from uninformed.kkt.training_images import PointsConfig, VictimImages, load
 from uninformed.max_margin import MarginConfig
 
 # What the seed is folded with, so that each use has randomness of its own.
 INITIALISES, ATTACKS, BASELINES = 1, 2, 3
-_RANGES = {
-    "none": {},
-    "published": kkt_search.PUBLISHED,
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,26 +45,22 @@ class SearchConfig:
       trials: number of runs.
       at_once: runs in one batch; decides on memory and speed. Runs of other batches
         differ by rounding, which thousands of steps enlarge.
-      ranges: what each run draws its settings from: "none", all runs have the attack's
-        own and differ in their random start alone; or "published", `search.PUBLISHED`.
     """
 
     trials: int = 4
     at_once: int = 2
-    ranges: str = "none"
 
     def __post_init__(self) -> None:
-        checks.choice("ranges", self.ranges, tuple(_RANGES))
         checks.at_least("trials", self.trials, 1)
         checks.at_least("at_once", self.at_once, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uninformed:
-    """Everything that decides a result.
+    """The configuration of the experiment: everything that decides a result.
 
     Attributes:
-      seed: the seed of everything random: initialisation, starts, drawn settings.
+      seed: the seed of everything random: initialisation and starts.
       data: the training images, and those of the control.
       victim: architecture and initialisation of the network.
       training: how the network is trained.
@@ -94,8 +94,8 @@ class Attacked:
 
     @property
     def chosen(self) -> KktRun:
-        """The run that an adversary would choose, by its loss."""
-        return kkt_search.by_loss(self.trials)[0]
+        """Return the run that an adversary would choose, by its loss."""
+        return by_loss(self.trials)[0]
 
 
 def attacked(
@@ -105,10 +105,8 @@ def attacked(
     *,
     progress: bool = True,
 ) -> Attacked:
-    """Train and attack, or read what is there.
+    """Train and attack, or read what the folder has.
 
-    Args:
-      progress: whether bars show the steps of the training and of the attack.
     Raises: ConfigurationMismatchError: the folder holds another victim or search.
     """
     with checks.under("config.data"):
@@ -116,16 +114,14 @@ def attacked(
     clock = records.Clock(workdir / "seconds.json")
     with clock.running("train_s"):
         network = victim(experiment, images, workdir / "network.npz", progress=progress)
-    mean = images.mean.ravel() if experiment.data.mean_known else None
     with clock.running("attack_s"):
-        trials = kkt_search.search(
+        trials = search(
             experiment.attack,
             network,
             trials=experiment.search.trials,
             at_once=experiment.search.at_once,
             key=key_of(experiment, ATTACKS),
-            ranges=_RANGES[experiment.search.ranges],
-            mean=mean,
+            mean=images.mean.ravel() if experiment.data.mean_known else None,
             folder=workdir / "search",
             progress=progress,
         )
@@ -134,28 +130,27 @@ def attacked(
     )
 
 
-def key_of(experiment: Uninformed, use: int) -> jax.Array:
-    """Randomness by its use: INITIALISES, ATTACKS or BASELINES."""
+def key_of(experiment: Uninformed, use: int) -> Array:
+    """Return the key of one use: INITIALISES, ATTACKS or BASELINES."""
     return jax.random.fold_in(jax.random.key(experiment.seed), use)
 
 
 def victim(
     experiment: Uninformed, images: VictimImages, file: Path, *, progress: bool = True
 ) -> DenseLayers:
-    """The trained network, from `file` if it is there.
+    """Train the network, or read it from `file`.
 
     Args:
       progress: whether a bar shows the steps of the training.
     Raises: ConfigurationMismatchError, VersionMismatchError: the file holds another.
     """
     fields = dataclasses.asdict(experiment)
-    about = {name: fields[name] for name in ("seed", "data", "victim", "training")}
+    decisive = {name: fields[name] for name in ("seed", "data", "victim", "training")}
     record = Record.of(
-        about | {"content": images.fingerprint()},
+        decisive | {"content": images.fingerprint()},
         homogeneous=homogeneous.REVISION,
         margin=margin.REVISION,
     )
-
     place = pieces.Place(
         file=file.with_suffix(".part.npz"),
         record=record,
@@ -164,23 +159,101 @@ def victim(
     )
 
     def train() -> dict[str, np.ndarray]:
-        begun = homogeneous.init(
+        start = homogeneous.init(
             experiment.victim, images.points.shape[1], key_of(experiment, INITIALISES)
         )
-        made = margin.train(
-            experiment.training, begun, images.points, images.labels, place=place
+        network = margin.train(
+            experiment.training, start, images.points, images.labels, place=place
         )
         return {
             f"{name}{number}": np.asarray(array)
-            for number, layer in enumerate(made)
+            for number, layer in enumerate(network)
             for name, array in layer._asdict().items()
             if array is not None
         }
 
     arrays = records.kept(file, record, f"The victim in {file}", train)
     place.clear()
-    loaded = {name: jnp.asarray(array) for name, array in arrays.items()}
+    weights = {name: jnp.asarray(array) for name, array in arrays.items()}
     return tuple(
-        Layer(loaded[f"w{number}"], loaded.get(f"b{number}"))
+        Layer(weights[f"w{number}"], weights.get(f"b{number}"))
         for number in range(len(experiment.victim.widths) + 1)
     )
+
+
+def search(
+    config: KktConfig,
+    network: DenseLayers,
+    *,
+    trials: int,
+    key: Array,
+    at_once: int = 4,
+    mean: Float[np.ndarray, " inputs"] | None = None,
+    folder: Path | None = None,
+    progress: bool = True,
+) -> list[KktRun]:
+    """Run the attack `trials` times, in batches of `at_once`.
+
+    Args:
+      mean: what was subtracted from training points, where that is known.
+      folder: where finished batches are kept; None: nowhere.
+      progress: whether a bar shows the steps of a batch that is kept.
+    Returns: the runs, in the order of their numbers.
+    Raises: ConfigurationMismatchError: the folder holds a search of something else.
+    """
+    theta = np.asarray(ravel_pytree(network)[0])
+    decisive = {
+        "config": dataclasses.asdict(config),
+        "theta": hashlib.sha256(theta.tobytes()).hexdigest(),
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+        "mean": None if mean is None else hashlib.sha256(mean.tobytes()).hexdigest(),
+    }
+    record = Record.of(decisive, kkt=kkt.REVISION)
+    attack = functools.partial(_batch, config, network, key, mean)
+    runs: list[KktRun] = []
+    while len(runs) < trials:
+        numbers = range(len(runs), min(len(runs) + at_once, trials))
+        if folder is None:
+            batch = attack(numbers, None)
+        else:
+            file = folder / f"runs_{numbers.start:06d}.npz"
+            part = file.with_suffix(".part.npz")
+            place = pieces.Place(
+                file=part,
+                # A batch that was cut off may have been of another size.
+                record=Record.of(decisive | {"count": len(numbers)}, kkt=kkt.REVISION),
+                what=f"The run in {part}",
+                progress=progress,
+            )
+            make = functools.partial(attack, numbers, place)
+            batch = records.kept(file, record, f"The search in {folder}", make)
+            place.clear()
+        runs += [
+            KktRun(**{name: values[i] for name, values in batch.items()})
+            for i in range(len(batch["loss"]))
+        ]
+    return runs[:trials]
+
+
+def by_loss(runs: list[KktRun]) -> list[KktRun]:
+    """Sort runs by their loss, lowest first; runs that diverged come last."""
+    return sorted(runs, key=lambda run: run.loss if np.isfinite(run.loss) else np.inf)
+
+
+def _batch(
+    config: KktConfig,
+    network: DenseLayers,
+    key: Array,
+    mean: np.ndarray | None,
+    numbers: range,
+    place: pieces.Place | None,
+) -> dict[str, np.ndarray]:
+    """Make the runs of these numbers at once: the fields of `KktRun`, stacked."""
+    keys = [jax.random.split(jax.random.fold_in(key, n))[1] for n in numbers]
+    runs = kkt.attack_many(
+        config, network, keys=jnp.stack(keys), mean=mean, place=place
+    )
+    return {
+        field.name: np.stack([getattr(run, field.name) for run in runs])
+        for field in dataclasses.fields(KktRun)
+    }

@@ -1,4 +1,4 @@
-"""What the KKT attack minimises: the loss of one network, and where a run begins.
+"""The loss that the KKT attack minimises, and the start of a run.
 
 The terms, with the equations of Haim et al. 2022 that they are or stand for:
 
@@ -22,7 +22,7 @@ from uninformed import homogeneous
 from uninformed import max_margin as margin
 from uninformed.homogeneous import DenseLayers
 from uninformed.kkt import stationarity
-from uninformed.kkt.config import KktConfig, Knobs
+from uninformed.kkt.loss_terms import KktConfig
 
 # Random points that tell how large the sums of a layer are: their root mean square over
 # all units is then known to a few percent.
@@ -48,7 +48,7 @@ _UNEXPLAINED = 0.02
 
 
 class KktUnknowns(NamedTuple):
-    """What is optimised.
+    """The unknowns of the attack.
 
     Attributes:
       points: candidates (candidates, inputs), or their coordinates in the span of the
@@ -62,7 +62,7 @@ class KktUnknowns(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Where a run begins, and the constants that are found there.
+    """The start of a run, and the constants that are computed there.
 
     Attributes:
       unknowns: the candidates and multipliers at the start.
@@ -79,7 +79,7 @@ class Begin(NamedTuple):
 
 
 class KktProblem:
-    """The loss of one network.
+    """The loss of one network, compiled from its configuration.
 
     Attributes:
       config: which terms the loss has, and their weights.
@@ -135,24 +135,24 @@ class KktProblem:
             self._stretch = float(np.sqrt(pixels / rank))
 
     def pixels(self, points: Any) -> Any:
-        """Points in pixels, (candidates, inputs)."""
+        """Return points in pixels, (candidates, inputs)."""
         return points if self.basis is None else (points * self.spread) @ self.basis
 
-    def random_points(self, key: Array, knobs: Knobs) -> Array:
-        """Normal unknowns, of the standard deviation sigma_x a pixel."""
+    def random_points(self, key: Array) -> Array:
+        """Draw normal unknowns, of the standard deviation sigma_x a pixel."""
         shape = (self.config.candidates, self.network[0].w.shape[0])
         drawn = jax.random.normal(key, shape, self.network[0].w.dtype)
-        return knobs.start * self._stretch * drawn
+        return jnp.asarray(self.config.start, drawn.dtype) * self._stretch * drawn
 
     # The start
 
-    def begin(self, key: Array, knobs: Knobs, start: Array | None = None) -> Begin:
-        """Candidates, multipliers and their units; candidates at `start` if given."""
+    def begin(self, key: Array, start: Array | None = None) -> Begin:
+        """Begin a run: candidates, at `start` if given, and multipliers in units."""
         config, m = self.config, self.config.candidates
         dtype = self.network[0].w.dtype
         points_key, multipliers_key, few_key, later_key = jax.random.split(key, 4)
         # Candidates.
-        unknown = self.random_points(points_key, knobs)
+        unknown = self.random_points(points_key)
         if start is not None:
             inside = start if self.basis is None else start @ self.basis.T
             unknown = inside / self.spread
@@ -165,7 +165,7 @@ class KktProblem:
             scales = stationarity.typical_sums(self.network, spread * few)
         # Multipliers, and the unit in which they are optimised.
         unit = jnp.asarray(1 / m if config.units == "per_candidate" else 1.0, dtype)
-        alpha = knobs.alpha / scales
+        alpha = config.alpha / scales
         if config.coefficients == "signed":
             drawn = jax.random.normal(multipliers_key, (m, self.outputs), dtype)
             if config.units == "fitted":
@@ -186,9 +186,9 @@ class KktProblem:
     # The loss
 
     def loss(
-        self, unknowns: KktUnknowns, begin: Begin, knobs: Knobs, alpha: Array
+        self, unknowns: KktUnknowns, begin: Begin, alpha: Array | float
     ) -> tuple[Array, tuple[Array, Array]]:
-        """The sum of all terms, at one slope of the sigmoid.
+        """Sum all terms, at one slope of the sigmoid.
 
         Returns: the loss; squared residuals (layers,), without `units`, and
           coefficients (candidates, outputs).
@@ -197,14 +197,14 @@ class KktProblem:
         signed = config.coefficients == "signed"
         # The directions y_i, or e_label - e_runner-up. They depend on the outputs, and
         # the compiler makes one forward pass of this one and that of `passes`.
-        towards = (
-            1
-            if signed
-            else directions(homogeneous.apply(self.network, points), self.labels)
-        )
         multipliers = unknowns.multipliers
-        each = multipliers if signed else multipliers[:, None]
-        coefficients = begin.unit * each * towards
+        if signed:
+            towards: Any = 1
+            coefficients = begin.unit * multipliers
+        else:
+            outputs = homogeneous.apply(self.network, points)
+            towards = directions(outputs, self.labels)
+            coefficients = begin.unit * multipliers[:, None] * towards
         # Stationarity, equation (6).
         at = stationarity.passes(
             self.network, points, coefficients, alpha / begin.scales
@@ -217,7 +217,7 @@ class KktProblem:
         total = jnp.sum(jnp.asarray(self.weights, layers.dtype) * counted)
         if not signed:
             # Dual feasibility, equation (7).
-            total += self._dual(multipliers - knobs.least_multiplier)
+            total += self._dual(multipliers - config.least_multiplier)
             # One margin for all candidates.
             if config.margin_weight:
                 leads = jnp.sum(at.sums[-1] * towards, axis=1)
@@ -227,19 +227,19 @@ class KktProblem:
         return total, (layers, coefficients)
 
     def _weights(self) -> np.ndarray:
-        """What `KktConfig.layers` and `relative` make of the layers' norms."""
+        """Weigh layers as `KktConfig.layers` and `relative` say, by their norms."""
         norms, grown = self.layer_norms, self.layer_norms.min()
         if self.config.layers == "alike":
-            weights, whole = np.ones(len(norms)), norms.sum()
+            weights, total = np.ones(len(norms)), norms.sum()
         else:
-            # What is left of the start is noise, which a fit weighs by its inverse; a
+            # The remains of the start are noise, which a fit weighs by its inverse; a
             # share of what was trained is noise in every layer.
             weights = _UNEXPLAINED * grown / (norms - grown + _UNEXPLAINED * grown)
-            whole = (weights * grown).sum()
-        return weights / whole if self.config.relative else weights
+            total = (weights * grown).sum()
+        return weights / total if self.config.relative else weights
 
     def _dual(self, excess: Array) -> Array:
-        """The penalty on multipliers below the least one."""
+        """Penalise multipliers below the least one."""
         missing = jax.nn.relu(-excess)
         if self.config.dual == "squared":
             missing = missing**2
@@ -249,9 +249,9 @@ class KktProblem:
         return self.config.dual_weight * total
 
     def _off_margin(self, leads: Array, multipliers: Array) -> Array:
-        """Mean squared distance from the margin, each weighing as its multiplier.
+        """Average squared distances from the margin, weighted by multipliers.
 
-        The margin is what Euler's identity makes of the multipliers: they sum to
+        The margin follows from Euler's identity: multipliers sum to
         |theta|^2 / (L margin).
         """
         weights = jax.nn.relu(multipliers)
@@ -261,7 +261,7 @@ class KktProblem:
         return self.config.margin_weight * off
 
     def _prior(self, points: Array) -> Array:
-        """The penalty on pixels outside their range."""
+        """Penalise pixels outside their range."""
         config, points = self.config, self.pixels(points)
         above = jax.nn.relu(points + self._shift - config.high)
         below = jax.nn.relu(config.low - self._shift - points)
@@ -276,7 +276,7 @@ class KktProblem:
 def directions(
     outputs: Float[Array, "points outputs"], labels: Int[Array, " points"]
 ) -> Float[Array, "points outputs"]:
-    """What a multiplier stands for: y, or e_label - e_runner-up."""
+    """Return the directions that multipliers scale: y, or e_label - e_runner-up."""
     count = outputs.shape[1]
     if count == 1:
         return margin.signs(labels)[:, None].astype(outputs.dtype)
@@ -286,14 +286,15 @@ def directions(
 
 
 def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
-    """Orthonormal rows that span the columns of w, as far as these aren't noise.
+    """Return orthonormal rows that span the columns of w, as far as these aren't noise.
 
-    Initial noise lies over the weak end of what training has put there, so what exceeds
-    all that such noise can have is taken. Where no such noise is found, the greatest
-    drop of singular values by more than a factor of five is the end.
+    Initial noise covers the weak end of what training has put there, so only singular
+    values that exceed all that such noise can have are taken. Where there is no such
+    noise, the greatest drop of singular values, if by more than a factor of five, is
+    the end.
 
-    Returns: (rank, inputs), or None where it would be no fewer than the inputs, or
-      none: nothing stands out of an untrained layer.
+    Returns: (rank, inputs), or None where the rank would be that of the inputs, or 0:
+      nothing stands out of an untrained layer.
     """
     rotation, sizes, _ = np.linalg.svd(w, full_matrices=False)
     sizes = np.maximum(sizes, _ROUNDING * sizes[0])
@@ -305,12 +306,12 @@ def span(w: Float[np.ndarray, "inputs units"]) -> np.ndarray | None:
 
 
 def _above_noise(sizes: np.ndarray, inputs: int, units: int) -> int:
-    """How many singular values, falling, exceed those of independent noise.
+    """Count the singular values, falling, that exceed those of independent noise.
 
     Noise of standard deviation sigma has singular values between sigma times the
     difference and the sum of the square roots of its sides (Marchenko & Pastur 1967).
-    The smallest tells sigma. Where less than half lie within, it isn't noise that the
-    small ones are, and all are taken.
+    The smallest tells sigma. Where less than half lie within, the small ones aren't
+    noise, and all are taken.
     """
     rank, before = 0, -1
     # What stands out takes a side of the noise's each; the rank only grows by that.

@@ -1,11 +1,11 @@
-"""How far theta is from a combination of gradients of the outputs at some points.
+"""The distance of theta from a combination of gradients of the outputs.
 
     | theta - sum_i <c_i, grad Phi(x_i)> |^2, layer by layer
 
-with coefficients c_i (outputs,). ReLU's derivative, a step, is replaced by a sigmoid of
-slope alpha: the sum then has derivatives with respect to x, and where training has
-parked kinks on the data, as it does in few dimensions, a value between 0 and 1 is what
-the KKT conditions of ReLU networks (Clarke's) mean.
+at points x_i, with coefficients c_i (outputs,). ReLU's derivative, a step, is replaced
+by a sigmoid of slope alpha: the sum then has derivatives with respect to x, and where
+training has parked kinks on the data, as it does in few dimensions, a value between 0
+and 1 is what the KKT conditions of ReLU networks (Clarke's) mean.
 
 Two ways to the same number. `plain` forms the sum; `gram` multiplies out,
 
@@ -36,7 +36,7 @@ _RANK = 1e-10
 
 @jax.custom_jvp
 def soft_relu(z: Array, alpha: Float[Array, ""]) -> Array:
-    """max(z, 0), with derivative sigmoid(alpha z); alpha itself is a constant."""
+    """Return max(z, 0), with derivative sigmoid(alpha z); alpha is a constant."""
     del alpha
     return jnp.maximum(z, 0)
 
@@ -68,7 +68,7 @@ def passes(
     coefficients: Float[Array, "points outputs"],
     alpha: Float[Array, " hidden"],
 ) -> Pass:
-    """Forward and back, with one slope alpha of the sigmoid for each hidden layer."""
+    """Go forward and back, with one slope alpha of the sigmoid a hidden layer."""
     # Forward, by ReLUs whose derivative is a sigmoid.
     inputs, sums = [points], []
     for number, layer in enumerate(network):
@@ -84,7 +84,7 @@ def passes(
 
 
 def plain(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
-    """Squared residual of each layer, weights and biases together."""
+    """Compute each layer's squared residual, weights and biases together."""
     residuals = []
     for layer, inputs, back in zip(network, at.inputs, at.back, strict=True):
         residual = jnp.sum((layer.w - inputs.T @ back) ** 2)
@@ -95,7 +95,7 @@ def plain(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
 
 
 def gram(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
-    """What `plain` returns, multiplied out into inner products of the points."""
+    """Compute the same as `plain` from inner products of the points."""
     residuals = []
     for number, layer in enumerate(network):
         sums, back = at.sums[number], at.back[number]
@@ -110,7 +110,7 @@ def gram(network: DenseLayers, at: Pass) -> Float[Array, " layers"]:
 def in_units(
     network: DenseLayers, at: Pass, units: Float[Array, " inputs"]
 ) -> tuple[DenseLayers, Pass]:
-    """What residuals are taken of where the first layer's inputs have other units.
+    """Return network and pass with the first layer's inputs in other units.
 
     The squared residual of a row of its weights then counts by the square of that
     input's unit; biases, and all other layers, count as before.
@@ -125,14 +125,14 @@ def in_units(
 
 
 def _inner(layer: homogeneous.Layer, inputs: Any) -> Any:
-    """Inner products of a layer's inputs, the constant one of biases included."""
+    """Compute inner products of a layer's inputs, the constant of biases included."""
     return inputs @ inputs.T + (0 if layer.b is None else 1)
 
 
 def gram_pays(network: DenseLayers, points: int) -> bool:
-    """Whether `gram` is less work than `plain` for so many points."""
-    there = sum(points * points * sum(layer.w.shape) for layer in network)
-    return there < sum(2 * points * layer.w.size for layer in network)
+    """Return whether `gram` is less work than `plain` for so many points."""
+    products = sum(points * points * sum(layer.w.shape) for layer in network)
+    return products < sum(2 * points * layer.w.size for layer in network)
 
 
 def best_multipliers(
@@ -143,10 +143,10 @@ def best_multipliers(
     weights: Float[Array, " layers"] | None = None,
     signed: bool = False,
 ) -> Float[np.ndarray, " points"]:
-    """Multipliers l, non-negative unless `signed`, of least residual at these points.
+    """Fit multipliers l, non-negative unless `signed`, of least residual.
 
     The coefficients are l_i times the directions: y_i for one output, e_y - e_rival for
-    several. An active-set solution (scipy) of the problem in the m x m Gram matrix.
+    several. The problem in the m x m Gram matrix is solved by active sets (scipy).
 
     Args:
       weights: weight of each layer in the sum of squares; None: all 1.
@@ -168,16 +168,16 @@ def best_multipliers(
     kept = spectrum > _RANK * spectrum[-1]
     root = np.sqrt(spectrum[kept])
     factor = (rotation[:, kept] * root[None]).T
-    wanted = (rotation[:, kept].T @ towards) / root
+    goal = (rotation[:, kept].T @ towards) / root
     if signed:
-        return np.linalg.lstsq(factor, wanted, rcond=None)[0]
-    return scipy.optimize.nnls(factor, wanted, maxiter=100 * len(points))[0]
+        return np.linalg.lstsq(factor, goal, rcond=None)[0]
+    return scipy.optimize.nnls(factor, goal, maxiter=100 * len(points))[0]
 
 
 def typical_sums(
     network: DenseLayers, points: Float[Array, "points inputs"]
 ) -> Float[Array, " hidden"]:
-    """Root mean square of the sums of each hidden layer: the scale of alpha."""
+    """Return the root mean square of each hidden layer's sums: the scale of alpha."""
     scales = []
     for layer in network[:-1]:
         sums = homogeneous.affine(layer, points)

@@ -1,7 +1,7 @@
-"""Could an adversary tell? ROC of scores that it can compute itself.
+"""Whether an adversary could tell: ROC of scores that it can compute itself.
 
 Of all images that an attack ended at, from any start, some are recovered training
-images and most aren't. DetectionScores of an uninformed adversary:
+images and most aren't. Scores of an uninformed adversary:
 
 parameters  how near theta of the run's images is to the released one
 loss        how well theta* treats the image, as it treats a training image
@@ -27,8 +27,8 @@ from sklearn.metrics import roc_auc_score
 
 from informed.attacks import closed_form
 from uninformed import bilevel
+from uninformed.landscape.mixtures import Sets, holds_truth
 from uninformed.landscape.runs import Ends
-from uninformed.landscape.starts import Sets, holds_truth
 
 # Draws of the bootstrap: the 2.5 % quantile then lies between the fifth and sixth draw.
 _BOOTSTRAPS = 200
@@ -53,7 +53,7 @@ class DetectionScores:
     cluster: Int[np.ndarray, " images"]
 
     def summary(self) -> dict[str, Any]:
-        """AUC of all images, of those whose starts had none of the truth, and counts.
+        """Compute the AUC of all images, and of those not begun at the truth.
 
         None where there is nothing to tell apart. 1/2 is guessing. The 95 % interval is
         the bootstrap's over clusters.
@@ -71,12 +71,12 @@ class DetectionScores:
         }
 
     def _interval(self, counted: np.ndarray) -> list[float] | None:
-        """The 95 % interval of the counted images' AUC; clusters are drawn anew."""
+        """Bootstrap the 95 % interval of the counted images' AUC over clusters."""
         rng = np.random.default_rng(0)
         members = [
             rows
-            for each in np.unique(self.cluster)
-            if len(rows := np.flatnonzero((self.cluster == each) & counted))
+            for number in np.unique(self.cluster)
+            if len(rows := np.flatnonzero((self.cluster == number) & counted))
         ]
         drawn = []
         for _ in range(_BOOTSTRAPS):
@@ -99,7 +99,7 @@ def _auc(true: np.ndarray, values: np.ndarray) -> float | None:
 def uninformed(
     names: Sequence[str], ends: Ends, true: Bool[np.ndarray, "starts images"]
 ) -> dict[str, DetectionScores]:
-    """All scores of one method's images, by name."""
+    """Score one method's images in every way, by name."""
     values = {
         "parameters": np.repeat(-ends.distance[:, None], true.shape[1], axis=1),
         "loss": -ends.loss,
@@ -109,17 +109,17 @@ def uninformed(
     trivial = np.array([holds_truth(name) for name in names])
     return {
         score: DetectionScores(
-            each.astype(np.float64).ravel(),
+            value.astype(np.float64).ravel(),
             true.ravel(),
             np.repeat(trivial, true.shape[1]),
             np.repeat(np.arange(len(true)), true.shape[1]),
         )
-        for score, each in values.items()
+        for score, value in values.items()
     }
 
 
 def _outside(ends: Ends) -> Float[np.ndarray, "starts images"]:
-    """Share of each image's length that lies outside the first layer's span."""
+    """Compute the share of each image's length outside the first layer's span."""
     points = ends.images.reshape(*ends.images.shape[:2], -1) - ends.centre
     inside = np.linalg.norm(points @ ends.basis.T, axis=-1)  # type: ignore[union-attr]
     total = np.maximum(np.linalg.norm(points, axis=-1), np.finfo(np.float32).tiny)
@@ -129,10 +129,11 @@ def _outside(ends: Ends) -> Float[np.ndarray, "starts images"]:
 def informed(
     sets: Sets, starts: Mapping[str, np.ndarray], decay: float
 ) -> DetectionScores:
-    """Retraining distance of an informed adversary, each image in turn its target.
+    """Score by the distance after retraining, each image in turn the target.
 
-    It knows the other images, and theta of an affine victim. True is the closed form's
-    answer; false are the starts, and held-out images in the target's place.
+    An informed adversary knows the other images, and theta of an affine victim. True is
+    the solution of the closed form; false are the starts, and held-out images in the
+    target's place.
     """
     count = len(sets.truth)
     flat = sets.truth.reshape(count, -1).astype(np.float64)
@@ -152,7 +153,7 @@ def informed(
         distances = jax.jit(jax.vmap(distance, (0, None)))
         for target in range(count):
             known = np.arange(count) != target
-            answer = closed_form.reconstruct_glm(
+            solution = closed_form.reconstruct_glm(
                 released[:-1],
                 float(released[-1]),
                 flat[known],
@@ -161,23 +162,23 @@ def informed(
                 penalty=decay * count,
                 intercept_penalty=decay * count,
             )
-            begun = {
-                name: images[target].ravel()
+            false = [
+                images[target].ravel()
                 for name, images in starts.items()
                 if name != "truth"
-            }
-            claims = np.stack([answer.x, *begun.values(), *others])
+            ]
+            claims = np.stack([solution.x, *false, *others])
             values.append(-np.asarray(distances(jnp.asarray(claims), target)))
             true.append(np.arange(len(claims)) == 0)
             trivial.append(np.zeros(len(claims), bool))
             cluster.append(np.full(len(claims), target))
     return DetectionScores(
-        *(np.concatenate(each) for each in (values, true, trivial, cluster))
+        *(np.concatenate(parts) for parts in (values, true, trivial, cluster))
     )
 
 
 def gap(scores: DetectionScores) -> dict[str, float]:
-    """The worst score of a true image, and the best of a false one, as distances."""
+    """Return the largest distance of a true image and the smallest of a false one."""
     return {
         "largest_true": float(-scores.values[scores.true].min()),
         "smallest_false": float(-scores.values[~scores.true].max()),

@@ -1,4 +1,4 @@
-"""What ends are worth: to the adversary, and beside images it doesn't have.
+"""The quantities of an end: its fit, and its distance from images.
 
 L2 distances are those of each image to its nearest by SSIM, in windows of 7 pixels; the
 better of the clipped and of the stretched image counts there, because the KKT attack
@@ -13,15 +13,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from uninformed import candidates
+from uninformed.landscape.mixtures import Sets
 from uninformed.landscape.runs import Ends
-from uninformed.landscape.starts import Sets
 
 Measured = dict[str, np.ndarray]
 
 # Side, in pixels, of the windows of SSIM; scikit-image's default.
 WINDOW = 7
-# Held-out images that an image is ranked among: the rank is coarser with fewer, and the
-# time grows with more.
+# Held-out images that each is compared with: the time grows with more.
 _POOL = 200
 
 
@@ -29,7 +28,7 @@ def similarities(
     images: Float[np.ndarray, "images height width channels"],
     others: Float[np.ndarray, "others height width channels"],
 ) -> Float[np.ndarray, "images others"]:
-    """SSIM of all pairs: the larger one of the clipped and of the stretched image."""
+    """Compute SSIM of all pairs, the larger of the clipped and the stretched image."""
     return np.maximum(
         *(
             candidates.ssim_of_all(shown, others, WINDOW)
@@ -41,7 +40,7 @@ def similarities(
 def measure(
     sets: Sets, starts: Float[np.ndarray, "starts images ..."], ends: Ends
 ) -> Measured:
-    """Every quantity of every start.
+    """Measure every quantity of every start.
 
     Returns: arrays (starts,), means over the images of a start if not said otherwise:
       truth: L2 distance to the nearest training image, in pixels of [0, 1].
@@ -49,8 +48,6 @@ def measure(
       noise: L2 distance to the nearest image of noise.
       ssim: SSIM with the nearest training image.
       held_out_ssim: SSIM with the nearest of as many held-out images.
-      rank: median rank of the nearest training image among 200 held-out ones and
-        itself; 1 is the nearest.
       recovered: number of recovered images.
       distinct: number of different training images that these resemble.
       spread: L2 distance between the images themselves.
@@ -72,7 +69,7 @@ def measure(
 
 
 def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
-    """The quantities of one start."""
+    """Measure the quantities of one start."""
     images = images.astype(np.float64)
     alike = {
         "truth": similarities(images, sets.truth),
@@ -80,17 +77,15 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         "noise": similarities(images, sets.noise),
         "held_out": similarities(images, sets.held_out[:_POOL]),
     }
-    distances = {
-        kind: np.mean(
-            _lengths(images - getattr(sets, kind)[alike[kind].argmax(axis=1)])
-        )
-        for kind in ("truth", "partition", "noise")
-    }
+    distances = {}
+    for kind in ("truth", "partition", "noise"):
+        gaps = images - getattr(sets, kind)[alike[kind].argmax(axis=1)]
+        lengths = np.sqrt(np.sum(gaps**2, axis=(1, 2, 3)))
+        distances[kind] = np.asarray(np.mean(lengths))
     best = alike["truth"].max(axis=1)
     others = np.maximum(alike["held_out"].max(axis=1), alike["partition"].max(axis=1))
     true: Bool[np.ndarray, " images"] = (best > candidates.SIMILAR) & (best > others)
     as_many = alike["held_out"][:, : len(sets.truth)]
-    ranks = 1 + np.sum(alike["held_out"] > best[:, None], axis=1)
     moves = (images - start).reshape(len(images), -1)
     energies = np.linalg.svd(moves, compute_uv=False) ** 2
     count = len(images)
@@ -98,17 +93,12 @@ def _of_one(sets: Sets, start: np.ndarray, images: np.ndarray) -> Measured:
         images.reshape(count, 1, -1) - images.reshape(1, count, -1), axis=2
     )
     return {
-        **{kind: np.asarray(value) for kind, value in distances.items()},
+        **distances,
         "ssim": best.mean(),
         "held_out_ssim": as_many.max(axis=1).mean(),
-        "rank": np.asarray(np.median(ranks)),
         "recovered": true.sum(),
         "distinct": np.asarray(len(np.unique(alike["truth"].argmax(axis=1)[true]))),
         "spread": pairs.sum() / (count * (count - 1)),
         "in_two": energies[:2].sum() / max(energies.sum(), np.finfo(float).tiny),
         "true": true,
     }
-
-
-def _lengths(images: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.sum(images**2, axis=(1, 2, 3)))

@@ -24,8 +24,8 @@ from uninformed.homogeneous import HomogeneousConfig
 from uninformed.kkt import KktConfig
 from uninformed.kkt import experiment as kkt_experiment
 from uninformed.kkt.experiment import Uninformed
-from uninformed.kkt.images import PointsConfig, VictimImages
-from uninformed.landscape.starts import Sets, StartsConfig
+from uninformed.kkt.training_images import PointsConfig, VictimImages
+from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.max_margin import MarginConfig
 
 METHODS = ("bilevel", "matching", "kkt")
@@ -47,8 +47,6 @@ class BilevelVictimConfig:
         sqrt(inputs). Affine victims have a closed form and don't need it.
       steps: largest number of L-BFGS steps when the victim is trained.
       attack_steps: largest number of L-BFGS steps of each lower solve of the attack.
-      inverse: how the Hessian is inverted, see `bilevel.Lower`: "exact" for affine
-        victims, otherwise "conjugate_gradients" or "quasi_newton".
     """
 
     kind: str = "affine"
@@ -58,32 +56,29 @@ class BilevelVictimConfig:
     init: str = "scaled"
     steps: int = 10_000
     attack_steps: int = 100
-    inverse: str = "exact"
 
     def __post_init__(self) -> None:
         checks.choice("kind", self.kind, ("affine", "one_hidden"))
         checks.choice("init", self.init, ("uniform", "scaled"))
-        checks.choice("inverse", self.inverse, bilevel.INVERSES)
         for field in ("width", "steps", "attack_steps"):
             checks.at_least(field, getattr(self, field), 1)
         # Raises where fields don't fit each other.
         self.lower(1)
 
     def lower(self, inputs: int) -> Lower:
-        """The lower problem of the attack."""
+        """Return the lower problem of the attack."""
         return Lower(
             inputs=inputs,
             width=None if self.kind == "affine" else self.width,
             smoothness=self.smoothness,
             decay=self.decay,
             steps=self.attack_steps,
-            inverse=self.inverse,
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LandscapeConfig:
-    """One landscape; all that is random comes from `seed`.
+    """The configuration of a landscape; all that is random comes from `seed`.
 
     Attributes:
       seed: the seed of noise, initialisations and perturbations.
@@ -120,26 +115,26 @@ class LandscapeConfig:
             checks.choice("methods", method, METHODS)
         checks.choice("theta", self.theta, ("own", "released"))
         checks.at_least("at_once", self.at_once, 1)
-        for field, found, wanted, why in (
+        for field, value, allowed, why in (
             ("data.classes", self.data.classes, "binary", "victims have one output"),
             ("data.mean_known", self.data.mean_known, True, "starts are images"),
             ("network.outputs", self.network.outputs, 1, "victims have one output"),
             ("kkt.restarts", self.kkt.restarts, 0, "restarts would leave the start"),
             ("kkt.coefficients", self.kkt.coefficients, "multipliers", "no others"),
         ):
-            if found != wanted:
+            if value != allowed:
                 raise checks.FieldError(
                     field,
-                    f"Expected {{}} to be {wanted!r} here ({why}), got {found!r}.",
+                    f"Expected {{}} to be {allowed!r} here ({why}), got {value!r}.",
                 )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ends:
-    """Where one method ended.
+    """The ends of one method.
 
     Attributes:
-      images: reconstructions (starts, points, height, width, channels), as found.
+      images: reconstructions (starts, points, height, width, channels).
       distance: what an adversary sees of the fit, (starts,): |theta(x) - theta*|^2, for
         `kkt` |theta - sum|^2.
       size: |theta*|^2, the squared norm of the released parameters.
@@ -173,33 +168,30 @@ def run(
 ) -> Ends:
     """Run one method from all starts.
 
-    Args:
-      progress: whether bars are shown.
     Raises: ConfigurationMismatchError: the folder holds another landscape.
     """
     record = _record(config, sets)
     records.claim(workdir / "landscape.json", record, f"The landscape in {workdir}")
-    prepare = _bilevel
-    if method == "kkt":
-        prepare = functools.partial(_kkt, progress=progress)
     # The KKT attack is in float32; lower problems need float64 for their tolerance.
     double = jax.enable_x64(method != "kkt")
     with double, jax.default_matmul_precision("highest"):
-        attack, victim = prepare(config, method, sets, workdir, record)
+        if method == "kkt":
+            attack, victim = _kkt(config, sets, workdir, progress=progress)
+        else:
+            attack, victim = _bilevel(config, method, sets, workdir, record)
         images = np.stack(list(starts.values()))
-        found = _in_batches(
+        ends = _in_batches(
             config, method, images, workdir, attack, record, progress=progress
         )
-    return Ends(**found, **victim)
+    return Ends(**ends, **victim)
 
 
 def _record(config: LandscapeConfig, sets: Sets) -> Record:
-    """The configuration and data that decide where attacks end."""
-    about = dataclasses.asdict(config)
-    for free in ("methods", "at_once"):
-        del about[free]
+    """Return the record of the configuration and data that decide where attacks end."""
+    fields = dataclasses.asdict(config)
+    decisive = {k: v for k, v in fields.items() if k not in ("methods", "at_once")}
     return Record.of(
-        about | {"content": sets.fingerprint()},
+        decisive | {"content": sets.fingerprint()},
         bilevel=bilevel.REVISION,
         homogeneous=homogeneous.REVISION,
         kkt=kkt.REVISION,
@@ -217,10 +209,9 @@ def _in_batches(
     *,
     progress: bool,
 ) -> dict[str, Any]:
-    """All starts, batch by batch; what is on disk isn't done again."""
+    """Attack from all starts, batch by batch; batches on disk aren't made again."""
     parts: list[dict[str, np.ndarray]] = []
-    first = 0
-    total = len(starts)
+    first, total = 0, len(starts)
     with bars.bar(total=total, desc=method, unit=" starts", show=progress) as bar:
         while first < total:
             batch = starts[first : first + config.at_once]
@@ -237,7 +228,7 @@ def _in_batches(
 def _bilevel(
     config: LandscapeConfig, method: str, sets: Sets, workdir: Path, record: Record
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """Points whose training ends at theta, or at which theta is stationary.
+    """Prepare `bilevel` or `matching` on the victim of squared errors.
 
     Returns: the attack, and what `Ends` says of its victim.
     """
@@ -247,20 +238,20 @@ def _bilevel(
     longer = dataclasses.replace(lower, steps=config.victim.steps)
     scale = 1.0 if config.victim.init == "uniform" else inputs**-0.5
     keys = jax.random.split(jax.random.key(config.seed))
-    theirs, own = (
+    initial, attackers = (
         scale * jax.random.uniform(key, (lower.num_params,), jnp.float64)
         for key in keys
     )
     targets = jnp.asarray(sets.signs, jnp.float64)
 
     def train() -> Mapping[str, Any]:
-        solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, theirs))
+        solve = jax.jit(lambda points: bilevel.solve(longer, points, targets, initial))
         return {"theta": solve(jnp.asarray(flat)).theta}
 
     file = workdir / f"{config.victim.kind}.npz"
     theta = records.kept(file, record, f"The victim in {file}", train)["theta"]
     released = jnp.asarray(theta)
-    begin = released if config.theta == "released" else own
+    begin = released if config.theta == "released" else attackers
     solver, within = bilevel.attack, lower
     # Gradient matching solves the lower problem once, at its end, and so to the end.
     if method == "matching":
@@ -296,17 +287,9 @@ def _bilevel(
 
 
 def _kkt(
-    config: LandscapeConfig,
-    method: str,
-    sets: Sets,
-    workdir: Path,
-    record: Record,
-    *,
-    progress: bool,
+    config: LandscapeConfig, sets: Sets, workdir: Path, *, progress: bool
 ) -> tuple[BatchAttack, dict[str, Any]]:
-    """The KKT attack on a homogeneous network of the same images, less their mean."""
-    # The file of the network has a record of its own, and there is one method.
-    del method, record
+    """Prepare the KKT attack on a homogeneous network of the images less their mean."""
     images = VictimImages(
         sets.truth, sets.labels, sets.held_out, np.zeros(len(sets.held_out), np.int32)
     )
@@ -325,23 +308,23 @@ def _kkt(
     size = float(homogeneous.squared_norm(network))
 
     def attack(batch: np.ndarray) -> Mapping[str, Any]:
-        found = kkt.attack_many(
+        outcomes = kkt.attack_many(
             experiment.attack,
             network,
             keys=jnp.stack([key] * len(batch)),
-            mean=mean if config.data.mean_known else None,
+            mean=mean,
             starts=jnp.asarray(batch.reshape(len(batch), points, -1) - mean),
         )
-        ends = np.stack([each.points for each in found])
+        ends = np.stack([outcome.points for outcome in outcomes])
         outputs = np.stack(
-            [homogeneous.apply(network, jnp.asarray(each))[:, 0] for each in ends]
+            [homogeneous.apply(network, jnp.asarray(points))[:, 0] for points in ends]
         )
         leads = outputs * sets.signs
         margins = np.median(leads, axis=1, keepdims=True)
         return {
             "images": (ends + mean).reshape(batch.shape),
-            "distance": np.array([each.residual**2 for each in found]) * size,
-            "slope_norm": np.zeros(len(found)),
+            "distance": np.array([run.residual**2 for run in outcomes]) * size,
+            "slope_norm": np.zeros(len(batch)),
             "loss": (leads / margins - 1) ** 2,
         }
 

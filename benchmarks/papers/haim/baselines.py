@@ -12,7 +12,7 @@ from benchmarks.papers.weights import Trained, identity, trained
 from informed import report
 from uninformed import candidates, homogeneous, model_inversion
 from uninformed import max_margin as margin
-from uninformed.kkt import evaluation
+from uninformed.kkt import counts
 from uninformed.model_inversion import InversionOfModel
 
 # Prototypes of each victim. The paper makes 40,000 and shows 500.
@@ -43,13 +43,13 @@ def _prototypes(lab: Lab, title: str, made: Trained) -> np.ndarray:
 @measures("haim/figure-5a")
 def figure_5a(lab: Lab) -> Found:
     """Points of extreme output: what they resemble, and each other."""
-    lines, counts, likeness = [], [], []
+    lines, totals, likeness = [], [], []
     for title, made in _victims(lab).items():
         shape = made.images.images.shape[1:]
         points = _prototypes(lab, title, made)
-        found = evaluation.matched(made.images, points, made.images.mean)
+        found = counts.matched(made.images, points, made.images.mean)
         labels = np.asarray(margin.equal_shares(_COUNT, 2))
-        counts.append(int(found.recovered.sum()))
+        totals.append(int(found.recovered.sum()))
         alike = _alike(points.reshape(-1, *shape), labels)
         likeness.append(alike)
         of_images = _alike(made.images.points.reshape(-1, *shape), made.images.labels)
@@ -64,12 +64,12 @@ def figure_5a(lab: Lab) -> Found:
             )
         )
     return Found(
-        holds=max(counts) <= 5 and min(likeness) > 0.5,
-        verdict=f"By {_COUNT} prototypes each, {counts[0]} (CIFAR-10) and {counts[1]}"
+        holds=max(totals) <= 5 and min(likeness) > 0.5,
+        verdict=f"By {_COUNT} prototypes each, {totals[0]} (CIFAR-10) and {totals[1]}"
         " (MNIST) training images are recovered; two prototypes of a class correlate by"
         f" {likeness[0]:.2f} and {likeness[1]:.2f} at the median.",
         theirs="blurry, probably averages of each class",
-        ours=f"{counts[0]} and {counts[1]} of 500 recovered",
+        ours=f"{totals[0]} and {totals[1]} of 500 recovered",
         lines=lines,
     )
 
@@ -117,11 +117,11 @@ def figures_12_13(lab: Lab) -> Found:
 @measures("haim/figure-5b")
 def figure_5b(lab: Lab) -> Found:
     """The weights most similar to training images, above these."""
-    lines, pictures, counts = [], [], []
+    lines, pictures, totals = [], [], []
     for title, made in _victims(lab).items():
         points = model_inversion.first_layer(made.network)
-        found = evaluation.matched(made.images, points, made.images.mean)
-        counts.append(int(found.recovered.sum()))
+        found = counts.matched(made.images, points, made.images.mean)
+        totals.append(int(found.recovered.sum()))
         lines.append(
             Line(name=title, ours={"units": len(points) // 2, **_counts(found)})
         )
@@ -130,12 +130,12 @@ def figure_5b(lab: Lab) -> Found:
         caption = f"{title}: the ten most similar weights, above training images."
         pictures.append(Picture(_montage(both, columns=10), caption))
     return Found(
-        holds=max(counts) <= 4,
-        verdict=f"{counts[0]} (CIFAR-10) and {counts[1]} (MNIST) training images are"
+        holds=max(totals) <= 4,
+        verdict=f"{totals[0]} (CIFAR-10) and {totals[1]} (MNIST) training images are"
         " recovered by one of the 1,000 units' weights, taken both ways, as large as"
         " images are around their mean.",
         theirs="not more than 3 or 4",
-        ours=f"{counts[0]} and {counts[1]}",
+        ours=f"{totals[0]} and {totals[1]}",
         lines=lines,
         pictures=pictures,
     )

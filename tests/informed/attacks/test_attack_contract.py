@@ -21,8 +21,7 @@ from informed.attacks.registry import Material
 from informed.experiment.training_settings import TrainingConfig
 from shadow.threat import Knowledge
 from uninformed import bilevel, homogeneous
-from uninformed import rows as uninformed_rows  # noqa: F401
-from uninformed.knowledge import Architecture
+from uninformed.rows import Architecture
 
 KEY = jax.random.key(0)
 QUICK = {
@@ -243,7 +242,7 @@ def alone_world():
     targets = jnp.array([1.0, -1.0, 1.0, -1.0])
     points = jax.random.normal(jax.random.key(4), (4, 5))
     theta = np.asarray(bilevel.ridge(points, targets, 1e-2))
-    lower = bilevel.Lower(inputs=5, inverse="exact")
+    lower = bilevel.Lower(inputs=5)
     return {
         "victim": (np.asarray(victim.flatten(network)), {"victim": victim}),
         "lower": (theta, {"lower": lower, "targets": np.asarray(targets)}),

@@ -50,7 +50,7 @@ def test_a_trained_network_tells_what_an_untrained_one_does_not():
     def alike(network):
         outputs = homogeneous.apply(network, jnp.asarray(points))
         towards = directions(outputs, jnp.asarray(labels))
-        found = ceiling.told(network, jnp.asarray(points), towards)
+        found = ceiling.from_patterns(network, jnp.asarray(points), towards)
         return np.median(ceiling.correlations(points, found))
 
     trained = margin.train(

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uninformed import candidates, homogeneous, kkt
+from benchmarks import kkt_circle
+from uninformed import homogeneous, kkt
 from uninformed import max_margin as margin
 from uninformed.homogeneous import HomogeneousConfig, Layer
-from uninformed.kkt import KktConfig, Knobs, loss, stationarity
+from uninformed.kkt import KktConfig, loss, stationarity
 
 
 def network(key, outputs=1, inputs=5, widths=(12, 9)):
@@ -21,9 +22,8 @@ def network(key, outputs=1, inputs=5, widths=(12, 9)):
 def loss_at_start(config, net, key):
     """Our loss, and the candidates and multipliers that it was taken at."""
     problem = loss.KktProblem(config, net, None)
-    knobs = Knobs.of(config)
-    begin = problem.begin(key, knobs)
-    total, _ = jax.jit(problem.loss)(begin.unknowns, begin, knobs, knobs.alpha)
+    begin = problem.begin(key)
+    total, _ = jax.jit(problem.loss)(begin.unknowns, begin, config.alpha)
     return float(total), begin.unknowns
 
 
@@ -97,13 +97,12 @@ def test_the_span_of_the_weights_changes_no_loss(outputs, spectrum, key, rng):
     assert inside.basis.shape == (3, 8)
     free = dataclasses.replace(config, span=False, spectrum=0.0)
     outside = loss.KktProblem(free, net, None)
-    knobs = Knobs.of(config)
-    begin = inside.begin(key, knobs)
+    begin = inside.begin(key)
     unknowns = begin.unknowns
     pixels = unknowns._replace(points=inside.pixels(unknowns.points))
-    ours = inside.loss(unknowns, begin, knobs, knobs.alpha)[0]
+    ours = inside.loss(unknowns, begin, config.alpha)[0]
     np.testing.assert_allclose(
-        ours, outside.loss(pixels, begin, knobs, knobs.alpha)[0], rtol=1e-4
+        ours, outside.loss(pixels, begin, config.alpha)[0], rtol=1e-4
     )
 
 
@@ -125,16 +124,13 @@ def test_whitened_residuals_are_those_of_each_direction(gram, whitening, key, rn
     )
     config = dataclasses.replace(plain, whitening=whitening)
     problem = loss.KktProblem(config, net, None)
-    knobs = Knobs.of(config)
-    begin = problem.begin(key, knobs)
-    total, (layers, coefficients) = problem.loss(
-        begin.unknowns, begin, knobs, knobs.alpha
-    )
+    begin = problem.begin(key)
+    total, (layers, coefficients) = problem.loss(begin.unknowns, begin, config.alpha)
     at = stationarity.passes(
         problem.network,
         begin.unknowns.points * problem.spread,
         coefficients,
-        knobs.alpha / begin.scales,
+        config.alpha / begin.scales,
     )
     first = problem.network[0]
     sizes = np.linalg.norm(first.w, axis=1)
@@ -247,7 +243,7 @@ def test_points_are_read_out_of_weights_alone(circle):
     config = KktConfig(steps=5000)
     runs = kkt.attack_many(config, net, keys=jax.random.split(jax.random.key(0), 2))
     best = min(runs, key=lambda run: run.loss)
-    kept = candidates.thinned(best.points, best.multipliers, apart=0.03)
+    kept = kkt_circle.thinned(best.points, best.multipliers, apart=0.03)
     distances = np.linalg.norm(points[:, None] - best.points[kept][None], axis=-1)
     assert (distances.min(axis=1) < 0.05).sum() >= 12
     by_chance = np.random.default_rng(0).uniform(-1.1, 1.1, (len(kept), 2))
@@ -265,19 +261,6 @@ def test_runs_don_t_depend_on_their_neighbours(circle):
     np.testing.assert_allclose(together.points, alone.points, atol=1e-3)
     again = kkt.attack_many(config, net, keys=keys)[1]
     np.testing.assert_array_equal(together.points, again.points)
-
-
-@pytest.mark.slow
-def test_knobs_of_each_run(circle):
-    net, _ = circle
-    config = KktConfig(candidates=8, steps=20)
-    keys = jnp.stack([jax.random.key(0)] * 2)
-    rates = Knobs.of(config)._replace(rate=jnp.array([config.rate, 10 * config.rate]))
-    first, second = kkt.attack_many(config, net, keys=keys, knobs=rates)
-    alike = rates._replace(rate=jnp.full(2, config.rate))  # compiled already
-    same = kkt.attack_many(config, net, keys=keys, knobs=alike)[0]
-    np.testing.assert_allclose(first.points, same.points, atol=1e-5)
-    assert np.abs(second.points - first.points).max() > 0.01
 
 
 @pytest.mark.parametrize(

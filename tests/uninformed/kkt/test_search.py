@@ -7,8 +7,7 @@ import pytest
 from shadow.store import ConfigurationMismatchError
 from uninformed import homogeneous, pieces
 from uninformed.homogeneous import HomogeneousConfig
-from uninformed.kkt import KktConfig, KktRun
-from uninformed.kkt import search as kkt_search
+from uninformed.kkt import KktConfig, KktRun, counts, experiment
 
 CONFIG = KktConfig(candidates=4, steps=10)
 
@@ -20,11 +19,11 @@ def network() -> homogeneous.DenseLayers:
 
 
 def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_path):
-    whole = kkt_search.search(CONFIG, network, trials=4, key=key, at_once=2)
+    whole = experiment.search(CONFIG, network, trials=4, key=key, at_once=2)
     folder = tmp_path / "search"
-    kkt_search.search(CONFIG, network, trials=2, key=key, at_once=2, folder=folder)
+    experiment.search(CONFIG, network, trials=2, key=key, at_once=2, folder=folder)
     kept = {file: file.stat().st_mtime_ns for file in folder.glob("*.npz")}
-    again = kkt_search.search(
+    again = experiment.search(
         CONFIG, network, trials=4, key=key, at_once=2, folder=folder
     )
     assert all(file.stat().st_mtime_ns == when for file, when in kept.items())
@@ -35,9 +34,9 @@ def test_an_interrupted_search_goes_on_with_the_same_trials(network, key, tmp_pa
 
 
 def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
-    few = kkt_search.search(CONFIG, network, trials=2, key=key, folder=tmp_path)
+    few = experiment.search(CONFIG, network, trials=2, key=key, folder=tmp_path)
     many = {"trials": 5, "at_once": 3, "folder": tmp_path}
-    again = kkt_search.search(CONFIG, network, key=key, **many)
+    again = experiment.search(CONFIG, network, key=key, **many)
     assert len(again) == 5
     for one, other in zip(few, again, strict=False):
         np.testing.assert_array_equal(one.points, other.points)
@@ -45,7 +44,7 @@ def test_batches_of_another_size_are_gone_on_with(network, key, tmp_path):
 
 def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     config = KktConfig(candidates=4, steps=100)
-    whole = kkt_search.search(config, network, trials=2, key=key, at_once=2)
+    whole = experiment.search(config, network, trials=2, key=key, at_once=2)
     keep, calls = pieces._keep, []
 
     def cut(place, carry, done):
@@ -57,11 +56,11 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
     monkeypatch.setattr(pieces, "_keep", cut)
     both = {"trials": 2, "key": key, "at_once": 2, "folder": tmp_path}
     with pytest.raises(KeyboardInterrupt):
-        kkt_search.search(config, network, **both)
+        experiment.search(config, network, **both)
     other = both | {"key": jax.random.fold_in(key, 1)}
     with pytest.raises(ConfigurationMismatchError, match=r"key: .* there"):
-        kkt_search.search(config, network, **other)
-    again = kkt_search.search(config, network, **both)
+        experiment.search(config, network, **other)
+    again = experiment.search(config, network, **both)
     assert calls == list(range(2, 101, 2))
     # Nothing is left of the pieces.
     assert [file.name for file in tmp_path.glob("*.npz")] == ["runs_000000.npz"]
@@ -69,39 +68,18 @@ def test_a_batch_that_was_cut_off_goes_on(network, key, tmp_path, monkeypatch):
         np.testing.assert_array_equal(one.points, other.points)
 
 
-def test_published_settings_have_one_rate_and_an_evenly_drawn_slope():
-    config, ranges = KktConfig.published(), kkt_search.PUBLISHED
-    keys = jax.random.split(jax.random.key(0), 300)
-    drawn = [kkt_search._drawn(config, ranges, key) for key in keys]
-    assert all(each.multiplier_rate == each.rate for each in drawn)
-    assert all(each.alpha_end == each.alpha for each in drawn)
-    alpha = np.array([each.alpha for each in drawn])
-    assert 0.4 < np.mean(alpha < 255) < 0.6
-
-
 def test_another_search_is_not_continued(network, key, tmp_path):
-    kkt_search.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
+    experiment.search(CONFIG, network, trials=1, key=key, folder=tmp_path)
     with pytest.raises(
         ConfigurationMismatchError, match=r"config\.steps: 10 there, 11 asked for"
     ):
-        kkt_search.search(
+        experiment.search(
             KktConfig(candidates=4, steps=11),
             network,
             trials=1,
             key=key,
             folder=tmp_path,
         )
-
-
-def test_settings_are_drawn_within_their_ranges_and_log_uniformly():
-    ranges = {"rate": (1e-4, 1e-2)}
-    keys = jax.random.split(jax.random.key(0), 300)
-    drawn = [kkt_search._drawn(CONFIG, ranges, key) for key in keys]
-    rates = np.array([each.rate for each in drawn])
-    assert rates.min() >= 1e-4
-    assert rates.max() <= 1e-2
-    assert 0.4 < np.mean(rates < 1e-3) < 0.6
-    assert {float(each.alpha) for each in drawn} == {CONFIG.alpha}
 
 
 def trial(points, loss):
@@ -117,8 +95,8 @@ def test_runs_are_chosen_by_loss_and_stability():
     other = trial([[5, 5], [1, 1.01]], 0.3)
     diverged = trial([[9, 9], [8, 8]], float("nan"))
     trials = [diverged, other, good, same]
-    assert kkt_search.by_loss(trials) == [good, same, other, diverged]
-    assert kkt_search.stability(good, [good, same], apart=0.05) == 1
-    assert kkt_search.stability(good, [good, other], apart=0.05) == 0.5
+    assert experiment.by_loss(trials) == [good, same, other, diverged]
+    assert counts.stability(good, [good, same], apart=0.05) == 1
+    assert counts.stability(good, [good, other], apart=0.05) == 0.5
     with pytest.raises(ValueError, match="at least two"):
-        kkt_search.stability(good, [good], apart=0.05)
+        counts.stability(good, [good], apart=0.05)

@@ -1,6 +1,6 @@
 """Time of one reconstruction bound and one calibration, one JSON line.
 
-    python -m benchmarks.rero
+    python -m benchmarks.rero_speed
     pip install riskcal          adds its calibration, of the same run
 
 The bound: sigma 1, q 0.01, T 1,000, kappa 1e-3. The calibration: the least sigma with

@@ -1,8 +1,8 @@
-"""What the experiments share of their results: numbers for JSON, rows of images."""
+"""Pictures of images in rows, which the experiments on weights alone share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.figure
 import numpy as np
@@ -11,22 +11,13 @@ from informed import report
 from shadow import files
 
 
-def rounded(value: Any) -> Any:
-    """Every float in nested dictionaries and lists, to four significant digits."""
-    if isinstance(value, Mapping):
-        return {name: rounded(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [rounded(each) for each in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 class ImageRow(NamedTuple):
     """One row of a picture.
 
     Attributes:
-      label: what stands to the left of the row.
+      label: the text to the left of the row.
       images: images of the row (columns, height, width, channels), pixels in [0, 1].
-      captions: numbers that stand below the images, (columns,); None: no numbers.
+      captions: numbers below the images, (columns,); None: no numbers.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""Where attacks begin: the mixtures of equation (10), and what is asked beside them.
+"""The starts of attacks: the mixtures of equation (10), and some others.
 
     l2 (l1 GT + (1 - l1) partition) + (1 - l2) noise,    l1, l2 in 0, 1/4, ..., 1,
 
@@ -11,14 +11,15 @@ Source: Runkel et al. 2024, Sections 4.3 to 4.5.
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
 from shadow import checks
 from shadow.data import Images
-from uninformed.kkt import images as kkt_images
-from uninformed.kkt.images import PointsConfig, VictimImages
+from uninformed.kkt import training_images
+from uninformed.kkt.training_images import PointsConfig, VictimImages
 
 CORNERS = ("noise", "partition", "truth")
 COLLAPSED = "one image per class"
@@ -26,7 +27,7 @@ COLLAPSED = "one image per class"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartsConfig:
-    """From which starts the attacks are run.
+    """The starts from which the attacks are run.
 
     Attributes:
       shares: values of l1 and l2, among them 0 and 1.
@@ -51,8 +52,10 @@ class StartsConfig:
                 f"Expected {{}} in [0, 1], 0 and 1 among them, got {self.shares!r}.",
             )
         checks.at_least("perturbed", self.perturbed, 0)
-        for name, values in (("normal", self.normal), ("deviation", [self.deviation])):
-            checks.require(name, values, all(value > 0 for value in values), "> 0")
+        checks.require(
+            "normal", self.normal, all(value > 0 for value in self.normal), "> 0"
+        )
+        checks.positive("deviation", self.deviation)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -74,7 +77,7 @@ class Sets:
     labels: np.ndarray
 
     def fingerprint(self) -> str:
-        """A hash of all images and labels."""
+        """Return a hash of all images and labels."""
         return VictimImages(
             np.concatenate([self.truth, self.partition, self.noise]),
             self.labels,
@@ -84,27 +87,27 @@ class Sets:
 
     @property
     def signs(self) -> Float[np.ndarray, " images"]:
-        """The labels as -1 and 1, (points,)."""
+        """Return the labels as -1 and 1, (points,)."""
         return (2 * self.labels - 1).astype(np.float32)
 
 
 def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
-    """Training images in the order of their labels, which the partition has too.
+    """Load training images in the order of their labels, and a partition like them.
 
     Raises: ValueError: too few held-out images of a class for a partition.
     """
-    images = kkt_images.load(config, data_dir)
+    images = training_images.load(config, data_dir)
     chosen = []
     for label in np.unique(images.labels):
         members = np.flatnonzero(images.held_out_labels == label)
-        wanted = int((images.labels == label).sum())
-        if len(members) < 2 * wanted:
+        count = int((images.labels == label).sum())
+        if len(members) < 2 * count:
             raise checks.FieldError(
                 "held_out",
-                f"Expected {{}} to have {2 * wanted} images of class {label}, for the"
+                f"Expected {{}} to have {2 * count} images of class {label}, for the"
                 f" partition and the control, found {len(members)}. Make it larger.",
             )
-        chosen.append(members[:wanted])
+        chosen.append(members[:count])
     partition = np.concatenate(chosen)
     others = np.setdiff1d(np.arange(len(images.held_out)), partition)
     rng = np.random.default_rng(seed)
@@ -118,7 +121,7 @@ def load(config: PointsConfig, seed: int, data_dir: str | None = None) -> Sets:
 
 
 def name(l1: float, l2: float) -> str:
-    """The name of a mixture; without any share of images l1 doesn't matter."""
+    """Name a mixture; without any share of images l1 doesn't matter."""
     if l2 == 0:
         return "noise"
     corners = {(1.0, 1.0): "truth", (0.0, 1.0): "partition"}
@@ -126,7 +129,7 @@ def name(l1: float, l2: float) -> str:
 
 
 def holds_truth(name: str) -> bool:
-    """Whether a start has a share of the training images, which no adversary has."""
+    """Return whether a start has a share of the training images."""
     first = name.split()[0]
     if first in CORNERS:
         return first == "truth"
@@ -136,13 +139,19 @@ def holds_truth(name: str) -> bool:
         return False
 
 
+def unmixed(names: Sequence[str]) -> list[str]:
+    """Return the starts that are no mixtures, and the corners; normal noise last."""
+    normal = [name for name in names if name.startswith("normal")]
+    return [name for name in names if name in (*CORNERS, COLLAPSED)] + normal
+
+
 def perturbed_name(corner: str, number: int) -> str:
-    """The name of a perturbed start around a corner."""
+    """Name a perturbed start around a corner."""
     return f"{corner} perturbed {number}"
 
 
 def make(config: StartsConfig, sets: Sets, seed: int) -> dict[str, Images]:
-    """All starts by name; equal mixtures once."""
+    """Make all starts, by name; equal mixtures once."""
     rng = np.random.default_rng([seed, 1])
     shape = sets.truth.shape
     starts = {

@@ -1,4 +1,4 @@
-"""Figures 1 to 12 of Runkel et al. 2024, drawn of our runs, and ROC curves."""
+"""Pictures of a landscape: Figures 1 to 12 of Runkel et al. 2024, and ROC curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +10,11 @@ from sklearn.metrics import roc_curve
 from informed import report
 from shadow import files
 from uninformed import candidates
-from uninformed.landscape import quantities, starts
+from uninformed.landscape import mixtures, quantities
 from uninformed.landscape.detection import DetectionScores
+from uninformed.landscape.mixtures import Sets, StartsConfig
 from uninformed.landscape.quantities import Measured
-from uninformed.landscape.starts import Sets, StartsConfig
-from uninformed.results import ImageRow, draw_rows
+from uninformed.montage import ImageRow, draw_rows
 
 # Images in a row of a picture: more are too small to be looked at.
 _COLUMNS = 10
@@ -29,19 +29,20 @@ def maps(
     measured: Mapping[str, Measured],
     path: Path,
 ) -> None:
-    """Figure 10: distances at all mixtures."""
+    """Draw Figure 10: distances at all mixtures."""
     kinds = ("truth", "partition", "noise", "distance_relative")
     figure = matplotlib.figure.Figure(
         figsize=(3.4 * len(kinds), 3 * len(measured)), layout="constrained"
     )
     axes = figure.subplots(len(measured), len(kinds), squeeze=False)
-    size = len(config.shares)
-    rows = [
-        [names.index(starts.name(l1, l2)) for l2 in config.shares]
-        for l1 in config.shares
-    ]
+    ticks = range(len(config.shares))
+    grid = np.array(
+        [
+            [names.index(mixtures.name(l1, l2)) for l2 in config.shares]
+            for l1 in config.shares
+        ]
+    )
     for row, (method, values) in zip(axes, measured.items(), strict=True):
-        grid = np.array(rows)
         most = max(values[kind][grid].max() for kind in kinds[:3])
         for panel, kind in zip(row, kinds, strict=True):
             shown = values[kind][grid]
@@ -52,14 +53,9 @@ def maps(
                 title = f"{method}: log10 |theta - theta*|^2 / |theta*|^2"
             image = panel.imshow(shown, origin="lower", cmap="viridis", **scale)
             figure.colorbar(image, ax=panel, shrink=0.8)
-            panel.set(
-                xlabel="l2: share of images",
-                ylabel="l1: share of truth",
-                xticks=range(size),
-                yticks=range(size),
-                xticklabels=config.shares,
-                yticklabels=config.shares,
-            )
+            panel.set(xlabel="l2: share of images", ylabel="l1: share of truth")
+            panel.set_xticks(ticks, config.shares)
+            panel.set_yticks(ticks, config.shares)
             panel.set_title(title, fontsize=8)
     files.write_bytes(path, report.png(figure))
 
@@ -70,7 +66,7 @@ def curves(
     measured: Mapping[str, Measured],
     path: Path,
 ) -> None:
-    """Figures 11 and 12: along two edges of the map."""
+    """Draw Figures 11 and 12: distances along two edges of the map."""
     figure = matplotlib.figure.Figure(
         figsize=(3.4 * len(measured), 5.6), layout="constrained"
     )
@@ -81,7 +77,7 @@ def curves(
     }
     for column, (method, values) in zip(axes.T, measured.items(), strict=True):
         for panel, (other, pairs) in zip(column, edges.items(), strict=True):
-            rows = [names.index(starts.name(*pair)) for pair in pairs]
+            rows = [names.index(mixtures.name(*pair)) for pair in pairs]
             for kind, colour in (("truth", "tab:red"), (other, "tab:green")):
                 panel.plot(
                     config.shares, values[kind][rows], color=colour, label=f"to {kind}"
@@ -97,42 +93,37 @@ def curves(
 def images(
     sets: Sets, names: Sequence[str], ends: np.ndarray, method: str, path: Path
 ) -> None:
-    """Figures 1 to 9: what was found, above its nearest training image.
+    """Draw Figures 1 to 9: the ends, above their nearest training images.
 
-    For the partition its nearest there as well. SSIM below the pictures.
+    For the partition its nearest there as well. SSIM stands below the images.
     """
-    shown = [name for name in names if name in (*starts.CORNERS, starts.COLLAPSED)]
-    shown += [name for name in names if name.startswith("normal")]
     rows = []
-    for name in shown:
-        found = ends[names.index(name)].astype(np.float64)
-        pick = np.linspace(0, len(found) - 1, min(_COLUMNS, len(found))).astype(int)
-        found = found[pick]
-        rows.append(ImageRow(f"from {name}", _visible(found)))
-        kinds = ["truth", "partition"] if name == "partition" else ["truth"]
-        for kind in kinds:
+    for name in mixtures.unmixed(names):
+        ended = ends[names.index(name)].astype(np.float64)
+        pick = np.linspace(0, len(ended) - 1, min(_COLUMNS, len(ended))).astype(int)
+        ended = ended[pick]
+        # Images are stretched unless they lie in [0, 1] already.
+        low, high = ended.min(axis=(1, 2, 3)), ended.max(axis=(1, 2, 3))
+        outside = ((low < -0.1) | (high > 1.1))[:, None, None, None]
+        visible = np.where(outside, candidates.stretched(ended), ended)
+        rows.append(ImageRow(f"from {name}", visible))
+        labels = {"truth": "nearest training image", "partition": "nearest of start"}
+        for kind in ("truth", "partition") if name == "partition" else ("truth",):
             others = getattr(sets, kind)
-            alike = quantities.similarities(found, others)
-            label = "nearest training image" if kind == "truth" else "nearest of start"
+            alike = quantities.similarities(ended, others)
             nearest = others[alike.argmax(axis=1)]
-            rows.append(ImageRow(label, nearest, alike.max(axis=1)))
+            rows.append(ImageRow(labels[kind], nearest, alike.max(axis=1)))
     draw_rows(rows, path, title=method)
 
 
-def _visible(found: np.ndarray) -> np.ndarray:
-    """Images stretched to [0, 1] each, except those that lie in that range already."""
-    outside = (found.min(axis=(1, 2, 3)) < -0.1) | (found.max(axis=(1, 2, 3)) > 1.1)
-    return np.where(outside[:, None, None, None], candidates.stretched(found), found)
-
-
 def roc(scores: Mapping[str, Mapping[str, DetectionScores]], path: Path) -> None:
-    """ROC curves of all scores, one panel for each method."""
+    """Draw ROC curves of all scores, one panel for each method."""
     figure = matplotlib.figure.Figure(
         figsize=(3.2 * len(scores), 3.6), layout="constrained"
     )
     axes = figure.subplots(1, len(scores), squeeze=False)[0]
-    for panel, (method, each) in zip(axes, scores.items(), strict=True):
-        for name, score in each.items():
+    for panel, (method, by_name) in zip(axes, scores.items(), strict=True):
+        for name, score in by_name.items():
             if score.true.any() and not score.true.all():
                 false, true, _ = roc_curve(score.true, score.values)
                 auc = score.summary()["auc"]

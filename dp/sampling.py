@@ -13,8 +13,8 @@ holds if it isn't.
 import dataclasses
 import math
 
-from dp import checks
-from dp.checks import Number
+from dp import domain
+from dp.domain import Number
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian, in_a_batch
 
@@ -26,7 +26,7 @@ _NOISE_ALONE = "Only the noise has to be secret, with the seed that it is drawn 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Batches:
-    """How training draws its batches.
+    """The way in which training draws its batches.
 
     Every form needs clipped gradients of single records, noise of standard deviation
     noise_multiplier * clip_norm on their sum, and a divisor that is public.
@@ -53,24 +53,24 @@ class Batches:
 
     def __post_init__(self) -> None:
         in_a_batch(self.records, self.batch)
-        checks.whole("epochs", self.epochs, 1)
-        checks.choice("sampling", self.sampling, SAMPLINGS)
-        checks.whole("epochs * steps an epoch", self.steps, 1)
+        domain.integer("epochs", self.epochs, 1)
+        domain.choice("sampling", self.sampling, SAMPLINGS)
+        domain.integer("epochs * steps an epoch", self.steps, 1)
 
     @property
     def steps(self) -> int:
-        """Of training, the last batch of an epoch included."""
+        """Return the steps of training, the last batch of an epoch included."""
         return self.epochs * -(-self.records // self.batch)
 
     @property
     def sampling_probability(self) -> float:
-        """Of a record in a step: B / N."""
+        """Return the probability of a record to be in a step: B / N."""
         return self.batch / self.records
 
     def mechanism(
         self, *, noise_multiplier: Number, relation: str
     ) -> Gaussian | PoissonGaussian | FixedSizeGaussian:
-        """For `dp.rero_bound` and `dp.accounting`.
+        """Return the mechanism for `dp.rero_bound` and `dp.accounting`.
 
         Raises: ValueError: an argument outside its range; "shuffled" with
           "add_or_remove": whoever is removed moves others into other batches.
@@ -91,7 +91,7 @@ class Batches:
                 relation=relation,
             )
         if relation == "add_or_remove":
-            raise checks.FieldError(
+            raise domain.FieldError(
                 "relation",
                 "Expected {} to be zero_out or replace_one where batches are shuffled,"
                 " got 'add_or_remove': removing a record moves others into other"
@@ -102,7 +102,7 @@ class Batches:
         )
 
     def assumption(self, run: Run) -> "Assumption":
-        """What `mechanism` takes for granted, and what holds if it isn't so.
+        """State what `mechanism` assumes, and what holds if it isn't so.
 
         Args:
           run: what `mechanism` returned.
@@ -128,7 +128,7 @@ class Batches:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Assumption:
-    """What has to be true of the batches for a bound to hold.
+    """The assumption on batches under which a bound holds.
 
     Attributes:
       text: the assumption in words.
@@ -141,7 +141,7 @@ class Assumption:
 
 
 def assumption(run: Run, *, epochs: int | None = None) -> Assumption:
-    """What a mechanism takes for granted of the batches.
+    """State what a mechanism assumes of the batches.
 
     Args:
       run: one of `Gaussian`, `PoissonGaussian`, `FixedSizeGaussian`.
@@ -200,7 +200,7 @@ def _secret(run: PoissonGaussian | FixedSizeGaussian) -> str:
 def _instead(
     run: PoissonGaussian | FixedSizeGaussian | RevealedGaussian, epochs: int | None
 ) -> tuple[tuple[str, Gaussian | RevealedGaussian], ...]:
-    """The same noise and number of steps, with batches drawn in other ways."""
+    """List mechanisms of the same noise and steps with batches drawn otherwise."""
     q = float(run.sampling_probability)
     if epochs is None:
         # Epochs begun, were the last batch of each left out: steps * q is fewer.

@@ -6,17 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.uninformed.kkt.experiments import small
+from tests.uninformed.kkt.small_experiment import small
 from uninformed import homogeneous
-from uninformed.kkt import (
-    KktConfig,
-    KktRun,
-    command,
-    evaluation,
-    experiment,
-    search,
-)
-from uninformed.kkt import images as kkt_images
+from uninformed.kkt import KktConfig, KktRun, counts, experiment
+from uninformed.kkt.training_images import PointsConfig, VictimImages, load
 
 
 def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_path):
@@ -27,13 +20,13 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
     )
     made = experiment.attacked(untold, tmp_path)
     images = made.images
-    exact = evaluation.matched(images, images.points, images.mean)
+    exact = counts.matched(images, images.points, images.mean)
     assert exact.recovered.all(), "with the mean the truth is the truth"
-    without = evaluation.matched(images, images.points, None)
+    without = counts.matched(images, images.points, None)
     assert without.ssim.mean() < exact.ssim.mean()
-    results = command.run(untold, tmp_path)
+    results = counts.run(untold, tmp_path)
     # A search of an adversary who knows the mean would be refused in this folder.
-    search.search(
+    experiment.search(
         untold.attack,
         made.network,
         trials=untold.search.trials,
@@ -41,7 +34,7 @@ def test_who_does_not_know_the_mean_does_not_get_it_when_counts_are_made(tmp_pat
         mean=None,
         folder=tmp_path / "search",
     )
-    counted = evaluation.matched(images, made.chosen.points, None)
+    counted = counts.matched(images, made.chosen.points, None)
     assert results["mean_ssim"] == round(counted.summary()["mean_ssim"], 3)
 
 
@@ -58,13 +51,13 @@ def test_losses_and_accuracies_of_a_network_made_by_hand():
         pixels[:, 0, 0, 0] = first
         return pixels
 
-    known = kkt_images.VictimImages(
+    known = VictimImages(
         images(0.25, 0.75),
         np.array([0, 1]),
         images(0.25, 0.75, 1.0, 1.0),
         np.array([0, 0, 0, 1]),
     )
-    found = evaluation.fit(config, known, network)
+    found = counts.fit(config, known, network)
     assert found["train_error"] == 0
     assert found["train_loss"] == pytest.approx(np.log1p(np.exp(-1)), rel=1e-2)
     # Outputs -1, 1, 2 and 2: a third of one class is right, and all of the other.
@@ -81,10 +74,10 @@ def test_what_is_initial_noise_is_not_seen(rng):
         homogeneous.Layer(jnp.asarray(planted + noise, jnp.float32), None),
         homogeneous.Layer(jnp.ones((60, 1)), None),
     )
-    seen = evaluation.as_seen(KktConfig(), layers)
+    seen = counts.as_seen(KktConfig(), layers)
     assert np.linalg.matrix_rank(np.asarray(seen[0].w), tol=1e-2) == 3
     np.testing.assert_allclose(seen[0].w, planted, atol=1e-3)
-    free = evaluation.as_seen(KktConfig(span=False), layers)
+    free = counts.as_seen(KktConfig(span=False), layers)
     np.testing.assert_array_equal(free[0].w, layers[0].w)
 
 
@@ -94,7 +87,7 @@ def _trial(points: np.ndarray, multipliers: np.ndarray) -> KktRun:
 
 def test_runs_that_err_in_different_ways_are_nearer_together(rng):
     """Four noisy copies of each of five images, beside candidates that are noise."""
-    images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
+    images = load(PointsConfig(name="digits", points=10))
     truth = images.points[:5]
     trials = []
     for _ in range(4):
@@ -104,7 +97,7 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
         dead = truth[:1] + 0.3 * rng.standard_normal((1, truth.shape[1]))
         points = np.concatenate([copies, others, dead]).astype(np.float32)
         trials.append(_trial(points, np.array([1.0] * 10 + [0.0])))
-    every = evaluation.together(images, trials)
+    every = counts.together(images, trials)
     np.testing.assert_array_equal(every[:11], trials[0].points)
     means = every[44:]
     assert len(means) == 5 + 4 * 5
@@ -115,12 +108,12 @@ def test_runs_that_err_in_different_ways_are_nearer_together(rng):
 
 def test_a_run_that_diverged_has_no_candidates():
     """One of them made every target's nearest candidate NaN."""
-    images = kkt_images.load(kkt_images.PointsConfig(name="digits", points=10))
+    images = load(PointsConfig(name="digits", points=10))
     good = _trial(images.points.astype(np.float32), np.ones(10))
     bad = _trial(np.full_like(good.points, np.nan), np.ones(10))
-    every = evaluation.together(images, [good, bad])
-    np.testing.assert_array_equal(every, evaluation.together(images, [good]))
-    assert evaluation.matched(images, every, images.mean).recovered.all()
+    every = counts.together(images, [good, bad])
+    np.testing.assert_array_equal(every, counts.together(images, [good]))
+    assert counts.matched(images, every, images.mean).recovered.all()
 
 
 @pytest.mark.parametrize(
@@ -128,6 +121,6 @@ def test_a_run_that_diverged_has_no_candidates():
     [({"points": 3}, "points"), ({"held_out": 2}, "held_out")],
 )
 def test_shares_that_do_not_come_out_even(changes, field):
-    config = kkt_images.PointsConfig(**{"name": "digits", "points": 10} | changes)
+    config = PointsConfig(**{"name": "digits", "points": 10} | changes)
     with pytest.raises(ValueError, match=f"Expected {field}"):
-        kkt_images.load(config)
+        load(config)

@@ -1,4 +1,4 @@
-"""The images that a KKT attack's victim is trained on, and those of the control."""
+"""Training images of a KKT attack's victim, and held-out ones for the control."""
 
 import dataclasses
 import hashlib
@@ -13,7 +13,7 @@ _VEHICLES = (0, 1, 8, 9)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PointsConfig:
-    """The training set.
+    """The choice of the training set.
 
     Attributes:
       name: name of the data set, as `shadow.sources.load` takes it.
@@ -57,26 +57,26 @@ class VictimImages:
 
     @property
     def mean(self) -> np.ndarray:
-        """The mean training image, which is subtracted from all of them."""
+        """Return the mean training image, which is subtracted from all of them."""
         return self.images.mean(axis=0)
 
     def fingerprint(self) -> str:
-        """A hash of all images and labels."""
+        """Return a hash of all images and labels."""
         return checks.fingerprint(
             [
-                hashlib.sha256(np.ascontiguousarray(each).tobytes()).hexdigest()
-                for each in dataclasses.astuple(self)
+                hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+                for array in dataclasses.astuple(self)
             ]
         )
 
     @property
     def points(self) -> np.ndarray:
-        """What the network is trained on: images less their mean, (points, inputs)."""
+        """Return what the network is trained on: images less their mean, in rows."""
         return (self.images - self.mean).reshape(len(self.images), -1)
 
 
 def load(config: PointsConfig, data_dir: str | None = None) -> VictimImages:
-    """The first images that fill equal shares; held-out ones are drawn.
+    """Take the first images that fill equal shares; draw the held-out ones.
 
     Raises: FieldError: too few images of a class, on either side; unequal shares.
     """

@@ -1,19 +1,14 @@
-"""Settings of the KKT attack: which terms its loss has, and how hard it tries."""
+"""Settings of the KKT attack: the terms of its loss, and how hard it tries."""
 
 import dataclasses
-from typing import Any, NamedTuple
-
-import jax.numpy as jnp
-from jaxtyping import Array
+from typing import Any
 
 from shadow import checks
-
-COEFFICIENTS = ("multipliers", "signed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KktConfig:
-    """Which terms the loss has, and how it is minimised.
+    """The terms of the loss, and how it is minimised.
 
     The defaults are ours; `published` and `public_code` are the paper's and its code's.
 
@@ -96,7 +91,7 @@ class KktConfig:
 
     def __post_init__(self) -> None:
         for field, allowed in {
-            "coefficients": COEFFICIENTS,
+            "coefficients": ("multipliers", "signed"),
             "optimiser": ("adam", "sgd"),
             "schedule": ("cosine", "constant"),
             "units": ("fitted", "one", "per_candidate"),
@@ -137,10 +132,10 @@ class KktConfig:
 
     @classmethod
     def published(cls, **changes: Any) -> "KktConfig":
-        """Sections 3.2 and 5.2 and Appendix B of Haim et al. 2022; pixels in [0, 1].
+        """Return the settings of Haim et al. 2022, Sections 3.2, 5.2 and Appendix B.
 
-        The dual term with lambda_min inside the hinge, as is meant: what is printed is
-        flat.
+        Pixels are in [0, 1]. The dual term has lambda_min inside the hinge, as is
+        meant; the printed one is flat.
         """
         fields: dict[str, Any] = {
             "steps": 100_000,
@@ -163,7 +158,7 @@ class KktConfig:
 
     @classmethod
     def public_code(cls, **changes: Any) -> "KktConfig":
-        """What the public code does: multipliers over m, squared hinges, [-1, 1]."""
+        """Return the public code's settings: multipliers over m, squared hinges."""
         fields: dict[str, Any] = {
             "steps": 50_000,
             "units": "per_candidate",
@@ -174,27 +169,3 @@ class KktConfig:
             "prior_mean": False,
         }
         return cls.published(**fields | changes)
-
-
-class Knobs(NamedTuple):
-    """The settings that a random search varies; see `KktConfig` for their meaning.
-
-    Each is a scalar, or an array (runs,) with a value for each run.
-    """
-
-    start: Array
-    rate: Array
-    multiplier_rate: Array
-    least_multiplier: Array
-    alpha: Array
-    alpha_end: Array
-
-    @classmethod
-    def of(cls, config: KktConfig) -> "Knobs":
-        """The values that a configuration has."""
-        fields = {name: getattr(config, name) for name in cls._fields}
-        # What isn't given is as another setting is.
-        for name, other in (("alpha_end", "alpha"), ("multiplier_rate", "rate")):
-            if fields[name] is None:
-                fields[name] = fields[other]
-        return cls(**{name: jnp.asarray(value) for name, value in fields.items()})

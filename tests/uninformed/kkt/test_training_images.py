@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from uninformed.kkt import images as kkt_images
-from uninformed.kkt.images import PointsConfig
+from uninformed.kkt import training_images
+from uninformed.kkt.training_images import PointsConfig
 
 
 def test_a_version_of_a_data_set_is_the_same_task(monkeypatch, digits):
     """CIFAR-10 is vehicles against animals by any of its names."""
-    monkeypatch.setattr(kkt_images.sources, "load", lambda name, data_dir: digits)
+    monkeypatch.setattr(training_images.sources, "load", lambda name, data_dir: digits)
     plain, versioned = (
-        kkt_images.load(PointsConfig(name=name))
+        training_images.load(PointsConfig(name=name))
         for name in ("cifar10", "cifar10:3.0.2")
     )
     np.testing.assert_array_equal(plain.labels, versioned.labels)
@@ -20,7 +20,7 @@ def test_a_version_of_a_data_set_is_the_same_task(monkeypatch, digits):
 
 
 def test_training_and_held_out_images_are_disjoint():
-    images = kkt_images.load(PointsConfig(name="digits", points=20, held_out=500))
+    images = training_images.load(PointsConfig(name="digits", points=20, held_out=500))
     seen = {image.tobytes() for image in images.images}
     assert not seen & {image.tobytes() for image in images.held_out}
     np.testing.assert_array_equal(np.bincount(images.labels), [10, 10])
@@ -28,8 +28,8 @@ def test_training_and_held_out_images_are_disjoint():
 
 
 def test_an_offset_passes_over_the_first_of_each_class():
-    both = kkt_images.load(PointsConfig(name="digits", points=30))
-    later = kkt_images.load(PointsConfig(name="digits", points=20, offset=5))
+    both = training_images.load(PointsConfig(name="digits", points=30))
+    later = training_images.load(PointsConfig(name="digits", points=20, offset=5))
     for label in (0, 1):
         np.testing.assert_array_equal(
             both.images[both.labels == label][5:], later.images[later.labels == label]
@@ -40,4 +40,4 @@ def test_too_many_points_are_refused():
     for change in ({"points": 1790}, {"offset": 1790}):
         field, value = next(iter(change.items()))
         with pytest.raises(ValueError, match=rf"{field} (is )?{value}"):
-            kkt_images.load(PointsConfig(name="digits", classes="all", **change))
+            training_images.load(PointsConfig(name="digits", classes="all", **change))

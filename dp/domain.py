@@ -1,4 +1,4 @@
-"""Checks of what a user hands in: one clear line, before anything is computed."""
+"""The domains of arguments: errors of one clear line, before anything is computed."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ LARGEST = 2**53
 
 
 class FieldError(ValueError):
-    """A named field has a value that it may not have.
+    """The error of a named field whose value is not allowed.
 
     Args:
       field: the name as it is known here, without a path.
-      message: says what is wrong; its first `{}` stands for the field.
+      message: what is wrong; its first `{}` stands for the field.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -24,11 +24,11 @@ class FieldError(ValueError):
         self.field, self.message = field, message
 
     def within(self, place: str) -> "FieldError":
-        """The same error of the field `place.field`."""
+        """Return the same error of the field `place.field`."""
         return FieldError(f"{place}.{self.field}", self.message)
 
     def called(self, names: Mapping[str, str]) -> "FieldError":
-        """The same error, by the name that the caller knows the field under."""
+        """Return the same error by the name that the caller knows the field under."""
         return FieldError(names.get(self.field, self.field), self.message)
 
 
@@ -39,17 +39,17 @@ def require(field: str, value: Any, holds: Any, allowed: str) -> None:
 
 
 def _shown(value: Any, holds: Any) -> str:
-    """What was found, on one line: of many numbers the first that is refused."""
-    found, good = np.asarray(value), np.asarray(holds)
-    if found.ndim and found.shape == good.shape:
+    """Write a value on one line: of many numbers the first that is refused."""
+    values, good = np.asarray(value), np.asarray(holds)
+    if values.ndim and values.shape == good.shape:
         index = np.unravel_index(np.argmin(good), good.shape)
         place = ", ".join(str(int(i)) for i in index)
-        return f"{found[index].item()!r} at [{place}]"
+        return f"{values[index].item()!r} at [{place}]"
     return " ".join(repr(value).split())
 
 
 def numbers(field: str, value: Numbers) -> np.ndarray:
-    """As float64, of any value. Raises ValueError where it isn't made of numbers."""
+    """Return any value as float64, or refuse it if it isn't made of numbers."""
     try:
         return np.asarray(value, float)
     except (TypeError, ValueError, OverflowError) as error:
@@ -59,37 +59,37 @@ def numbers(field: str, value: Numbers) -> np.ndarray:
 
 
 def probability(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless in [0, 1]."""
-    found = numbers(field, value)
-    require(field, value, (found >= 0) & (found <= 1), "in [0, 1]")
-    return found
+    """Return as float64, or raise FieldError unless in [0, 1]."""
+    values = numbers(field, value)
+    require(field, value, (values >= 0) & (values <= 1), "in [0, 1]")
+    return values
 
 
 def share(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless in (0, 1]."""
-    found = numbers(field, value)
-    require(field, value, found > 0, "> 0")
-    require(field, value, found <= 1, "in (0, 1]")
-    return found
+    """Return as float64, or raise FieldError unless in (0, 1]."""
+    values = numbers(field, value)
+    require(field, value, values > 0, "> 0")
+    require(field, value, values <= 1, "in (0, 1]")
+    return values
 
 
 def between(field: str, value: Numbers, low: Number, high: Number) -> np.ndarray:
-    """As float64. Raises ValueError unless low < value < high."""
-    found = numbers(field, value)
-    inside = (found > low) & (found < high)
+    """Return as float64, or raise FieldError unless low < value < high."""
+    values = numbers(field, value)
+    inside = (values > low) & (values < high)
     require(field, value, inside, f"> {low:g} and < {high:g}")
-    return found
+    return values
 
 
 def log_probability(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless <= 0; -inf is a probability of 0."""
-    found = numbers(field, value)
-    require(field, value, found <= 0, "<= 0, a natural logarithm of a probability")
-    return found
+    """Return as float64, or raise FieldError unless <= 0; -inf is probability 0."""
+    values = numbers(field, value)
+    require(field, value, values <= 0, "<= 0, a natural logarithm of a probability")
+    return values
 
 
 def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
-    """log kappa from either; float64.
+    """Return log kappa from either, as float64.
 
     Raises: ValueError: not exactly one of them is given; kappa isn't in (0, 1]. A kappa
       of 0 is what tiny ones round to, of which 0 would be no bound.
@@ -98,17 +98,17 @@ def baseline(kappa: Numbers | None, log_kappa: Numbers | None) -> np.ndarray:
         return log_probability("log_kappa", log_kappa)
     if kappa is None or log_kappa is not None:
         raise ValueError("Expected either kappa or log_kappa, not both or none.")
-    found = probability("kappa", kappa)
+    values = probability("kappa", kappa)
     allowed = "> 0 (where it underflows, give log_kappa; -inf is impossible success)"
-    require("kappa", kappa, found > 0, allowed)
-    return np.asarray(np.log(found))
+    require("kappa", kappa, values > 0, allowed)
+    return np.asarray(np.log(values))
 
 
 def above(field: str, value: Numbers, bound: Number) -> np.ndarray:
-    """As float64. Raises ValueError unless > bound; infinity is."""
-    found = numbers(field, value)
-    require(field, value, found > bound, f"> {bound:g}")
-    return found
+    """Return as float64, or raise FieldError unless > bound; infinity is."""
+    values = numbers(field, value)
+    require(field, value, values > bound, f"> {bound:g}")
+    return values
 
 
 def one(field: str, value: Numbers) -> None:
@@ -120,42 +120,42 @@ def one(field: str, value: Numbers) -> None:
 
 
 def finite_above(field: str, value: Numbers, bound: Number) -> np.ndarray:
-    """As float64. Raises ValueError unless > bound and finite."""
-    found = numbers(field, value)
-    good = (found > bound) & np.isfinite(found)
+    """Return as float64, or raise FieldError unless > bound and finite."""
+    values = numbers(field, value)
+    good = (values > bound) & np.isfinite(values)
     require(field, value, good, f"> {bound:g} and finite")
-    return found
+    return values
 
 
 def at_least_0(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless >= 0; infinity is."""
-    found = numbers(field, value)
-    require(field, value, found >= 0, ">= 0")
-    return found
+    """Return as float64, or raise FieldError unless >= 0; infinity is."""
+    values = numbers(field, value)
+    require(field, value, values >= 0, ">= 0")
+    return values
 
 
 def finite_at_least_0(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless >= 0 and finite."""
-    found = numbers(field, value)
-    require(field, value, (found >= 0) & np.isfinite(found), ">= 0 and finite")
-    return found
+    """Return as float64, or raise FieldError unless >= 0 and finite."""
+    values = numbers(field, value)
+    require(field, value, (values >= 0) & np.isfinite(values), ">= 0 and finite")
+    return values
 
 
 def finite(field: str, value: Numbers) -> np.ndarray:
-    """As float64. Raises ValueError unless finite."""
-    found = numbers(field, value)
-    require(field, value, np.isfinite(found), "to be finite")
-    return found
+    """Return as float64, or raise FieldError unless finite."""
+    values = numbers(field, value)
+    require(field, value, np.isfinite(values), "to be finite")
+    return values
 
 
 def some(field: str, value: np.ndarray) -> np.ndarray:
-    """Raises ValueError where there are no numbers at all."""
+    """Return the value, or raise FieldError if it has no numbers at all."""
     require(field, np.shape(value), value.size, "to hold at least one number")
     return value
 
 
-def whole(field: str, value: Any, bound: int) -> int:
-    """Raises ValueError unless an integer >= bound that float64 holds exactly."""
+def integer(field: str, value: Any, bound: int) -> int:
+    """Return an integer >= bound that float64 holds exactly, or raise FieldError."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise FieldError(field, f"Expected {{}} to be an integer, got {value!r}.")
     require(field, value, value >= bound, f">= {bound}")
@@ -179,7 +179,7 @@ def choice(field: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """A hint " Did you mean 'x'?" for a misspelt name, or nothing."""
+    """Return a hint " Did you mean 'x'?" for a misspelt name, or nothing."""
     by_lower = {known.lower(): known for known in allowed}
-    found = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1)
-    return f" Did you mean {by_lower[found[0]]!r}?" if found else ""
+    matches = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1)
+    return f" Did you mean {by_lower[matches[0]]!r}?" if matches else ""

@@ -1,0 +1,344 @@
+"""What KKT attacks on a victim are worth: counts, controls, baselines, pictures.
+
+Everything here compares with the training images, which no adversary can. The run that
+is judged is the one that an adversary would choose, by its loss. Beside its counts
+stand the same counts for held-out images, two baselines, how far the victim is from a
+KKT point, and what its first layer tells to whoever knows all patterns.
+
+`run` is the whole of `informed kkt --config=configs/kkt.py --workdir=DIR`.
+
+Checked: tests/uninformed/kkt/test_counts.py.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import matplotlib.figure
+import numpy as np
+from jaxtyping import Float
+
+from informed import report
+from shadow import checks, files
+from uninformed import candidates, homogeneous, kkt, model_inversion
+from uninformed import max_margin as margin
+from uninformed.homogeneous import DenseLayers, Layer
+from uninformed.kkt import KktConfig, KktRun, ceiling, stationarity
+from uninformed.kkt.experiment import (
+    BASELINES,
+    Attacked,
+    Uninformed,
+    attacked,
+    by_loss,
+    key_of,
+)
+from uninformed.kkt.training_images import VictimImages
+from uninformed.montage import ImageRow, draw_rows
+
+# The pictures, by their files.
+RECONSTRUCTIONS, OUTPUTS = "reconstructions.png", "outputs.png"
+# Root mean square difference, in pixels of [0, 1], within which `stability` takes two
+# candidates for the same: larger takes similar images for one, smaller takes runs that
+# came to rest a little apart for different ones.
+_SAME = 0.05
+# Runs of low loss that a run is compared with: more add runs of another minimum, fewer
+# leave the share of common candidates to chance.
+_GOOD = 3
+# Of the best score, at least, of candidates that are averaged: Appendix B.3.
+_VOTING = 0.9
+# NCC from which candidates of several runs are taken for copies of one point. Of 0.5 to
+# 0.9 the one by which most came out of 500 images of CIFAR-10 (the first 250 of each
+# class): 16 instead of 12 of four runs.
+_COPIES = 0.7
+# Points of extreme output, at most; a thousand of 3,072 inputs take seven minutes.
+_PROTOTYPES = 200
+# Columns of a picture: more are too small to be looked at.
+_SHOWN = 20
+
+
+def execute(
+    fields: Mapping[str, Any], workdir: Path, data_dir: str | None, *, progress: bool
+) -> tuple[dict[str, Any], str, list[Path]]:
+    """Run the experiment for the command line.
+
+    Args:
+      fields: the configuration, see `Uninformed`.
+    Returns: results for JSON; the same as lines of text; files of pictures.
+    Raises: FieldError: a field of the configuration is wrong.
+    """
+    experiment = checks.build(Uninformed, fields)
+    results = run(experiment, workdir, data_dir, progress=progress)
+    lines = "\n".join(f"{name:<32}{value}" for name, value in results.items())
+    return results, lines, [workdir / RECONSTRUCTIONS, workdir / OUTPUTS]
+
+
+def run(
+    experiment: Uninformed,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train, attack and evaluate; return what `results.json` holds.
+
+    Raises: ConfigurationMismatchError: the folder holds another victim or search.
+    """
+    outcome = attacked(experiment, workdir, data_dir, progress=progress)
+    results = evaluate(experiment, outcome, workdir) | dict(outcome.seconds)
+    files.write_json(workdir / "results.json", results)
+    return results
+
+
+def evaluate(
+    experiment: Uninformed, attacked: Attacked, workdir: Path
+) -> dict[str, Any]:
+    """Count for the run that an adversary would choose, with controls and baselines.
+
+    `oracle_recovered` is the most that any of the runs has, chosen by looking at the
+    training images; `pooled_recovered` what an adversary has who keeps all of them, see
+    `together`, whose control, counted among as many candidates, is
+    `pooled_held_out_similar`.
+    """
+    images, network, trials = attacked.images, attacked.network, attacked.trials
+    chosen = attacked.chosen
+    lost = sum(map(diverged, trials))
+    if diverged(chosen):
+        raise checks.FieldError(
+            "attack.rate",
+            f"Expected {{}} at which a run ends at finite images; {lost} of"
+            f" {len(trials)} runs diverged.",
+        )
+    mean = images.mean if experiment.data.mean_known else None
+
+    def recovered(points: np.ndarray, share: float = 1.0) -> int:
+        return int(matched(images, points, mean, share).recovered.sum())
+
+    matches = matched(images, chosen.points, mean)
+    count = min(experiment.attack.candidates, _PROTOTYPES)
+    prototypes = model_inversion.invert(
+        model_inversion.InversionOfModel(count=count),
+        network,
+        key=key_of(experiment, BASELINES),
+    )
+    visible = as_seen(experiment.attack, network)
+    residual, layer_residuals = at_truth(experiment, images, visible)
+    everything = together(images, trials)
+    pooled = matched(images, everything, mean).summary()
+    of_runs = [0 if diverged(trial) else recovered(trial.points) for trial in trials]
+    results: dict[str, Any] = {
+        **{
+            name: value if isinstance(value, int) else round(value, 3)
+            for name, value in matches.summary().items()
+        },
+        "first_layer_recovered": recovered(model_inversion.first_layer(network)),
+        "model_inversion_recovered": recovered(prototypes),
+        "runs_recovered": of_runs,
+        "oracle_recovered": max(of_runs),
+        "diverged": lost,
+        "voted_recovered": recovered(chosen.points, _VOTING),
+        **{
+            f"pooled_{name}": pooled[name]
+            for name in ("similar", "recovered", "held_out_similar")
+        },
+        "pooled_candidates": len(everything),
+        "pooled_precision": round(pooled["precision"], 3),
+        "distinct": len(_merged(images, [chosen], 0.95)),
+        "residual": round(chosen.residual, 3),
+        "residual_at_truth": round(residual, 3),
+        "layers_at_truth": [round(float(value), 3) for value in layer_residuals],
+        **ceilings(images, visible, mean),
+        **fit(experiment, images, network),
+    }
+    if len(trials) > 1:
+        results["stability"] = round(stability(chosen, trials, apart=_SAME), 3)
+    draw_images(images, matches, workdir / RECONSTRUCTIONS)
+    _draw_outputs(network, images, matches, workdir / OUTPUTS)
+    return results
+
+
+def matched(
+    images: VictimImages,
+    points: np.ndarray,
+    mean: np.ndarray | None,
+    share: float = 1.0,
+) -> candidates.Matches:
+    """Match candidates with the training images.
+
+    Args:
+      mean: the mean image, if the adversary knows it.
+      share: which candidates are averaged, see `candidates.voted`.
+    """
+    return candidates.match(
+        images.images,
+        images.labels,
+        points.reshape(-1, *images.images.shape[1:]),
+        images.held_out,
+        images.held_out_labels,
+        mean=mean,
+        share=share,
+    )
+
+
+def together(
+    images: VictimImages, trials: list[KktRun]
+) -> Float[np.ndarray, "candidates inputs"]:
+    """Return the candidates of all runs, and the averages of near copies among them.
+
+    Runs err in different ways, so where they agree their mean is nearer to the truth
+    than each. Which ones are copies is known without the training images. Runs that
+    diverged have no candidates.
+    """
+    runs = [trial for trial in trials if not diverged(trial)]
+    means = _merged(images, runs, _COPIES)
+    points = [run.points for run in runs]
+    return np.concatenate([*points, means.reshape(len(means), -1)])
+
+
+def _merged(images: VictimImages, runs: list[KktRun], alike: float) -> np.ndarray:
+    """Average near copies among the candidates of runs that have a multiplier."""
+    points = np.concatenate([run.points[run.alive] for run in runs])
+    # In units of each run's largest: runs have candidates of their own number and size.
+    sizes = [run.multipliers[run.alive] / run.multipliers.max() for run in runs]
+    shown = points.reshape(-1, *images.images.shape[1:])
+    return candidates.merged(shown, np.concatenate(sizes), alike=alike)
+
+
+def diverged(trial: KktRun) -> bool:
+    """Return whether a run ended at points that are no images."""
+    return not np.isfinite(trial.points).all()
+
+
+def stability(run: KktRun, runs: list[KktRun], *, apart: float) -> float:
+    """Return the share of a run's candidates that other runs of low loss have as well.
+
+    Weighted by multipliers. An adversary can compute it without the training set.
+
+    Args:
+      apart: root mean square per pixel within which candidates count as the same.
+    """
+    others = [other for other in by_loss(runs) if other is not run][:_GOOD]
+    if not others:
+        raise ValueError("Expected at least two runs, got one: nothing to compare.")
+    weights = np.maximum(run.multipliers, 0)
+    shares = []
+    for other in others:
+        gaps = run.points[:, None] - other.points[other.alive][None]
+        near = np.sqrt(np.mean(gaps**2, axis=-1)).min(axis=1) < apart
+        shares.append(np.sum(weights * near) / weights.sum())
+    return float(np.mean(shares))
+
+
+def as_seen(config: KktConfig, network: DenseLayers) -> DenseLayers:
+    """Return the network that an attack sees, its first layer free of noise."""
+    basis = kkt.span(np.asarray(network[0].w)) if config.span else None
+    if basis is None:
+        return network
+    inside = jnp.asarray(basis.T @ (basis @ np.asarray(network[0].w)))
+    return (Layer(inside, network[0].b), *network[1:])
+
+
+def ceilings(
+    images: VictimImages, network: DenseLayers, mean: np.ndarray | None
+) -> dict[str, int]:
+    """Count the points that the first layer tells to whoever knows the patterns.
+
+    Args:
+      network: theta as the attack sees it, see `as_seen`.
+    Returns: `ceiling` and `ceiling_70` count correlations above 0.9 and 0.7,
+      `ceiling_recovered` counts as `recovered` does.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    estimates = ceiling.from_patterns(network, points, directions)
+    alike = ceiling.correlations(images.points, estimates)
+    return {
+        "ceiling": int((alike > 0.9).sum()),
+        "ceiling_70": int((alike > 0.7).sum()),
+        "ceiling_recovered": int(matched(images, estimates, mean).recovered.sum()),
+    }
+
+
+def fit(
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
+) -> dict[str, float]:
+    """Compute loss and error on training images, loss and accuracy on held-out ones.
+
+    Accuracy is the mean over classes, of which held-out images have unequal shares.
+    """
+    kind = experiment.training.loss
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    others = (images.held_out - images.mean).reshape(len(images.held_out), -1)
+    other_outputs = homogeneous.apply(network, jnp.asarray(others))
+    other_labels = jnp.asarray(images.held_out_labels)
+    right = np.asarray(margin.margins(other_outputs, other_labels).min(axis=1) > 0)
+    of_classes = [
+        right[images.held_out_labels == label].mean()
+        for label in np.unique(images.held_out_labels)
+    ]
+    train_loss = margin.loss(kind, outputs, jnp.asarray(images.labels))
+    test_loss = margin.loss(kind, other_outputs, other_labels)
+    return {
+        "train_loss": float(f"{train_loss:.3g}"),
+        "train_error": round(float((leads(images, network) <= 0).mean()), 4),
+        "test_loss": float(f"{test_loss:.3g}"),
+        "test_accuracy": round(float(np.mean(of_classes)), 4),
+    }
+
+
+def leads(images: VictimImages, network: DenseLayers) -> Float[np.ndarray, " points"]:
+    """Return by how much the right class leads at each training image."""
+    outputs = homogeneous.apply(network, jnp.asarray(images.points))
+    right = margin.margins(outputs, jnp.asarray(images.labels))
+    return np.asarray(right.min(axis=1))
+
+
+def at_truth(
+    experiment: Uninformed, images: VictimImages, network: DenseLayers
+) -> tuple[float, np.ndarray]:
+    """Measure how far the victim is from a KKT point, at its own training points.
+
+    Args:
+      network: theta as the attack sees it, see `as_seen`.
+    Returns: |theta - sum| / |theta| with the best coefficients, and this quotient for
+      each layer by itself, (layers,). Where it is large, any attack looks bad.
+    """
+    points = jnp.asarray(images.points)
+    outputs = homogeneous.apply(network, points)
+    directions = kkt.directions(outputs, jnp.asarray(images.labels))
+    alpha = experiment.attack.alpha / stationarity.typical_sums(network, points)
+    signed = experiment.attack.coefficients == "signed"
+    best = stationarity.best_multipliers(
+        network, points, directions, alpha, signed=signed
+    )
+    coefficients = jnp.asarray(best, points.dtype)[:, None] * directions
+    at = stationarity.passes(network, points, coefficients, alpha)
+    squares = np.asarray(stationarity.plain(network, at))
+    norms = np.array([float(homogeneous.squared_norm((layer,))) for layer in network])
+    return float(np.sqrt(squares.sum() / norms.sum())), np.sqrt(squares / norms)
+
+
+# Pictures
+
+
+def draw_images(images: VictimImages, matches: candidates.Matches, path: Path) -> None:
+    """Draw training images by falling SSIM, and the candidate nearest to each."""
+    order = np.argsort(-matches.ssim)[:_SHOWN]
+    rows = [
+        ImageRow("training", images.images[order]),
+        ImageRow("candidate", matches.images[order], matches.ssim[order]),
+    ]
+    draw_rows(rows, path)
+
+
+def _draw_outputs(
+    network: DenseLayers, images: VictimImages, matches: candidates.Matches, path: Path
+) -> None:
+    """Draw Figure 4 of Haim et al. 2022: only points on the margin can come out."""
+    figure = matplotlib.figure.Figure(figsize=(4, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.scatter(leads(images, network), matches.ssim, s=12)
+    axes.axhline(candidates.SIMILAR, color="grey", linewidth=0.8)
+    axes.set(xlabel="lead of the right class", ylabel="SSIM of the reconstruction")
+    files.write_bytes(path, report.png(figure))

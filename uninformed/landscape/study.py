@@ -1,0 +1,151 @@
+"""The landscape as a whole: runs, quantities, conclusions, detection, pictures.
+
+`run` is `informed landscape --config=configs/landscape.py --workdir=DIR`. Batches of
+starts are kept in `ends/`, so that an interrupted run goes on.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadow import checks, files, records
+from uninformed.landscape import (
+    conclusions,
+    detection,
+    maps,
+    mixtures,
+    quantities,
+    runs,
+)
+from uninformed.landscape.quantities import Measured
+from uninformed.landscape.runs import Ends, LandscapeConfig
+
+# The quantities that the printed table shows, see `quantities.measure`.
+_COLUMNS = (
+    "distance",
+    "distance_relative",
+    "truth",
+    "partition",
+    "ssim",
+    "held_out_ssim",
+    "recovered",
+    "distinct",
+)
+
+
+def execute(
+    fields: Mapping[str, Any], workdir: Path, data_dir: str | None, *, progress: bool
+) -> tuple[dict[str, Any], str, list[Path]]:
+    """Run the landscape for the command line.
+
+    Args:
+      fields: the configuration, see `LandscapeConfig`.
+    Returns: results for JSON; the same as lines of text; files of pictures.
+    Raises: FieldError: a field of the configuration is wrong.
+    """
+    config = checks.build(LandscapeConfig, fields)
+    results = run(config, workdir, data_dir, progress=progress)
+    names = ["maps.png", "curves.png", "roc.png"]
+    names += [f"images_{method}.png" for method in config.methods]
+    lines = _table(results, config.methods)
+    return results, lines, [workdir / name for name in names]
+
+
+def run(
+    config: LandscapeConfig,
+    workdir: Path,
+    data_dir: str | None = None,
+    *,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Write results.json and pictures; return what results.json holds.
+
+    Raises: ConfigurationMismatchError: the folder holds another landscape.
+    """
+    sets = mixtures.load(config.data, config.seed, data_dir)
+    starts = mixtures.make(config.starts, sets, config.seed)
+    names, images = list(starts), np.stack(list(starts.values()))
+    clock = records.Clock(workdir / "seconds.json")
+    ends: dict[str, Ends] = {}
+    measured: dict[str, Measured] = {}
+    for method in config.methods:
+        with clock.running(method):
+            ends[method] = runs.run(
+                config, method, sets, starts, workdir, progress=progress
+            )
+            measured[method] = quantities.measure(sets, images, ends[method])
+    scores = {
+        method: detection.uninformed(names, ends[method], measured[method]["true"])
+        for method in config.methods
+    }
+    detected: dict[str, Any] = {
+        method: {name: score.summary() for name, score in scores[method].items()}
+        for method in config.methods
+    }
+    if config.victim.kind == "affine":
+        retrained = detection.informed(sets, starts, config.victim.decay)
+        scores["informed"] = {"retraining": retrained}
+        detected["informed"] = {
+            "retraining": retrained.summary() | detection.gap(retrained)
+        }
+    ended = {method: ends[method].images for method in config.methods}
+    results = {
+        "seconds": {method: clock.seconds[method] for method in config.methods},
+        "starts": names,
+        **{method: _lists(values) for method, values in measured.items()},
+        "conclusions": _rounded(
+            conclusions.conclude(config.starts, names, images, ended, measured)
+        ),
+        "detection": detected,
+    }
+    maps.maps(config.starts, names, measured, workdir / "maps.png")
+    maps.curves(config.starts, names, measured, workdir / "curves.png")
+    maps.roc(scores, workdir / "roc.png")
+    for method in config.methods:
+        file = workdir / f"images_{method}.png"
+        maps.images(sets, names, ended[method], method, file)
+    files.write_json(workdir / "results.json", results)
+    return results
+
+
+def _lists(values: Measured) -> dict[str, list]:
+    """Return the quantities that are one number a start, as lists for JSON."""
+    return {
+        name: _rounded(column.tolist())
+        for name, column in values.items()
+        if column.ndim == 1
+    }
+
+
+def _rounded(value: Any) -> Any:
+    """Round every float in nested dictionaries and lists to four digits."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _table(results: Mapping[str, Any], methods: Sequence[str]) -> str:
+    """Write results as lines: Table 1 and more columns, conclusions, AUC."""
+    shown = mixtures.unmixed(results["starts"])
+    lines = []
+    for method in methods:
+        head = "".join(f"{name:>19}" for name in _COLUMNS)
+        lines.append(f"{method + ' from':<24}{head}")
+        for index, name in enumerate(results["starts"]):
+            if name in shown:
+                row = "".join(f"{results[method][c][index]:>19.4g}" for c in _COLUMNS)
+                lines.append(f"  {name:<22}{row}")
+    for kind, letters in results["conclusions"].items():
+        verdicts = ", ".join(
+            f"{letter} {'yes' if conclusion['confirmed'] else 'no'}"
+            for letter, conclusion in sorted(letters.items())
+        )
+        lines.append(f"{'conclusions, ' + kind:<40}{verdicts}")
+    for kind, scores in results["detection"].items():
+        areas = ", ".join(f"{name} {score['auc']}" for name, score in scores.items())
+        lines.append(f"{'AUC, ' + kind:<40}{areas}")
+    return "\n".join(lines)
