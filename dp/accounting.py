@@ -15,6 +15,7 @@ from scipy import special
 
 from dp import domain, poisson
 from dp.domain import Number
+from dp.epsilons import LARGE, ORDERS, of_renyi
 from dp.mechanisms import Gaussian, PoissonGaussian
 from dp.participation import FixedSizeGaussian, RevealedGaussian
 
@@ -22,89 +23,17 @@ if TYPE_CHECKING:
     from dp_accounting.pld import privacy_loss_distribution
 
 Run = Gaussian | PoissonGaussian
-ORDERS = (*range(2, 65), 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 _TOLERANCE, _LEAST = 1e-6, 0.02
-_LARGE = 1e5  # mu or epsilon, where dp-accounting's solvers still converge
 
 
 def epsilon(run: Run | FixedSizeGaussian | RevealedGaussian, delta: Number) -> float:
-    """Return the smallest epsilon that is certified at delta.
+    """Return the smallest epsilon of (epsilon, delta)-privacy that is certified.
 
-    Exact for full batches; else the least of three: by the privacy loss distribution,
-    rounded up by what its composition may have lost, by Renyi divergences, and that of
-    full batches, which is all there is of Poisson sampling with "replace_one". 0 with
-    infinite noise; infinite where mu overflows.
+    Exact for full batches. 0 with infinite noise; infinite where mu overflows.
 
     Raises: ValueError: delta outside (0, 1).
     """
-    domain.between("delta", delta, 0, 1)
-    if isinstance(run, RevealedGaussian):
-        return run.epsilon(delta)
-    if isinstance(run, FixedSizeGaussian):
-        if run.relation == "add_or_remove" and run.batch < run.records:
-            return epsilon(run.removal, delta)
-        return run.replaced_epsilon(delta)
-    if isinstance(run, Gaussian) or run.sampling_probability == 1:
-        return _of_mu(mu(run), delta)
-    full = _of_mu(_full(run).mu, delta)
-    if run.relation == "replace_one":
-        return full
-    candidates, losses = [full], loss_distribution(run)
-    least = float(delta) - poisson.rounding(losses, run.steps)
-    if least > 0:
-        candidates.append(float(losses.get_epsilon_for_delta(least)))
-    # The distribution tells little of very many steps, whose grid is coarse, and
-    # nothing where rounding is more than delta.
-    candidates.append(_of_renyi(renyi(run), delta))
-    return float(np.nanmin(candidates))
-
-
-def _of_renyi(divergences: np.ndarray, delta: Number) -> float:
-    """Convert Renyi divergences at `ORDERS` to epsilon.
-
-    Source: Canonne, Kamath and Steinke 2020, Proposition 12.
-    """
-    orders = np.array(ORDERS, float)
-    with np.errstate(over="ignore"):
-        tails = np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    return float(max(0.0, np.min(divergences + tails)))
-
-
-def _of_mu(mu: float, delta: Number) -> float:
-    """Convert mu-Gaussian differential privacy to epsilon.
-
-    The root of `_log_delta`, but where mu is so large that the solver fails: there from
-    delta(eps) <= Phi(mu / 2 - eps / mu), which is above it by less than 1e-5 of itself.
-    The same bits as dp-accounting's get_epsilon_gaussian, whose import takes longer.
-    """
-    if mu == 0 or np.isinf(1 / mu):
-        return 0.0
-    if mu >= _LARGE:
-        with np.errstate(over="ignore"):
-            high = np.multiply(mu, mu / 2 - special.ndtri(delta))
-        return float(np.maximum(0.0, high))
-    from scipy import optimize
-
-    sigma, log_delta = 1 / mu, np.log(delta)
-    if _log_delta(sigma, 0.0) < log_delta:
-        return 0.0
-    low, high = 0.0, 1.0
-    while _log_delta(sigma, high) > log_delta:
-        low, high = high, high * 10
-    return float(
-        optimize.brentq(
-            lambda eps: _log_delta(sigma, eps) - log_delta, low, high, xtol=1e-12
-        )
-    )
-
-
-def _log_delta(sigma: float, epsilon: float) -> float:
-    """Compute log delta of one Gaussian step: Balle and Wang 2018, Theorem 8."""
-    middle = epsilon * sigma + 1 / (2 * sigma)
-    x = special.log_ndtr(1 / sigma - middle)
-    y = epsilon + special.log_ndtr(-middle)
-    with np.errstate(divide="ignore"):
-        return float(x + np.log1p(-np.exp(y - x))) if y <= x else -math.inf
+    return run.epsilon(delta)
 
 
 def mu(run: Run) -> float:
@@ -118,15 +47,8 @@ def mu(run: Run) -> float:
                 "Expected full batches: no mu describes Poisson sampling exactly. Use"
                 " epsilon, renyi or loss_distribution."
             )
-        run = _full(run)
+        run = run.full
     return run.mu
-
-
-def _full(run: PoissonGaussian) -> Gaussian:
-    """Return the run with everyone in every step, which protects less."""
-    return Gaussian(
-        noise_multiplier=run.noise_multiplier, steps=run.steps, relation=run.relation
-    )
 
 
 def rho(run: Run) -> float:
@@ -202,7 +124,7 @@ def noise_multiplier(
         above = _above(reached, delta)
         # As in `epsilon`: the distribution tells little of very many steps.
         if above > 0:
-            of_orders = _of_renyi(
+            of_orders = of_renyi(
                 poisson.renyi(np.array(ORDERS), sigma, sampling_probability, steps),
                 delta,
             )
@@ -222,8 +144,8 @@ def _above(reached: float, delta: Number) -> float:
 
 
 def _sigma_of(epsilon: Number, delta: Number) -> float:
-    """Return sigma of one Gaussian step; for large epsilon by `_of_mu`'s bound."""
-    if epsilon < _LARGE:
+    """Return sigma of one Gaussian step, if epsilon is large by `of_mu`'s bound."""
+    if epsilon < LARGE:
         import dp_accounting
 
         return float(dp_accounting.get_sigma_gaussian(epsilon, delta))

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dp import bounds, domain, poisson
+from dp import bounds, domain, epsilons, poisson
 from dp.domain import Number
 
 Bounds = dict[str, bounds.Logs]
@@ -89,6 +89,11 @@ class Gaussian:
             "Corollary 4": bounds.corollary_4(log_kappa, rho),
         }
 
+    def epsilon(self, delta: Number) -> float:
+        """Return the exact epsilon at delta, under the relation."""
+        domain.between("delta", delta, 0, 1)
+        return epsilons.of_mu(self.mu, delta)
+
 
 def require_sampled(noise_multiplier: Number, steps: int, relation: str) -> None:
     """Refuse fields of a mechanism with sampled batches that are out of range."""
@@ -131,7 +136,7 @@ class PoissonGaussian:
     def bounds(self, log_kappa: np.ndarray) -> Bounds:
         """Bound by the privacy loss, by Renyi divergence, and as full batches."""
         sigma, q, steps = self.noise_multiplier, self.sampling_probability, self.steps
-        full = Gaussian(noise_multiplier=sigma, steps=steps, relation=self.relation)
+        full = self.full
         if q == 1:
             return full.bounds(log_kappa)
         valid = {f"{name}, full batch": g for name, g in full.bounds(log_kappa).items()}
@@ -145,6 +150,27 @@ class PoissonGaussian:
             log_kappa, *poisson.curve_of(sigma, q, steps, self.grid)
         )
         return valid
+
+    @property
+    def full(self) -> Gaussian:
+        """The same run with everyone in every step, which protects less."""
+        return Gaussian(
+            noise_multiplier=self.noise_multiplier,
+            steps=self.steps,
+            relation=self.relation,
+        )
+
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is certified, under the relation.
+
+        That of full batches is all there is of "replace_one".
+        """
+        full = self.full.epsilon(delta)
+        q = self.sampling_probability
+        if q == 1 or self.relation == "replace_one":
+            return full
+        sigma, steps = self.noise_multiplier, self.steps
+        return float(np.nanmin([full, epsilons.sampled(sigma, q, steps, delta)]))
 
     def renyi(self, log_kappa: np.ndarray) -> "RenyiDP":
         """Return Renyi divergences at orders that suit these baselines."""

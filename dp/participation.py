@@ -253,6 +253,12 @@ class FixedSizeGaussian:
         )
         return valid | curve.bounds(log_kappa)
 
+    def epsilon(self, delta: Number) -> float:
+        """Return the least epsilon at delta that is certified, under the relation."""
+        if self.relation == "add_or_remove" and self.batch < self.records:
+            return self.removal.epsilon(delta)
+        return self.replaced_epsilon(delta)
+
     def replaced_epsilon(self, delta: Number) -> float:
         """Return epsilon of replacing a record, by a zero gradient or by another.
 

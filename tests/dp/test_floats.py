@@ -90,6 +90,10 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "accounting.renyi": (accounting.renyi, {"run": SAMPLED, "orders": (2.0, 3.0)}),
     "accounting.rho": (None, {}),
+    # By way of the mechanisms, which check their numbers.
+    "epsilons.of_mu": (None, {}),
+    "epsilons.of_renyi": (None, {}),
+    "epsilons.sampled": (None, {}),
     "sampling.Assumption": (None, {}),
     "sampling.Batches": (words.Batches, SCRIPT),
     "sampling.assumption": (None, {}),
