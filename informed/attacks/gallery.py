@@ -27,6 +27,20 @@ _MOST, _FEWEST = 64, 2
 _WIDTH = 16
 
 
+def make(config: NoSettings, material: Material) -> "GalleryAttack":
+    """Make the attack of the registry's row.
+
+    Raises: NotApplicableError: no gallery is given.
+    """
+    if material.gallery is None:
+        raise NotApplicableError("no gallery is given")
+    return GalleryAttack(
+        gallery=material.gallery,
+        guesses=material.guesses,
+        trainings=material.affordable(),
+    )
+
+
 @dataclasses.dataclass(kw_only=True, eq=False)
 class GalleryAttack:
     """Name every target's record out of the gallery.
@@ -43,17 +57,6 @@ class GalleryAttack:
     guesses: Sequence[np.ndarray]
     trainings: int | None = None
     note: str = ""
-
-    @classmethod
-    def made(cls, config: NoSettings, material: Material) -> "GalleryAttack":
-        """As a row of the registry makes it."""
-        if material.gallery is None:
-            raise NotApplicableError("no gallery is given")
-        return cls(
-            gallery=material.gallery,
-            guesses=material.guesses,
-            trainings=material.affordable(),
-        )
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array

@@ -6,7 +6,13 @@ THREAT: knows D_-, and public images where it has them. Sees nothing.
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.row import Material, NoSettings
 from shadow.threat import Knowledge, Reconstruction, Release
+
+
+def make(config: NoSettings, material: Material) -> "MeanImage":
+    """Make the attack of the registry's row."""
+    return MeanImage()
 
 
 class MeanImage:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.row import Material
 from shadow.data import Examples
 from shadow.threat import Attack, Knowledge, Release
 
@@ -67,6 +68,15 @@ class RetrainingMembership:
         # A candidate with which training diverges isn't the one.
         first, second = (np.where(np.isfinite(d), d, np.inf) for d in distances)
         return (second < first).astype(np.int64)
+
+
+def make(config: RetrainingMembership, material: Material) -> RetrainingMembership:
+    """Give the attack as many draws of a secret seed as the time allows."""
+    affordable = material.affordable()
+    if affordable is None:
+        return config
+    draws = int(np.clip(affordable, 2, config.draws))
+    return dataclasses.replace(config, draws=draws)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
+from informed.attacks.row import Material, NoSettings
 from shadow.data import Examples
 from shadow.training import TrainingConfig, cross_entropy, optimiser, step_keys
 from shadow.training.private import PrivateSteps
@@ -74,6 +76,11 @@ def log_posterior(
         exponent = np.logaddexp(np.log1p(-q), np.log(q) + exponent)
     total = exponent.sum(axis=1)
     return total if log_prior is None else total + log_prior
+
+
+def make(config: NoSettings, material: Material) -> Callable:
+    """Make the attack of the registry's row."""
+    return log_posterior
 
 
 def published_score(

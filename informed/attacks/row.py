@@ -1,6 +1,7 @@
 """What a row of `attacks.registry` says of an attack, and what it is made of."""
 
 import dataclasses
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,9 @@ class NoSettings:
 class Row:
     """One attack.
 
+    What needs the attack's module, `config`, `make` and `applies`, may be named as
+    "module:attribute"; the module is then imported when it is first asked for.
+
     Attributes:
       name: how configurations and results call the attack.
       about: what the attack does, in a line.
@@ -141,13 +145,13 @@ class Row:
     name: str
     about: str
     protocol: str = "reconstruction"
-    config: type = NoSettings
-    make: Callable[[Any, Material], Any]
+    config: type | str = NoSettings
+    make: Callable[[Any, Material], Any] | str
     sees: str
     knows: tuple[str, ...]
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
-    applies: Callable[[Facts], str] = _always
+    applies: Callable[[Facts], str] | str = _always
     names: bool = False
     remedy: str = ""
     share: float = SHARE
@@ -170,8 +174,22 @@ class Row:
         return self.name.replace("_", " ")
 
     def why_not(self, facts: Facts) -> str:
-        """Why the attack can't be played on such a training; "" where it can."""
-        return self.applies(facts) or facts.withheld.get(self.sees, "")
+        """Say why the attack can't be played on such a training; "" where it can."""
+        return self._loaded("applies")(facts) or facts.withheld.get(self.sees, "")
+
+    @property
+    def settings(self) -> Any:
+        """The class of the attack's settings, loaded."""
+        return self._loaded("config")
+
+    def attack(self, settings: Any, material: Material) -> Any:
+        """Make the attack from its settings and what it is prepared with."""
+        return self._loaded("make")(settings, material)
+
+    def _loaded(self, field: str) -> Any:
+        """Return a field's value, imported where the field names it."""
+        value = getattr(self, field)
+        return pkgutil.resolve_name(value) if isinstance(value, str) else value
 
     @property
     def threat_model(self) -> dict[str, Any]:

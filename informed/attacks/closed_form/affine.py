@@ -10,9 +10,15 @@ from jaxtyping import Array
 
 from informed.attacks.closed_form.theorems import reconstruct_softmax
 from informed.attacks.impossible import ReconstructionImpossibleError
+from informed.attacks.row import Material, NoSettings
 from shadow import checks
 from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
+
+
+def make(config: NoSettings, material: Material) -> "GlmAttack":
+    """Make the attack of the registry's row."""
+    return GlmAttack()
 
 
 class GlmAttack:

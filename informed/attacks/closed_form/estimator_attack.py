@@ -29,6 +29,11 @@ def applies(facts: Facts) -> str:
     return f"it is for {pipelines.SUPPORTED}"
 
 
+def make(config: NoSettings, material: Material) -> "EstimatorAttack":
+    """Make the attack of the registry's row."""
+    return EstimatorAttack(table=material.table)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class EstimatorAttack:
     """Read the target off each fitted model.
@@ -41,11 +46,6 @@ class EstimatorAttack:
 
     table: Table | None = None
     failures: list[str] = dataclasses.field(default_factory=list)
-
-    @classmethod
-    def made(cls, config: NoSettings, material: Material) -> "EstimatorAttack":
-        """Build the attack as a row of the registry asks."""
-        return cls(table=material.table)
 
     def __call__(
         self, release: Sequence[Any], knowledge: Knowledge, *, key: Array

@@ -72,6 +72,11 @@ def applies(facts: Facts) -> str:
     return ""
 
 
+def make(config: SpanConfig, material: Material) -> "SpanAttack":
+    """Make the attack of the registry's row."""
+    return SpanAttack(config=config, table=material.table)
+
+
 @dataclasses.dataclass(kw_only=True, eq=False)
 class SpanAttack:
     """Read the direction of each target, and complete it.
@@ -85,11 +90,6 @@ class SpanAttack:
     config: SpanConfig = dataclasses.field(default_factory=SpanConfig)
     table: Table | None = None
     stumbles: list[str] = dataclasses.field(default_factory=list)
-
-    @classmethod
-    def made(cls, config: SpanConfig, material: Material) -> "SpanAttack":
-        """As a row of the registry makes it."""
-        return cls(config=config, table=material.table)
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array

@@ -28,6 +28,7 @@ from informed.attacks import rounding
 from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
+from informed.attacks.row import Material
 from informed.attacks.stationary.config import StationaryConfig
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
@@ -64,6 +65,11 @@ class MostProbable:
     label: int
     cost: float
     expected_mse: float
+
+
+def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
+    """Make the attack of the registry's row."""
+    return StationaryAttack(config=config, progress=material.progress)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,10 +4,6 @@ import dataclasses
 
 from shadow import checks
 
-# The attack's revision: raised when the same configuration begins to give other
-# numbers; see `shadow.records`.
-REVISION = 4
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StationaryConfig:

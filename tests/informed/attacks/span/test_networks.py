@@ -55,7 +55,7 @@ def trained(parts, victim, training, key):
 
 def play(release, knowledge, tmp_path):
     material = Material(workdir=tmp_path, key=KEY)
-    attack = ROW.make(ROW.config(), material)
+    attack = ROW.attack(ROW.settings(), material)
     return attack(release, knowledge, key=KEY), attack.note
 
 
@@ -122,8 +122,8 @@ def of_pictures(examples, seed=0, **training):
 
 def searched(factory, release, tmp_path, trainings=4000):
     """Neither labels nor public records are told."""
-    attack = ROW.make(
-        ROW.config(trainings=trainings), Material(workdir=tmp_path, key=KEY)
+    attack = ROW.attack(
+        ROW.settings(trainings=trainings), Material(workdir=tmp_path, key=KEY)
     )
     found = attack(release, factory.knowledge(), key=KEY)
     assert attack.note == ""
@@ -220,7 +220,7 @@ def test_another_key_of_the_training_certifies_nothing(tmp_path):
     told = factory.knowledge()
     told = dataclasses.replace(told, training_key=jax.random.key(77))
     material = Material(workdir=tmp_path, key=KEY)
-    attack = ROW.make(ROW.config(trainings=150), material)
+    attack = ROW.attack(ROW.settings(trainings=150), material)
     assert not attack(release, told, key=KEY).certified.any()
 
 
