@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.row import Material, NotApplicableError, Row
+from informed.attacks.attack_row import Material, NotApplicableError, Row
 from shadow import checks, limits
 from shadow.data import Examples
 from shadow.known import UNUSED

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.row import Facts, Material, Row
+from informed.attacks.attack_row import Material, Row
 from shadow import checks
 
 _ROWS: dict[str, Row] = {}
 
 
 def register(row: Row) -> None:
-    """Add an attack.
+    """Add an attack to the registry.
 
     Raises: ValueError: another one has its name.
     """
@@ -71,13 +71,6 @@ def _inversion(config: Any, material: Material) -> Any:
     return Inversion(config=config, progress=material.progress)
 
 
-def _exact(facts: Facts) -> str:
-    """Refuse trainings that don't give the same weights again."""
-    if not facts.deterministic:
-        return "equal arguments give other weights; see what the pre-flight found"
-    return ""
-
-
 # Share of an inversion's time for trainings that measure noise, and how many
 # neighbours of a target are trained for it, at least and at most.
 _OF_NOISE, _NEIGHBOURS = 0.1, (20, 600)
@@ -115,7 +108,7 @@ for _row in (
         name="span",
         about="what the first layer holds off the span of the known records",
         config="informed.attacks.span:SpanConfig",
-        make="informed.attacks.span.attack:make",
+        make="informed.attacks.span.span_attack:make",
         sees="weights",
         knows=("fixed",),
         uses=("algorithm", "initialisation", "training_key", "labels"),
@@ -134,14 +127,7 @@ for _row in (
         make=_inversion,
         sees="weights",
         knows=("fixed", "algorithm"),
-        uses=(
-            "initialisation",
-            "training_key",
-            "public",
-            "labels",
-            "seeds",
-            "known",
-        ),
+        uses=("initialisation", "training_key", "public", "labels", "seeds", "known"),
         gives=(
             "images",
             "labels",
@@ -152,7 +138,7 @@ for _row in (
             "label_margins",
             "trainings",
         ),
-        applies=_exact,
+        applies=lambda facts: facts.why_not_again,
         remedy=_NOISE,
         share=0.45,  # the most: it alone is exact for weights of any training
         revision=15,
@@ -205,7 +191,7 @@ for _row in (
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
         gives=("images", "labels", "certified", "trainings"),
-        applies=_exact,
+        applies=lambda facts: facts.why_not_again,
         names=True,
         remedy=_NOISE,
         share=0.1,
@@ -223,7 +209,7 @@ for _row in (
         name="stationary",
         about="the gradient that is left where training converged; no seed needed",
         config="informed.attacks.stationary:StationaryConfig",
-        make="informed.attacks.stationary.attack:make",
+        make="informed.attacks.stationary.stationary_attack:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels"),
@@ -235,8 +221,8 @@ for _row in (
         name="membership",
         about="which of two candidates: train with both, and compare",
         protocol="membership",
-        config="informed.attacks.membership:RetrainingMembership",
-        make="informed.attacks.membership:make",
+        config="informed.attacks.membership_attacks:RetrainingMembership",
+        make="informed.attacks.membership_attacks:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),

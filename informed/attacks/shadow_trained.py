@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from informed.attacks.attack_row import Material
 from informed.attacks.reconn import ReconnAttack
-from informed.attacks.row import Material
 from reconn import trainer
 from reconn.config import ReconnConfig
 from shadow import checks

@@ -7,7 +7,7 @@ from typing import Any
 from ml_collections import config_dict
 
 from informed.attacks import registry
-from informed.attacks.row import Row
+from informed.attacks.attack_row import Row
 from informed.experiment.defaults import defaults
 from reconn import trainer
 from reconn.config import ReconnConfig

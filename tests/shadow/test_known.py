@@ -8,9 +8,9 @@ import pytest
 
 import informed
 from informed.attacks import registry
+from informed.attacks.attack_row import Material
 from informed.attacks.inversion.gauss_newton import Linearised, Slopes
 from informed.attacks.mean_image import MeanImage
-from informed.attacks.row import Material
 from informed.experiment.named import NamedAttack
 from informed.play import play
 from reconn import trainer

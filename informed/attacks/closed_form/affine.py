@@ -8,9 +8,9 @@ that is left is taken for the target's: `residuals` tells.
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.attack_row import Material, NoSettings
 from informed.attacks.closed_form.theorems import reconstruct_softmax
 from informed.attacks.impossible import ReconstructionImpossibleError
-from informed.attacks.row import Material, NoSettings
 from shadow import checks
 from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
@@ -22,7 +22,7 @@ def make(config: NoSettings, material: Material) -> "GlmAttack":
 
 
 class GlmAttack:
-    """The closed form of Theorem 1 on each release."""
+    """The closed form of Theorem 1, on each release."""
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
@@ -54,7 +54,7 @@ class GlmAttack:
         images, labels, residuals = [], [], []
         for theta in release.weights:
             try:
-                found = reconstruct_softmax(
+                target = reconstruct_softmax(
                     theta[w.start : w.stop].reshape(w.shape).T,
                     theta[b.start : b.stop],
                     known,
@@ -67,11 +67,10 @@ class GlmAttack:
                 labels.append(int(np.bincount(fixed.labels).argmax()))
                 residuals.append(np.inf)
                 continue
-            images.append(found.x)
-            labels.append(int(found.y))
-            residuals.append(
-                np.inf if found.implied_error is None else found.implied_error**2
-            )
+            assert target.implied_error is not None
+            images.append(target.x)
+            labels.append(int(target.y))
+            residuals.append(target.implied_error**2)
         shape = (len(release), *fixed.image_shape)
         return Reconstruction(
             images=np.reshape(images, shape).astype(np.float32),

@@ -7,9 +7,9 @@ import pytest
 import informed
 import shadow
 from informed.attacks import gallery, registry
+from informed.attacks.attack_row import Material, NoSettings, NotApplicableError
 from informed.attacks.gallery import GalleryAttack
 from informed.attacks.inversion.retraining import Retraining
-from informed.attacks.row import Material, NoSettings, NotApplicableError
 from informed.cli.gate import GateFailedError, require
 from informed.metrics import judging
 from informed.play import play

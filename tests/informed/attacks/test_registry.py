@@ -22,7 +22,7 @@ def test_listing_attacks_imports_none_of_them() -> None:
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
     )
     ours, others = printed.stdout.split("\n")[:2]
-    assert ours.split() == ["informed.attacks.registry", "informed.attacks.row"]
+    assert ours.split() == ["informed.attacks.attack_row", "informed.attacks.registry"]
     assert not others
 
 

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from informed.attacks import registry
-from informed.attacks.row import Facts, Material
+from informed.attacks.attack_row import Facts, Material
 from shadow.threat import Knowledge
 from tests.informed.attacks.span.test_networks import letters
 

@@ -9,9 +9,9 @@ from sklearn import linear_model
 
 import shadow
 from informed.attacks import registry, span
-from informed.attacks.row import Facts, Material, NotApplicableError
-from informed.attacks.span import columns, layers
-from informed.attacks.span.search import search
+from informed.attacks.attack_row import Facts, Material, NotApplicableError
+from informed.attacks.span import columns, first_layers
+from informed.attacks.span.guess_search import search
 from shadow.victims import Slice
 
 KEY = jax.random.key(0)
@@ -179,10 +179,10 @@ def test_levels_are_certain_only_where_another_level_would_show(noise, sure):
         target = rng.integers(0, 256, size) / 255
         released = start + np.outer(share, target)
         released += deviation * rng.standard_normal(released.shape)
-        layer = layers.Layer(
+        layer = first_layers.Layer(
             part=part,
             start=start,
-            deviation=np.full(size, layers.SPREAD * deviation),
+            deviation=np.full(size, first_layers.SPREAD * deviation),
         )
         direction = span.read(released, known, start=start, deviation=layer.deviation)
         found, _ = search(
