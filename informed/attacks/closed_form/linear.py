@@ -103,7 +103,7 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
     row_by_row = row_by_row or getattr(model, "dual", False) is not False
     if not (row_by_row or np.asarray(model.coef_).dtype == np.float32):
         scale = spread(known)
-        if not objective.loss.classes:
+        if objective.loss.nearest is None:
             # A regression's outputs are unknown as well.
             scale = np.append(scale, spread(objective.targets))
         z, steps = _refined(model, objective, y, known, labels, scale)
@@ -170,11 +170,7 @@ def reconstruct(
                 " needs target_label and gives two candidates."
             )
         return theorems.reconstruct_without_intercept(
-            coef[0],
-            known,
-            labels,
-            target_label=target_label,
-            penalty=minimised.penalty,
+            coef[0], known, labels, target_label=target_label, penalty=minimised.penalty
         )
     objective, quotient = _likeliest(model, known, labels)
     y = _label(model, labels, quotient.targets)
@@ -259,7 +255,7 @@ def _refined(
       scale: (unknowns,), the spread of each unknown.
     Returns: row and outputs, and their error; infinite where refits do not converge.
     """
-    features, classes = known.shape[1], objective.loss.classes
+    features, classes = known.shape[1], objective.loss.nearest is not None
     stepping = _stepping(model)
 
     def invert(fitted: Any) -> np.ndarray:

@@ -25,60 +25,38 @@ EPS = float(np.finfo(np.float64).eps)
 # A slope of the target below this many roundings of the known slopes is lost in them.
 _ROUNDING = 1e3 * EPS
 
-Scores = Float[np.ndarray, "points outputs"]
+Scores = Float[np.ndarray, "*points outputs"]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Loss:
-    """A loss of scores and targets.
+    """A loss whose slope at a score is the mean there less the target.
 
     Attributes:
-      slope: (scores, targets), both (points, outputs) -> (points, outputs), the
-        derivative of the loss with respect to the scores.
-      target: (slope, score), both (outputs,) -> the (outputs,) targets that have this
-        slope, and by how much they violate being labels, >= 0, in units of the label.
-      classes: whether targets are classes, 0 and 1 or -1 and 1.
+      mean: scores -> the mean function at them.
+      nearest: (outputs,) numbers -> the nearest targets that are a class; None: targets
+        are real.
     """
 
-    slope: Callable[[Scores, Scores], Scores]
-    target: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, float]]
-    classes: bool = False
+    mean: Callable[[Scores], Scores]
+    nearest: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def target(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the (outputs,) targets with a slope, and how far off a class is."""
+        raw = self.mean(score) - slope
+        if self.nearest is None:
+            return raw, 0.0
+        targets = self.nearest(raw)
+        return targets, float(np.max(np.abs(raw - targets)))
 
 
-def _signs_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    y = np.where(s - r > 0, 1.0, -1.0)
-    return y, float(np.max(np.abs(s - r - y)))
-
-
-def _logistic_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    raw = special.expit(s) - r
-    y = np.clip(np.round(raw), 0, 1)
-    return y, float(np.max(np.abs(raw - y)))
-
-
-def _softmax_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    raw = special.softmax(s) - r
-    y = np.zeros_like(raw)
-    y[np.argmax(raw)] = 1.0
-    return y, float(np.max(np.abs(raw - y)))
-
-
-def _poisson_target(r: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, float]:
-    y = np.exp(s) - r
-    return y, float(max(0.0, -y.min()))
-
-
-SQUARED = Loss(slope=lambda s, y: s - y, target=lambda r, s: (s - r, 0.0))
-SIGNS = Loss(slope=lambda s, y: s - y, target=_signs_target, classes=True)
-LOGISTIC = Loss(
-    slope=lambda s, y: special.expit(s) - y, target=_logistic_target, classes=True
-)
+SQUARED = Loss(lambda s: s)
+SIGNS = Loss(lambda s: s, lambda raw: np.where(raw > 0, 1.0, -1.0))
+LOGISTIC = Loss(special.expit, lambda raw: np.clip(np.round(raw), 0, 1))
 SOFTMAX = Loss(
-    slope=lambda s, y: special.softmax(s, axis=1) - y,
-    target=_softmax_target,
-    classes=True,
+    lambda s: special.softmax(s, axis=-1), lambda raw: np.eye(len(raw))[np.argmax(raw)]
 )
-POISSON = Loss(slope=lambda s, y: np.exp(s) - y, target=_poisson_target)
+POISSON = Loss(np.exp)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -113,7 +91,8 @@ class Objective:
           sum of slope x (1, x) and of the penalty's gradient: the target's share.
         """
         scores = known @ coef.T + intercept
-        slopes = self.loss.slope(scores, self.targets) * self.weights[:, None]
+        errors = self.loss.mean(scores) - self.targets
+        slopes = errors * self.weights[:, None]
         share_0 = -(slopes.sum(axis=0) + self.intercept_penalty * intercept)
         share = -(slopes.T @ known + self.penalty * coef)
         return slopes, np.column_stack([share_0, share])
@@ -188,7 +167,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
     """
     terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
     ones = np.ones(len(labels))
-    if not terms["loss"].classes:
+    if terms["loss"].nearest is None:
         targets = np.asarray(labels, np.float64).reshape(len(labels), -1)
         return [Objective(**terms, targets=targets, weights=ones)]
     if np.ndim(labels) > 1:

@@ -53,11 +53,7 @@ def supported(model: Any) -> bool:
 
 
 def reconstruct_sklearn(
-    model: Any,
-    known_rows: Any,
-    known_labels: Any,
-    *,
-    target_label: float | None = None,
+    model: Any, known_rows: Any, known_labels: Any, *, target_label: float | None = None
 ) -> RowReconstruction:
     """Reconstruct the one training row that is not among the known ones.
 

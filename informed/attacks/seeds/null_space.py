@@ -13,7 +13,6 @@ functions of others. A seed costs all of its W_0, so families are smaller here.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,9 +69,12 @@ class NullSpace:
         starts = self._starts(family)
         best = np.full(len(thetas), NOT_FOUND)
         least = np.full(len(thetas), _ROUNDING)
-        named: dict[str, Any] = {"desc": "seeds, null space", "unit": " seeds"}
         with bars.bar(
-            total=len(family), unit_scale=True, show=progress, **named
+            total=len(family),
+            desc="seeds, null space",
+            unit=" seeds",
+            unit_scale=True,
+            show=progress,
         ) as bar:
             for start in range(family.start, family.stop, _CHUNK):
                 seeds = np.arange(start, min(start + _CHUNK, family.stop))

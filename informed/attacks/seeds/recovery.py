@@ -242,8 +242,7 @@ def still_search(
         known = laws.find(family.generator, family.theta, elements, drawn)
         words = {law.element: law.position for law in known}
         usable = np.array(
-            [i for i, element in enumerate(elements) if int(element) in words],
-            np.int64,
+            [i for i, element in enumerate(elements) if int(element) in words], np.int64
         )
         usable = usable[np.argsort([words[int(elements[i])] for i in usable])]
     if not len(usable):

@@ -62,8 +62,9 @@ def search(
         drawn = {"starts": lambda number: family.traced(number.astype(np.uint32))}
     runs = adversary_runs(knowledge, key, width=_WIDTH, **drawn)
     apart = []
-    named: dict[str, Any] = {"desc": "seeds, training", "unit": " seeds"}
-    with bars.bar(total=len(family), show=progress, **named) as bar:
+    with bars.bar(
+        total=len(family), desc="seeds, training", unit=" seeds", show=progress
+    ) as bar:
         for start in range(family.start, family.stop, _CHUNK):
             seeds = np.arange(start, min(start + _CHUNK, family.stop))
             images = np.repeat(fixed.images[:1, None], len(seeds), axis=0)

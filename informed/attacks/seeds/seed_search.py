@@ -205,8 +205,14 @@ def sweep(
         with screen.integers():
             return [program(first, low[:, some], high[:, some]) for some in padded]
 
-    named: dict[str, Any] = {"unit": " seeds", "unit_scale": True, "smoothing": 0.05}
-    with bars.bar(total=stop - start, desc="seeds", show=progress, **named) as bar:
+    with bars.bar(
+        total=stop - start,
+        desc="seeds",
+        unit=" seeds",
+        unit_scale=True,
+        smoothing=0.05,
+        show=progress,
+    ) as bar:
         ahead = begun(start) if start < stop else []
         for at in range(start, stop, step):
             masks, end = ahead, min(at + step, stop)

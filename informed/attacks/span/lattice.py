@@ -20,7 +20,6 @@ Inf. Theory 65, 2019), with the projection as the linear step, and the share a f
 least squares in every round.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,6 +135,8 @@ class Lattice:
       rows: (known, features), the known rows in them.
       equations: how many more there are than unknowns.
       error: of the direction.
+      mean: the known rows' mean, in units.
+      expected: the length off the span that the known rows' variances let expect.
     """
 
     def __init__(
@@ -167,19 +168,11 @@ class Lattice:
         self.scale = self.basis.scale
         self.columns = columns.part(grid)
         self.equations = len(self.along) - len(self.basis) - 1
-
-    @functools.cached_property
-    def mean(self) -> Float[np.ndarray, " features"]:
-        """The known rows' mean, in units."""
-        return self.rows.mean(axis=0) / self.scale
-
-    @functools.cached_property
-    def expected(self) -> float:
-        """The length off the span that the known rows' variances let expect."""
+        self.mean = self.rows.mean(axis=0) / self.scale
         squares = np.einsum("ij,ij->j", self.rows, self.rows) / len(self.rows)
         variance = np.maximum(squares / self.scale**2 - self.mean**2, 0.0)
         share = max(1 - len(self.basis) / len(self.along), 1e-6)
-        return float(np.sqrt(variance.sum() * share))
+        self.expected = float(np.sqrt(variance.sum() * share))
 
     def off(self, row: np.ndarray, rounds: int = 1) -> np.ndarray:
         """Return what of a row, in units, is off the span and the direction."""

@@ -7,7 +7,7 @@ for these A, its initialisation and its key are needed.
 The direction off the span is a fact of any training whose updates are sums of
 gradients; whether A is of that kind, those two trainings tell. Levels or sparsity
 complete the direction to a row; where they don't, and A can be run, n + 1 numbers are
-searched by training on guesses (`search`); else the guess is the mean of D_-.
+searched by training on guesses (`guess_search`); else the guess is the mean of D_-.
 
 Fitted linear models of scikit-learn are read by `closed_form.estimator_attack`.
 

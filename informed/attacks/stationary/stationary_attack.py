@@ -18,6 +18,7 @@ Source: ours. The key draws the adversary's own models.
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -73,16 +74,8 @@ class StationaryConfig:
             checks.at_least(field, getattr(self, field), 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class MostProbable:
-    """The most probable target with one label.
-
-    Attributes:
-      image: (height, width, channels), not cut to [0, 1].
-      label: the label that the image was searched with.
-      cost: minus twice the log posterior, to within a constant.
-      expected_mse: mean posterior variance of the pixels.
-    """
+class MostProbable(NamedTuple):
+    """The most probable target with one label; cost: minus twice the log posterior."""
 
     image: np.ndarray
     label: int
