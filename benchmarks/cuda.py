@@ -39,7 +39,7 @@ from benchmarks import hlo
 from dp.gradient import PrivacyConfig
 from informed.attacks.inversion import response
 from informed.attacks.inversion import span as inversion_span
-from informed.attacks.seeds import search as seeds
+from informed.attacks.seeds import seed_search as seeds
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.experiment.training_settings import TrainingConfig
 from reconn.losses import LossConfig

@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 import informed
 import shadow
-from informed.attacks.closed_form.estimators import reconstruct
+from informed.attacks.closed_form import reconstruct
 
 TIGHT = {"solver": "newton-cholesky", "tol": 1e-13, "max_iter": 1000}
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from informed.attacks.inversion import config as inversion_config
+from informed.attacks import registry
 from shadow import data, records, training
 from shadow.records import Record
 
@@ -24,7 +24,7 @@ def lines(out: Path | None, settings: Mapping[str, Any]) -> list[dict[str, Any]]
     record = Record.of(
         settings,
         data=data.REVISION,
-        inversion=inversion_config.REVISION,
+        inversion=registry.find("inversion").revision,
         training=training.REVISION,
     )
     beside = out.with_name(f"{out.name}.settings.json")

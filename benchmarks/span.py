@@ -76,7 +76,7 @@ from benchmarks.span_data import (
 )
 from informed.attacks import span
 from informed.attacks.impossible import ReconstructionImpossibleError
-from informed.attacks.span.estimators import read as read_estimator
+from informed.attacks.span.linear_fit import read as read_estimator
 from informed.experiment.training_settings import TrainingConfig
 
 

@@ -97,7 +97,7 @@ def read(
     known, target = found[:_KNOWN], found[_KNOWN : _KNOWN + 1]
     row = target.toarray()[0] if sparse.issparse(target) else target[0]
     spanning = known if centre is None else np.vstack([known, centre])
-    basis = Basis(spanning)
+    basis = Basis.of(spanning)
     off = basis.off(weights / basis.scale)
     candidates = (
         sparse.vstack([target, gallery])

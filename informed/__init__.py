@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
+    from informed.attacks.closed_form.linear import RowReconstruction
     from informed.attacks.closed_form.pipelines import reconstruct_sklearn
-    from informed.attacks.closed_form.row import RowReconstruction
     from informed.attacks.impossible import ReconstructionImpossibleError
     from informed.attacks.inversion import Inversion, InversionConfig
-    from informed.attacks.membership import (
+    from informed.attacks.membership_attacks import (
         ReconstructionMembership,
         RetrainingMembership,
     )
@@ -33,16 +33,17 @@ if TYPE_CHECKING:
     from informed.experiment.settings import DataConfig, Experiment, ShadowConfig
     from informed.games import membership_game, reconstruction_game
     from informed.metrics import mse, nearest_neighbours, success_rate
-from shadow.threat import Attack, Knowledge, Reconstruction
+    from shadow.threat import Attack, Knowledge, Reconstruction
 
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
         "informed.attacks.closed_form.pipelines": "reconstruct_sklearn",
-        "informed.attacks.closed_form.row": "RowReconstruction",
+        "informed.attacks.closed_form.linear": "RowReconstruction",
         "informed.attacks.impossible": "ReconstructionImpossibleError",
         "informed.attacks.inversion": "InversionConfig Inversion",
-        "informed.attacks.membership": "ReconstructionMembership RetrainingMembership",
+        "informed.attacks.membership_attacks": "ReconstructionMembership"
+        " RetrainingMembership",
         "informed.attacks.reconn": "ReconnAttack",
         "informed.audit.auditing": "audit",
         "informed.metrics": "mse nearest_neighbours success_rate",

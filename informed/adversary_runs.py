@@ -24,7 +24,7 @@ def adversary_runs(
     algorithm: Algorithm | None = None,
     dtype: Any = np.float32,
 ) -> Runs:
-    """A as the adversary runs it: with what is told of its randomness, the rest drawn.
+    """Prepare A as the adversary runs it: what isn't told of its randomness is drawn.
 
     Args:
       knowledge: fixed and algorithm are needed. An initialisation for each release is
@@ -59,17 +59,17 @@ def adversary_draws(
     dtype: Any = np.float32,
 ) -> Callable[[Any], Draw]:
     """Give the randomness of a run by its number; see `adversary_runs`."""
-    algorithm, told = knowledge.algorithm, knowledge.training_key
+    algorithm, training_key = knowledge.algorithm, knowledge.training_key
     start = knowledge.initialisation
     assert algorithm is not None
     if starts is None and start is not None and np.ndim(start) == 1:
         starts = _always(np.asarray(start, dtype))
-    if own_keys is None and told is not None:
-        own_keys = _always(told)
+    if own_keys is None and training_key is not None:
+        own_keys = _always(training_key)
 
     def draw(number: Any) -> Draw:
-        own = key(number) if callable(key) else jax.random.fold_in(key, number)
-        start_key, own_key, noise_key = jax.random.split(own, 3)
+        run_key = key(number) if callable(key) else jax.random.fold_in(key, number)
+        start_key, own_key, noise_key = jax.random.split(run_key, 3)
         begin = algorithm.initialise(start_key) if starts is None else starts(number)
         if starts is None and begin is not None:
             begin = begin.astype(dtype)

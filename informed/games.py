@@ -27,7 +27,7 @@ def reconstruction_game(
     key: Array,
     view: View = EVERYTHING,
 ) -> Float[np.ndarray, " releases"]:
-    """Algorithm 1: train on D_- + z, attack, compare. One game per target.
+    """Play Algorithm 1: train on D_- + z, attack, compare. One game per target.
 
     Args:
       attack: the reconstruction attack R.
@@ -60,7 +60,7 @@ def membership_game(
     *,
     key: Array,
 ) -> Bool[np.ndarray, " releases"]:
-    """Algorithm 2: the developer flips a coin between two candidates.
+    """Play Algorithm 2: the developer flips a coin between two candidates.
 
     Args: as `reconstruction_game`; candidates = (z_0, z_1) of every game.
     Returns: whether the attack named the one trained on, in every game.
@@ -86,10 +86,7 @@ def membership_game(
 
 
 def _require_unknown(factory: Factory, *targets: Examples) -> None:
-    """Refuse to play for a record of D_-, which the adversary has.
-
-    Raises: ValueError: says which target.
-    """
+    """Refuse to play for a record of D_-, which the adversary has."""
     for examples in targets:
         known = copies.among(examples.images, factory.fixed.images)
         if known.any():

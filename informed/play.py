@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.row import Material, NotApplicableError, Row
+from informed.attacks.attack_row import Material, NotApplicableError, Row
 from shadow import checks, limits
 from shadow.data import Examples
 from shadow.known import UNUSED
@@ -143,7 +143,7 @@ def play(
     count = len(release)
     if trial is None:
         trial = blank(row, sees=row.sees, secret=_secret(knowledge), planned=count)
-    settings = row.config() if material.settings is None else material.settings
+    settings = row.settings() if material.settings is None else material.settings
     material = dataclasses.replace(material, limit=limit)
     found: list[Any] = []
     attack, cut, why, clock = None, False, _LATE, limits.Clock(limit)
@@ -151,7 +151,7 @@ def play(
     first = 0 if before is None else len(before.images)
     try:
         with limits.seconds(limit):
-            attack = row.make(settings, material)
+            attack = row.attack(settings, material)
             if candidates is not None:
                 found.append(attack(release, knowledge, candidates, key=key))
             else:

@@ -79,7 +79,7 @@ def test_a_new_attack_is_a_file_and_a_row(split, victim, tmp_path):
     store = shadow.Store.open(tmp_path, factory, split.shadow)
     store.write_block(0, weights, split.shadow.images, split.shadow.labels)
     material = Material(shadows=store, workdir=tmp_path, key=jax.random.key(0))
-    attack = row.make(row.config(), material)
+    attack = row.attack(row.settings(), material)
     found = attack(shadow.publish(weights[3:9]), informed.Knowledge(), key=None)
     np.testing.assert_array_equal(found.images, split.shadow.images[3:9])
 

@@ -14,8 +14,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.attack_row import (
+    Material,
+    NoSettings,
+    NotApplicableError,
+    OneByOne,
+)
 from informed.attacks.inversion.retraining import Retraining
-from informed.attacks.row import Material, NoSettings, NotApplicableError
 from shadow.data import Examples
 from shadow.parallel import OtherSizeError
 from shadow.threat import Knowledge, Reconstruction, Release
@@ -27,9 +32,23 @@ _MOST, _FEWEST = 64, 2
 _WIDTH = 16
 
 
+def make(config: NoSettings, material: Material) -> "GalleryAttack":
+    """Make the attack of the registry's row.
+
+    Raises: NotApplicableError: no gallery is given.
+    """
+    if material.gallery is None:
+        raise NotApplicableError("no gallery is given")
+    return GalleryAttack(
+        gallery=material.gallery,
+        guesses=material.guesses,
+        trainings=material.affordable(),
+    )
+
+
 @dataclasses.dataclass(kw_only=True, eq=False)
-class GalleryAttack:
-    """Name every target's record out of the gallery.
+class GalleryAttack(OneByOne):
+    """An attack that names every target's record out of a gallery.
 
     Attributes:
       gallery: records, the targets among them.
@@ -44,27 +63,10 @@ class GalleryAttack:
     trainings: int | None = None
     note: str = ""
 
-    @classmethod
-    def made(cls, config: NoSettings, material: Material) -> "GalleryAttack":
-        """As a row of the registry makes it."""
-        if material.gallery is None:
-            raise NotApplicableError("no gallery is given")
-        return cls(
-            gallery=material.gallery,
-            guesses=material.guesses,
-            trainings=material.affordable(),
-        )
-
-    def __call__(
-        self, release: Release, knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """See `each`."""
-        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
-
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """One record of the gallery per release; NaN where no attack has a guess.
+        """Yield one record of the gallery per release; NaN where no attack has a guess.
 
         Args:
           release: all weights.
@@ -89,27 +91,26 @@ class GalleryAttack:
                     trainings=np.array([0]),
                 )
                 continue
-            some = self.gallery.take(rows)
-            apart = _apart(training.at(i), some, release.weights[i])
+            records = self.gallery.take(rows)
+            apart = _apart(training.at(i), records, release.weights[i])
             nearest = int(apart.argmin())
             # Copies of one record are one record.
-            copies = some.images == some.images[nearest]
+            copies = records.images == records.images[nearest]
             same = copies.reshape(len(rows), -1).all(axis=1)
+            certified = bool(apart[nearest] == 0 and not (apart[~same] == 0).any())
             yield Reconstruction(
-                images=some.images[nearest][None].astype(np.float32),
-                labels=np.array([int(some.labels[nearest])]),
-                certified=np.array(
-                    [bool(apart[nearest] == 0 and not (apart[~same] == 0).any())]
-                ),
+                images=records.images[nearest][None].astype(np.float32),
+                labels=np.array([int(records.labels[nearest])]),
+                certified=np.array([certified]),
                 trainings=np.array([len(rows)]),
             )
 
     def _likeliest(self, release: int, count: int) -> np.ndarray:
-        """Positions in the gallery, nearest first, in turns by each guess."""
+        """Return positions in the gallery, nearest first, in turns by each guess."""
         guesses = [
-            each[release]
-            for each in self.guesses
-            if release < len(each) and np.isfinite(each[release]).all()
+            of_attack[release]
+            for of_attack in self.guesses
+            if release < len(of_attack) and np.isfinite(of_attack[release]).all()
         ]
         if not guesses:
             return np.arange(0)
@@ -120,20 +121,20 @@ class GalleryAttack:
         return merged[np.sort(first)][:count]
 
 
-def _apart(training: Retraining, some: Examples, released: np.ndarray) -> np.ndarray:
-    """How far each record's weights lie from the released ones.
+def _apart(training: Retraining, records: Examples, released: np.ndarray) -> np.ndarray:
+    """Measure how far each record's weights lie from the released ones.
 
     Infinitely far where training diverges, and where the model has another size, as
     with a class that no known record has: it can't be the released one.
     """
     try:
-        thetas = training.thetas(some.images[:, None], some.labels[:, None])
+        thetas = training.thetas(records.images[:, None], records.labels[:, None])
     except OtherSizeError:
-        if len(some) == 1:
+        if len(records) == 1:
             return np.array([np.inf])
         # Halves, so that the records of the released size are trained side by side.
-        cut = len(some) // 2
-        halves = some.take(slice(None, cut)), some.take(slice(cut, None))
+        cut = len(records) // 2
+        halves = records.take(slice(None, cut)), records.take(slice(cut, None))
         return np.concatenate([_apart(training, half, released) for half in halves])
     apart = np.linalg.norm(thetas.astype(np.float64) - released[None], axis=1)
     return np.where(np.isfinite(apart), apart, np.inf)

@@ -6,11 +6,17 @@ THREAT: knows D_-, and public images where it has them. Sees nothing.
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.attack_row import Material, NoSettings
 from shadow.threat import Knowledge, Reconstruction, Release
 
 
+def make(config: NoSettings, material: Material) -> "MeanImage":
+    """Make the attack of the registry's row."""
+    return MeanImage()
+
+
 class MeanImage:
-    """The mean of all images that the adversary knows, of the label where it is told.
+    """An attack that guesses the mean known image, of the label where that is told.
 
     Among all guesses it has the least expected squared error; where a part of the
     target is known, among those that are linear in it.
@@ -19,7 +25,7 @@ class MeanImage:
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Reconstruction:
-        """One image per release; needs fixed, uses public, labels and known."""
+        """Guess one image per release; needs fixed, uses public, labels and known."""
         del key
         knowledge.require(release, "fixed")
         assert knowledge.fixed is not None

@@ -20,6 +20,7 @@ Source: Hayes, Mahloujifar and Balle 2023, Section 4; the posterior derived.
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from dp.gradient import PrivacyConfig
+from informed.attacks.attack_row import Material, NoSettings
 from shadow.data import Examples
 from shadow.training import GradientDescent, cross_entropy, step_keys
 from shadow.training.private import PrivateSteps
@@ -56,7 +58,7 @@ def log_posterior(
     privacy: PrivacyConfig,
     log_prior: Float[np.ndarray, " candidates"] | None = None,
 ) -> Float[np.ndarray, "runs candidates"]:
-    """The log posterior of each candidate, up to a constant.
+    """Compute the log posterior of each candidate, up to a constant.
 
     The most probable candidate is the best guess there is.
 
@@ -76,10 +78,15 @@ def log_posterior(
     return total if log_prior is None else total + log_prior
 
 
+def make(config: NoSettings, material: Material) -> Callable:
+    """Make the attack of the registry's row."""
+    return log_posterior
+
+
 def published_score(
     evidence: Evidence, steps_per_epoch: int = 1
 ) -> Float[np.ndarray, "runs candidates"]:
-    """The published score: the sum over epochs of the largest a of each.
+    """Compute the published score: the sum over epochs of the largest a of each.
 
     With full batches an epoch is one step, so this is the sum over all steps.
     """
@@ -142,12 +149,12 @@ def play(
             known = steps.clipped_sum(
                 params, *data, None if part is None else part[:-1]
             )
-            seen = victim.flatten(jax.tree.map(jnp.subtract, noisy, known))
-            own = gradients(params)
+            revealed = victim.flatten(jax.tree.map(jnp.subtract, noisy, known))
+            of_each = gradients(params)
             mean = jax.tree.map(lambda leaf: leaf / steps.divisor(count), noisy)
             change, optimiser_state = optimise.update(mean, optimiser_state, params)
             state = optax.apply_updates(params, change), optimiser_state
-            return state, (own @ seen, jnp.sum(own**2, axis=1))
+            return state, (of_each @ revealed, jnp.sum(of_each**2, axis=1))
 
         with jax.default_matmul_precision("highest"):
             state = (init, optimise.init(init))

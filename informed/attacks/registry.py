@@ -9,34 +9,18 @@ audit gives it its share of the time, and the contract test plays it.
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from informed.attacks import (
-    prior_aware,
-    span,
-)
-from informed.attacks.closed_form import estimator_attack
-from informed.attacks.closed_form.affine import GlmAttack
-from informed.attacks.closed_form.estimator_attack import EstimatorAttack
-from informed.attacks.gallery import GalleryAttack
-from informed.attacks.inversion import Inversion, InversionConfig
-from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
-from informed.attacks.mean_image import MeanImage
-from informed.attacks.membership import RetrainingMembership
-from informed.attacks.reconn import ReconnAttack
-from informed.attacks.row import Facts, Material, Row
-from informed.attacks.stationary import StationaryAttack, StationaryConfig
-from informed.attacks.stationary.config import REVISION as STATIONARY_REVISION
-from reconn import trainer
-from reconn.config import ReconnConfig
+from informed.attacks.attack_row import Material, Row
 from shadow import checks
 
 _ROWS: dict[str, Row] = {}
 
 
 def register(row: Row) -> None:
-    """Add an attack.
+    """Add an attack to the registry.
 
     Raises: ValueError: another one has its name.
     """
@@ -47,17 +31,19 @@ def register(row: Row) -> None:
 
 
 def _identity(row: Row) -> tuple[str, str]:
-    """What stays where a module is loaded a second time, under another name."""
+    """Return what stays where a module is loaded a second time, under another name."""
+    if isinstance(row.config, str):
+        return row.config.partition(":")[2], row.about
     return row.config.__qualname__, row.about
 
 
 def rows() -> Mapping[str, Row]:
-    """All attacks, by name."""
+    """Return all attacks by their names."""
     return dict(_ROWS)
 
 
 def find(name: str) -> Row:
-    """The attack of a name.
+    """Return the attack of a name.
 
     Raises: FieldError: there is none; names the nearest.
     """
@@ -71,26 +57,10 @@ def find(name: str) -> Row:
     return _ROWS[name]
 
 
-def _reconn(config: ReconnConfig, material: Material) -> ReconnAttack:
-    if material.shadows is None:
-        raise checks.FieldError("type", "{} needs shadow models; there are none.")
-    shadows = material.shadows
-    return ReconnAttack(
-        trainer.train(
-            shadows,
-            config,
-            key=material.key,
-            workdir=material.workdir,
-            view=material.view,
-            progress=material.progress,
-            on_epoch=material.note or (lambda: None),
-        ),
-        held_out=lambda: trainer.held_out(shadows, config),
-    )
+def _inversion(config: Any, material: Material) -> Any:
+    """Give noise and neighbours as many trainings as a tenth of the time allows."""
+    from informed.attacks.inversion import Inversion
 
-
-def _inversion(config: InversionConfig, material: Material) -> Inversion:
-    """With as many trainings for noise and neighbours as a tenth of the time allows."""
     affordable = material.affordable(_OF_NOISE)
     if affordable is not None:
         config = dataclasses.replace(
@@ -99,31 +69,6 @@ def _inversion(config: InversionConfig, material: Material) -> Inversion:
             noise_draws=int(np.clip(affordable, config.draws, config.noise_draws)),
         )
     return Inversion(config=config, progress=material.progress)
-
-
-def _membership(
-    config: RetrainingMembership, material: Material
-) -> RetrainingMembership:
-    """With as many draws of a seed that isn't told as the time allows."""
-    affordable = material.affordable()
-    if affordable is None:
-        return config
-    draws = int(np.clip(affordable, 2, config.draws))
-    return dataclasses.replace(config, draws=draws)
-
-
-def _exact(facts: Facts) -> str:
-    """Attacks that run the training again need it to give the same weights again."""
-    if not facts.deterministic:
-        return "equal arguments give other weights; see what the pre-flight found"
-    return ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class KernelReconnConfig(ReconnConfig):
-    """`reconn.ReconnConfig`, with the kernel regression by default."""
-
-    kind: str = "kernel"
 
 
 # Share of an inversion's time for trainings that measure noise, and how many
@@ -140,7 +85,7 @@ for _row in (
     Row(
         name="mean_image",
         about="the best guess without the release: the mean public image",
-        make=lambda config, material: MeanImage(),
+        make="informed.attacks.mean_image:make",
         sees="nothing",
         knows=("fixed",),
         uses=("public", "labels", "known"),
@@ -150,11 +95,11 @@ for _row in (
     Row(
         name="closed_form",
         about="linear models: scaler's means, span, equations of the optimum",
-        make=EstimatorAttack.made,
+        make="informed.attacks.closed_form.estimator_attack:make",
         sees="estimator",
         knows=("fixed",),
         gives=("images", "labels", "certified", "trainings"),
-        applies=estimator_attack.applies,
+        applies="informed.attacks.closed_form.estimator_attack:applies",
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
         " coefficients mostly lead to the record as well, and so does a scaler's mean",
         share=0.15,
@@ -162,13 +107,13 @@ for _row in (
     Row(
         name="span",
         about="what the first layer holds off the span of the known records",
-        config=span.SpanConfig,
-        make=span.SpanAttack.made,
+        config="informed.attacks.span:SpanConfig",
+        make="informed.attacks.span.span_attack:make",
         sees="weights",
         knows=("fixed",),
         uses=("algorithm", "initialisation", "training_key", "labels"),
         gives=("images", "certified", "trainings"),
-        applies=span.applies,
+        applies="informed.attacks.span:applies",
         remedy="only noise in training bounds it (`informed calibrate`); rounded"
         " weights mostly give it away as well",
         # Two dozen seconds a record of letters, where A is PyTorch's.
@@ -178,18 +123,11 @@ for _row in (
     Row(
         name="inversion",
         about="inversion of the training itself; exact, with a certificate",
-        config=InversionConfig,
+        config="informed.attacks.inversion:InversionConfig",
         make=_inversion,
         sees="weights",
         knows=("fixed", "algorithm"),
-        uses=(
-            "initialisation",
-            "training_key",
-            "public",
-            "labels",
-            "seeds",
-            "known",
-        ),
+        uses=("initialisation", "training_key", "public", "labels", "seeds", "known"),
         gives=(
             "images",
             "labels",
@@ -200,16 +138,16 @@ for _row in (
             "label_margins",
             "trainings",
         ),
-        applies=_exact,
+        applies=lambda facts: facts.why_not_again,
         remedy=_NOISE,
         share=0.45,  # the most: it alone is exact for weights of any training
-        revision=INVERSION_REVISION,
+        revision=15,
     ),
     Row(
         name="kernel",
         about="kernel regression on shadow models, a label at a time",
-        config=KernelReconnConfig,
-        make=_reconn,
+        config="informed.attacks.shadow_trained:KernelReconnConfig",
+        make="informed.attacks.shadow_trained:make",
         sees="view",
         knows=_SHADOWS,
         uses=("initialisation", "known"),
@@ -221,8 +159,8 @@ for _row in (
     Row(
         name="black_box",
         about="kernel regression on answers",
-        config=KernelReconnConfig,
-        make=_reconn,
+        config="informed.attacks.shadow_trained:KernelReconnConfig",
+        make="informed.attacks.shadow_trained:make",
         sees="answers",
         knows=_SHADOWS,
         uses=("initialisation", "known"),
@@ -234,8 +172,8 @@ for _row in (
     Row(
         name="reconn",
         about="reconstructor network trained on shadow models (Balle et al. 2022)",
-        config=ReconnConfig,
-        make=_reconn,
+        config="reconn.config:ReconnConfig",
+        make="informed.attacks.shadow_trained:make",
         sees="view",
         knows=_SHADOWS,
         uses=("initialisation", "known"),
@@ -248,12 +186,12 @@ for _row in (
     Row(
         name="gallery",
         about="train again with the likeliest records of a gallery, and compare",
-        make=GalleryAttack.made,
+        make="informed.attacks.gallery:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
         gives=("images", "labels", "certified", "trainings"),
-        applies=_exact,
+        applies=lambda facts: facts.why_not_again,
         names=True,
         remedy=_NOISE,
         share=0.1,
@@ -261,7 +199,7 @@ for _row in (
     Row(
         name="glm",
         about="closed form for affine victims at their optimum (Theorem 1)",
-        make=lambda config, material: GlmAttack(),
+        make="informed.attacks.closed_form.affine:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         gives=("images", "labels", "residuals"),
@@ -270,23 +208,21 @@ for _row in (
     Row(
         name="stationary",
         about="the gradient that is left where training converged; no seed needed",
-        config=StationaryConfig,
-        make=lambda config, material: StationaryAttack(
-            config=config, progress=material.progress
-        ),
+        config="informed.attacks.stationary:StationaryConfig",
+        make="informed.attacks.stationary.stationary_attack:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key", "public", "labels"),
         gives=("images", "labels", "residuals", "expected_mse"),
         share=0.0,  # it needs gradients of the loss, which a training function hides
-        revision=STATIONARY_REVISION,
+        revision=4,
     ),
     Row(
         name="membership",
         about="which of two candidates: train with both, and compare",
         protocol="membership",
-        config=RetrainingMembership,
-        make=_membership,
+        config="informed.attacks.membership_attacks:RetrainingMembership",
+        make="informed.attacks.membership_attacks:make",
         sees="weights",
         knows=("fixed", "algorithm"),
         uses=("initialisation", "training_key"),
@@ -297,7 +233,7 @@ for _row in (
         name="prior_aware",
         about="which of m candidates, from every noisy gradient of private training",
         protocol="transcript",
-        make=lambda config, material: prior_aware.log_posterior,
+        make="informed.attacks.prior_aware:make",
         sees="every noisy gradient",
         knows=("fixed", "algorithm", "initialisation", "candidates"),
         gives=("log_posterior",),

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from informed.attacks.row import Facts
+from informed.attacks.attack_row import Facts
 from informed.audit.instability import Instability
 from informed.audit.subject import Subject
 from shadow import released

@@ -13,7 +13,7 @@ import numpy as np
 
 from informed import metrics
 from informed.attacks import registry
-from informed.attacks.row import Material
+from informed.attacks.attack_row import Material
 from informed.audit.trained import Models
 from informed.play import ALL_BUT_ONE, SEED, play, stopped_with
 from shadow.data import Examples

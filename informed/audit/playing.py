@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from informed.attacks import registry
-from informed.attacks.row import Material, Row
+from informed.attacks.attack_row import Material, Row
 from informed.audit import budget
 from informed.audit.findings import Preflight
 from informed.audit.subject import ANSWERS, WEIGHTS

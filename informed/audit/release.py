@@ -17,7 +17,7 @@ import numpy as np
 
 from informed import metrics
 from informed.attacks.inversion import Inversion
-from informed.attacks.rounding import deviations
+from informed.attacks.quantisation import deviations
 from informed.audit.auditing import load
 from informed.audit.contract import load as load_contract
 from informed.audit.engines import engine_of

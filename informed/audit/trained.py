@@ -83,7 +83,7 @@ class Models:
         """What an attack is shown of these models.
 
         Args:
-          sees: what it sees; see `informed.attacks.row.Row`.
+          sees: what it sees; see `informed.attacks.attack_row.Row`.
           view: what is released of weights and answers; None: all weights.
         Returns: a release; or fitted estimators, see `Estimators`.
         """

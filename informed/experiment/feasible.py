@@ -4,7 +4,7 @@ Dataclasses check each field for itself when they are made; here are the checks 
 groups of fields, and of fields against the data and the machine.
 """
 
-from informed.attacks.row import Facts
+from informed.attacks.attack_row import Facts
 from informed.experiment.settings import Experiment
 from reconn import perceptual
 from reconn.config import ReconnConfig

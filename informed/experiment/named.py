@@ -7,7 +7,7 @@ from typing import Any
 from ml_collections import config_dict
 
 from informed.attacks import registry
-from informed.attacks.row import Row
+from informed.attacks.attack_row import Row
 from informed.experiment.defaults import defaults
 from reconn import trainer
 from reconn.config import ReconnConfig
@@ -54,7 +54,7 @@ class NamedAttack:
         cls, type: str, targets: int | None = None, known: int = 0, **settings: Any
     ) -> Any:
         """An attack with the default settings, apart from those that are named."""
-        made = registry.find(type).config(**settings)
+        made = registry.find(type).settings(**settings)
         return cls(type=type, targets=targets, known=known, settings=made)
 
     @property
@@ -104,7 +104,7 @@ class NamedAttack:
         rest = {name: each for name, each in values.items() if name not in _OWN}
         if set(rest) == {"settings"}:  # as `dataclasses.asdict` writes it
             rest = rest["settings"]
-        settings = checks.build(row.config, rest, where)
+        settings = checks.build(row.settings, rest, where)
         with checks.under(where):
             return cls(**own, settings=settings)
 

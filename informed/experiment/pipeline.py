@@ -16,7 +16,7 @@ import functools
 
 import numpy as np
 
-from informed.attacks.row import Material
+from informed.attacks.attack_row import Material
 from informed.experiment import evaluation, feasible, stored
 from informed.experiment.pools import Pools
 from informed.experiment.settings import Experiment

@@ -8,7 +8,7 @@ import pytest
 import informed
 import reconn
 import shadow
-from informed.attacks.membership import RetrainingMembership
+from informed.attacks.membership_attacks import RetrainingMembership
 from shadow import Release, publish
 from shadow.threat import Knowledge, Reconstruction
 

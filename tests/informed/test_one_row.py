@@ -8,7 +8,7 @@ import pytest
 
 import informed
 from informed.attacks import registry
-from informed.attacks.row import Row
+from informed.attacks.attack_row import Row
 from tests.informed.commands import run
 
 

@@ -9,7 +9,7 @@ import pytest
 import informed
 import shadow
 from informed.attacks import registry
-from informed.attacks.row import Material, NotApplicableError
+from informed.attacks.attack_row import Material, NotApplicableError
 from informed.play import play
 from shadow.threat import Knowledge
 

@@ -8,9 +8,9 @@ import pytest
 
 import informed
 from informed.attacks import registry
+from informed.attacks.attack_row import Material
 from informed.attacks.inversion.gauss_newton import Linearised, Slopes
 from informed.attacks.mean_image import MeanImage
-from informed.attacks.row import Material
 from informed.experiment.named import NamedAttack
 from informed.play import play
 from reconn import trainer
@@ -127,7 +127,7 @@ def test_a_kernel_infers_the_rest_better_than_either_alone(tmp_path, key):
     knowledge = Knowledge(fixed=_examples(images[:1000]))
     row = registry.find("kernel")
     material = Material(
-        settings=row.config(validation_fraction=0.3),
+        settings=row.settings(validation_fraction=0.3),
         shadows=shadows,
         workdir=tmp_path,
         key=key,

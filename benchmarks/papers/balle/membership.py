@@ -11,7 +11,7 @@ from benchmarks.papers.balle.factors import default
 from benchmarks.papers.lab import Lab, Run
 from benchmarks.papers.row import Found, Line, Picture, measures
 from informed import metrics, report
-from informed.attacks.membership import RetrainingMembership
+from informed.attacks.membership_attacks import RetrainingMembership
 from informed.experiment import stored
 from informed.games import membership_game
 from shadow.data import Examples

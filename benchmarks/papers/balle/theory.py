@@ -11,8 +11,7 @@ from benchmarks import glm
 from benchmarks.papers.lab import Lab
 from benchmarks.papers.row import Found, Line, measures
 from dp import bounds, priors
-from informed.attacks.closed_form import estimators
-from informed.attacks.closed_form.theorems import reconstruct_without_intercept
+from informed.attacks import closed_form
 
 _TARGETS = 5  # of each model, drawn with seed 0
 _CANDIDATES = 16
@@ -34,7 +33,7 @@ def theorem_1(lab: Lab) -> Found:
         errors = []
         for target in np.random.default_rng(0).permutation(len(x))[:_TARGETS]:
             known = np.delete(x, target, axis=0), np.delete(y, target)
-            found = estimators.reconstruct(fitted, *known)
+            found = closed_form.reconstruct(fitted, *known)
             errors.append(_relative(found.x, x[target]))
         worst = max(worst, *errors)
         lines.append(Line(name=name, ours={"largest relative error": max(errors)}))
@@ -57,7 +56,7 @@ def theorem_8(lab: Lab) -> Found:
     theta = linear_model.LinearRegression(fit_intercept=False).fit(x, y).coef_
     errors = []
     for target in np.random.default_rng(0).permutation(len(x))[:20]:
-        both = reconstruct_without_intercept(
+        both = closed_form.reconstruct_without_intercept(
             theta,
             np.delete(x, target, axis=0),
             np.delete(y, target),

@@ -8,6 +8,7 @@ that is left is taken for the target's: `residuals` tells.
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.attack_row import Material, NoSettings
 from informed.attacks.closed_form.theorems import reconstruct_softmax
 from informed.attacks.impossible import ReconstructionImpossibleError
 from shadow import checks
@@ -15,8 +16,13 @@ from shadow.threat import Knowledge, Reconstruction, Release
 from shadow.training import GradientDescent
 
 
+def make(config: NoSettings, material: Material) -> "GlmAttack":
+    """Make the attack of the registry's row."""
+    return GlmAttack()
+
+
 class GlmAttack:
-    """The closed form of Theorem 1 on each release."""
+    """The closed form of Theorem 1, on each release."""
 
     def __call__(
         self, release: Release, knowledge: Knowledge, *, key: Array
@@ -48,7 +54,7 @@ class GlmAttack:
         images, labels, residuals = [], [], []
         for theta in release.weights:
             try:
-                found = reconstruct_softmax(
+                target = reconstruct_softmax(
                     theta[w.start : w.stop].reshape(w.shape).T,
                     theta[b.start : b.stop],
                     known,
@@ -61,11 +67,10 @@ class GlmAttack:
                 labels.append(int(np.bincount(fixed.labels).argmax()))
                 residuals.append(np.inf)
                 continue
-            images.append(found.x)
-            labels.append(int(found.y))
-            residuals.append(
-                np.inf if found.implied_error is None else found.implied_error**2
-            )
+            assert target.implied_error is not None
+            images.append(target.x)
+            labels.append(int(target.y))
+            residuals.append(target.implied_error**2)
         shape = (len(release), *fixed.image_shape)
         return Reconstruction(
             images=np.reshape(images, shape).astype(np.float32),

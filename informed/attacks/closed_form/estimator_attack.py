@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array
 
+from informed.attacks.attack_row import Facts, Material, NoSettings, OneByOne
 from informed.attacks.closed_form import pipelines
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
-from informed.attacks.row import Facts, Material, NoSettings
 from shadow import checks, released
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction, require_told
@@ -29,8 +29,13 @@ def applies(facts: Facts) -> str:
     return f"it is for {pipelines.SUPPORTED}"
 
 
+def make(config: NoSettings, material: Material) -> "EstimatorAttack":
+    """Make the attack of the registry's row."""
+    return EstimatorAttack(table=material.table)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorAttack:
+class EstimatorAttack(OneByOne):
     """Read the target off each fitted model.
 
     Attributes:
@@ -41,17 +46,6 @@ class EstimatorAttack:
 
     table: Table | None = None
     failures: list[str] = dataclasses.field(default_factory=list)
-
-    @classmethod
-    def made(cls, config: NoSettings, material: Material) -> "EstimatorAttack":
-        """Build the attack as a row of the registry asks."""
-        return cls(table=material.table)
-
-    def __call__(
-        self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """Attack all models; see `each`."""
-        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
     def each(
         self, release: Sequence[Any], knowledge: Knowledge, *, key: Array
@@ -72,7 +66,7 @@ class EstimatorAttack:
         for model in release:
             value, label, certified = known.mean(axis=0), -1, False
             try:
-                answer = pipelines.reconstruct_sklearn(model, known, fixed.labels)
+                row = pipelines.reconstruct_sklearn(model, known, fixed.labels)
             except (LimitError, checks.FieldError) as error:
                 # Nobody looked, so that is no attack that failed.
                 self.failures.append(str(error).rstrip("."))
@@ -80,10 +74,10 @@ class EstimatorAttack:
             except ReconstructionImpossibleError as error:
                 self.failures.append(str(error).rstrip("."))
             else:
-                value, certified = answer.value, answer.certified
-                if answer.y is not None and np.size(answer.y) == 1:
+                value, certified = row.value, row.certified
+                if row.y is not None and np.size(row.y) == 1:
                     # An output of a regression is the label but for rounding.
-                    label = round(float(np.ravel(answer.y)[0]))
+                    label = round(float(np.ravel(row.y)[0]))
             image = as_image(self.table, value, fixed.image_shape)
             yield Reconstruction(
                 images=image.astype(np.float32)[None],
@@ -94,7 +88,7 @@ class EstimatorAttack:
 
     @property
     def note(self) -> str:
-        """How many models gave nothing, and why not the first of them."""
+        """Say how many models gave nothing, and why the first of them didn't."""
         if not self.failures:
             return ""
         return f"{len(self.failures)} models gave no target: {self.failures[0]}"

@@ -18,20 +18,23 @@ that is rank one up to v_j leaves x_j no further off than
 Source: Balle et al. 2022, Theorem 1; the certificate is ours.
 """
 
+import dataclasses
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from sklearn import base
 
-from informed.attacks.closed_form import refining
+from informed.attacks.closed_form import refining, theorems
 from informed.attacks.closed_form.objectives import (
+    EPS,
     OBJECTIVES,
     Objective,
     Quotient,
     objectives,
     solve,
 )
-from informed.attacks.closed_form.row import EPS, RowReconstruction, spread
+from informed.attacks.closed_form.theorems import GlmReconstruction
 from informed.attacks.impossible import ReconstructionImpossibleError
 
 # In spreads: rows that are known less closely are estimates.
@@ -39,6 +42,45 @@ _PRECISION = 1e-6
 # A tolerance that stops no solver; some estimators refuse zero.
 _NO_TOLERANCE = 1e-300
 _ONE_OUTPUT = "with one output the equations are used up: no wrong known row would show"
+# What `reconstruct` takes.
+_GLMS = ("LinearRegression", "Ridge", "LogisticRegression", "PoissonRegressor")
+_REAL_LABELS = ("LinearRegression", "Ridge")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class RowReconstruction:
+    """What a fitted linear model tells of the one row that is not known.
+
+    Attributes:
+      value: (features,) float64, the row in the units of the known rows. Behind a
+        vectoriser: one value a word of its vocabulary.
+      y: the row's label or output; None: nothing decides it.
+      certified: whether the model itself confirms `value`: equations hold that a wrong
+        known row would violate, as `why` says. It does not cover `y`.
+      error: (features,), how far `value` may be off, given that the known rows are the
+        right ones; infinity where nothing bounds it.
+      by: what read the row: "scaler means", "span" or "closed form".
+      why: what the certificate rests on, or why there is none.
+      words: the words of the missing text, where rows are texts; else None.
+      candidates: the two possible rows of a model without intercept (Theorem 8).
+    """
+
+    value: Float[np.ndarray, " features"]
+    y: Any = None
+    certified: bool = False
+    error: Float[np.ndarray, " features"]
+    by: str
+    why: str
+    words: frozenset[str] | None = None
+    candidates: tuple[GlmReconstruction, ...] = ()
+
+
+def spread(known: np.ndarray) -> Float[np.ndarray, " features"]:
+    """Return each column's standard deviation, or its size where it is constant."""
+    deviation = known.std(axis=0)
+    size = np.abs(known).max(axis=0, initial=0.0)
+    scale = np.where(deviation > 1e-9 * size, deviation, size)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction:
@@ -52,19 +94,26 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
       ReconstructionImpossibleError: this model does not determine the row.
       ValueError: a label that the model has no class for.
     """
-    require_intercept(model)
-    objective, quotient = likeliest(model, known, labels)
-    y = label(model, labels, quotient.targets)
-    row, error, again = quotient.row, np.full(len(quotient.row), np.inf), None
-    if not (_goes_row_by_row(model) or np.asarray(model.coef_).dtype == np.float32):
-        z, steps = _refined(model, objective, quotient, known, labels)
-        if np.max(steps / _scale(objective, known)) <= _PRECISION:
+    objective, quotient = _likeliest(model, known, labels)
+    y = _label(model, labels, quotient.targets)
+    row, error, refit = quotient.row, np.full(len(quotient.row), np.inf), None
+    # Where the solver's answer depends on where the missing row stood, no refit can
+    # give the parameters again.
+    row_by_row = getattr(model, "solver", None) in ("sag", "saga")
+    row_by_row = row_by_row or getattr(model, "dual", False) is not False
+    if not (row_by_row or np.asarray(model.coef_).dtype == np.float32):
+        scale = spread(known)
+        if objective.loss.nearest is None:
+            # A regression's outputs are unknown as well.
+            scale = np.append(scale, spread(objective.targets))
+        z, steps = _refined(model, objective, y, known, labels, scale)
+        if np.max(steps / scale) <= _PRECISION:
             row, error = z[: len(row)], steps[: len(row)]
-            y = label(model, labels, z[len(row) :]) if len(z) > len(row) else y
-            again = refining.refit(_stepping(model), known, labels, row, y)
+            y = _label(model, labels, z[len(row) :]) if len(z) > len(row) else y
+            refit = refining.refit(_stepping(model), known, labels, row, y)
     certified, why = False, "no refit confirms it: its solver stopped early"
-    if again is not None:
-        certified, why = _certificate(objective, known, model, again)
+    if refit is not None:
+        certified, why = _certificate(objective, known, model, refit)
     return RowReconstruction(
         value=row,
         y=y,
@@ -75,6 +124,59 @@ def read(model: Any, known: np.ndarray, labels: np.ndarray) -> RowReconstruction
     )
 
 
+def reconstruct(
+    model: Any,
+    known: np.ndarray,
+    labels: np.ndarray,
+    *,
+    target_label: float | None = None,
+) -> GlmReconstruction | tuple[GlmReconstruction, GlmReconstruction]:
+    """Apply Theorem 1 or 8 to a fitted estimator, and say what error to expect.
+
+    Args:
+      model: a fitted estimator of one of the types in `_GLMS`.
+      known: (known, features), the fixed set.
+      labels: (known,), the fixed set's labels, as they were given to `fit`.
+      target_label: the target's label; needed, and used, only for least squares and
+        ridge without intercept (Theorem 8).
+    Returns: the target, its `y` being a class of the estimator for a classifier; two
+      candidates without intercept.
+    Raises:
+      ReconstructionImpossibleError: this model can't be inverted so; says why.
+      ValueError: an estimator of another type, or not fitted, or shapes that don't
+        belong together.
+    """
+    known, labels = np.asarray(known, np.float64), np.asarray(labels)
+    name = type(model).__name__
+    if name not in _GLMS:
+        raise ValueError(
+            f"Expected an estimator of type {', '.join(_GLMS)}, got {name}. For"
+            " others give theta, link and penalty to informed.attacks.closed_form."
+        )
+    if not hasattr(model, "coef_"):
+        raise ValueError(f"Expected a fitted {name}; call its fit first.")
+    coef = np.atleast_2d(model.coef_)
+    theorems.check_shapes(coef, known, labels)
+    if name in _REAL_LABELS and len(coef) > 1:
+        raise ReconstructionImpossibleError(
+            "Expected one output; attack one row of coef_ with"
+            " informed.attacks.closed_form.reconstruct_glm."
+        )
+    if not model.fit_intercept and name in _REAL_LABELS:
+        minimised = objectives(model, labels)[0]
+        if target_label is None:
+            raise ReconstructionImpossibleError(
+                f"{name} was fitted without intercept: only Theorem 8 applies, which"
+                " needs target_label and gives two candidates."
+            )
+        return theorems.reconstruct_without_intercept(
+            coef[0], known, labels, target_label=target_label, penalty=minimised.penalty
+        )
+    objective, quotient = _likeliest(model, known, labels)
+    y = _label(model, labels, quotient.targets)
+    return theorems.judge(objective, quotient, y=y)
+
+
 def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray) -> Any:
     """Decide the label of a row that something else has read; None: nothing decides.
 
@@ -82,50 +184,45 @@ def label_of(model: Any, known: np.ndarray, labels: np.ndarray, row: np.ndarray)
     """
     if type(model).__name__ not in OBJECTIVES or not model.fit_intercept:
         return None
-    coef, intercept = parameters(model)
-    best: tuple[float, np.ndarray] | None = None
+    coef, intercept = _parameters(model)
+    solved = []
     for objective in objectives(model, labels):
         _, share = objective.gradients(known, coef, intercept)
         slope = share[:, 0] / objective.target_weight
-        targets, off = objective.loss.target(slope, row @ coef.T + intercept)
-        if best is None or off < best[0]:
-            best = off, targets
-    assert best is not None
-    return label(model, labels, best[1])
+        solved.append(objective.loss.target(slope, row @ coef.T + intercept))
+    targets, _ = min(solved, key=lambda pair: pair[1])
+    return _label(model, labels, targets)
 
 
-def parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(outputs, features) coefficients and (outputs,) intercepts, float64."""
+def _parameters(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return (outputs, features) coefficients and (outputs,) intercepts, float64."""
     coef = np.atleast_2d(np.asarray(model.coef_, np.float64))
     return coef, np.atleast_1d(np.asarray(model.intercept_, np.float64))
 
 
-def require_intercept(model: Any) -> None:
-    """Raise ReconstructionImpossibleError where there is none."""
+def _likeliest(
+    model: Any, known: np.ndarray, labels: np.ndarray
+) -> tuple[Objective, Quotient]:
+    """Choose the objective whose class comes out nearest to whole, and its target.
+
+    Raises: ReconstructionImpossibleError: there is no intercept, or no class of the
+      target fits the weights.
+    """
     if not model.fit_intercept:
         raise ReconstructionImpossibleError(
             f"{type(model).__name__} was fitted without intercept, so the target's"
             " residual is unknown: x is determined up to a factor only. For least"
             " squares and ridge name target_label (Theorem 8)."
         )
-
-
-def likeliest(
-    model: Any, known: np.ndarray, labels: np.ndarray
-) -> tuple[Objective, Quotient]:
-    """The objective and answer whose class comes out nearest to whole.
-
-    Raises: ReconstructionImpossibleError: no class of the target fits the weights.
-    """
     solved, failure = [], None
     for objective in objectives(model, labels):
         try:
-            quotient = solve(objective, known, *parameters(model))
+            quotient = solve(objective, known, *_parameters(model))
         except ReconstructionImpossibleError as error:
             failure = error
             continue
-        own = label(model, labels, quotient.targets)
-        if objective.label is None or objective.label == own:
+        label = _label(model, labels, quotient.targets)
+        if objective.label is None or objective.label == label:
             solved.append((objective, quotient))
     if not solved:
         raise failure or ReconstructionImpossibleError(
@@ -135,7 +232,7 @@ def likeliest(
     return min(solved, key=lambda pair: pair[1].violation)
 
 
-def label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
+def _label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
     """Name the target as the estimator's `fit` received it."""
     if not hasattr(model, "classes_"):
         return float(targets[0]) if np.ndim(labels) == 1 else targets
@@ -143,42 +240,38 @@ def label(model: Any, labels: np.ndarray, targets: np.ndarray) -> Any:
     return classes[int(targets[0] > 0.5 if len(targets) == 1 else np.argmax(targets))]
 
 
-def _scale(objective: Objective, known: np.ndarray) -> np.ndarray:
-    """The spread of each unknown; a regression's outputs are unknown as well."""
-    scale = spread(known)
-    return (
-        scale if objective.loss.classes else np.append(scale, spread(objective.targets))
-    )
-
-
 def _refined(
     model: Any,
     objective: Objective,
-    quotient: Quotient,
+    y: Any,
     known: np.ndarray,
     labels: np.ndarray,
+    scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The row, and a regression's outputs behind it, that give the parameters again.
+    """Refine the row, and a regression's outputs behind it, by refits.
 
-    Returns: both, and their error; infinite where the refits do not converge.
+    Args:
+      y: a class as the estimator names it; of a regression it is refined as well.
+      scale: (unknowns,), the spread of each unknown.
+    Returns: row and outputs, and their error; infinite where refits do not converge.
     """
-    features, classes = known.shape[1], objective.loss.classes
-    scale, stepping = _scale(objective, known), _stepping(model)
+    features, classes = known.shape[1], objective.loss.nearest is not None
+    stepping = _stepping(model)
 
     def invert(fitted: Any) -> np.ndarray:
         nothing = np.full(len(scale), np.nan)
         if fitted is None:
             return nothing
         try:
-            solved = solve(objective, known, *parameters(fitted))
+            solved = solve(objective, known, *_parameters(fitted))
         except ReconstructionImpossibleError:
             return nothing
         return solved.row if classes else np.append(solved.row, solved.targets)
 
     def train(z: np.ndarray) -> Any:
-        y = label(model, labels, quotient.targets if classes else z[features:])
+        label = y if classes else _label(model, labels, z[features:])
         try:
-            return refining.refit(stepping, known, labels, z[:features], y)
+            return refining.refit(stepping, known, labels, z[:features], label)
         except (ValueError, ArithmeticError):
             return None  # such as a count below zero
 
@@ -186,10 +279,10 @@ def _refined(
 
 
 def _stepping(model: Any) -> Any:
-    """The model, to be fitted in as many steps of L-BFGS as the released one took.
+    """Return the model, to be fitted in as many steps as the released one took.
 
-    Where a tolerance decides, one row gets a last step that the next one does not, and
-    the refit jumps from row to row.
+    Where a tolerance decides, one row gets a last step of L-BFGS that the next one does
+    not, and the refit jumps from row to row.
     """
     taken = np.ravel(getattr(model, "n_iter_", 0))
     if getattr(model, "solver", "") != "lbfgs" or taken.size != 1 or not taken[0]:
@@ -198,25 +291,18 @@ def _stepping(model: Any) -> Any:
     return as_many.set_params(max_iter=int(taken[0]), tol=_NO_TOLERANCE)
 
 
-def _goes_row_by_row(model: Any) -> bool:
-    """Whether the solver's answer depends on where the missing row stood."""
-    stochastic = getattr(model, "solver", None) in ("sag", "saga")
-    return stochastic or getattr(model, "dual", False) is not False
-
-
 def _certificate(
-    objective: Objective, known: np.ndarray, stored: Any, again: Any
+    objective: Objective, known: np.ndarray, released: Any, refit: Any
 ) -> tuple[bool, str]:
-    """Whether one known row that is another one would have shown; and why.
+    """Say whether one known row that is another one would have shown, and why.
 
     Args:
-      stored: the released model.
-      again: its refit with the row that was read.
+      refit: the released model's, with the row that was read.
     """
-    slopes, share = objective.gradients(known, *parameters(stored))
+    slopes, share = objective.gradients(known, *_parameters(released))
     if share.shape[0] < 2:
         return False, _ONE_OUTPUT
-    _, repeated = objective.gradients(known, *parameters(again))
+    _, repeated = objective.gradients(known, *_parameters(refit))
     slope = share[:, 0]
     size = float(np.linalg.norm(slope))
     unit = slope / size

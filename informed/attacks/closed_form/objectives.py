@@ -1,11 +1,12 @@
-"""What a fitted linear estimator minimised, and the target that its optimum leaves.
+"""What a fitted linear model minimised, and the target that its optimum leaves.
 
     sum_i w_i loss'(s_i, y_i) (1, x_i) + (gradient of the penalty) = 0
 
 An `Objective` is this sum as scikit-learn writes it: the loss, the penalties on the
 scale where the loss has weight 1, the weights of classes. `solve` computes the known
 rows' share of the sum. The rest is the target's slope times (1, x), so x is a quotient;
-with several outputs it is the least-squares quotient.
+with several outputs it is the least-squares quotient. The label follows from the slope
+and the score at x. A real label always has a solution; a class has to come out whole.
 
 Source: Balle et al. 2022, Theorem 1, for any smooth loss and any number of outputs.
 """
@@ -15,18 +16,52 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
+from scipy import special
 
-from informed.attacks.closed_form import losses
-from informed.attacks.closed_form.losses import Loss
 from informed.attacks.impossible import ReconstructionImpossibleError
 
+EPS = float(np.finfo(np.float64).eps)
 # A slope of the target below this many roundings of the known slopes is lost in them.
-_ROUNDING = 1e3 * float(np.finfo(np.float64).eps)
+_ROUNDING = 1e3 * EPS
+
+Scores = Float[np.ndarray, "*points outputs"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A loss whose slope at a score is the mean there less the target.
+
+    Attributes:
+      mean: scores -> the mean function at them.
+      nearest: (outputs,) numbers -> the nearest targets that are a class; None: targets
+        are real.
+    """
+
+    mean: Callable[[Scores], Scores]
+    nearest: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def target(self, slope: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the (outputs,) targets with a slope, and how far off a class is."""
+        raw = self.mean(score) - slope
+        if self.nearest is None:
+            return raw, 0.0
+        targets = self.nearest(raw)
+        return targets, float(np.max(np.abs(raw - targets)))
+
+
+SQUARED = Loss(lambda s: s)
+SIGNS = Loss(lambda s: s, lambda raw: np.where(raw > 0, 1.0, -1.0))
+LOGISTIC = Loss(special.expit, lambda raw: np.clip(np.round(raw), 0, 1))
+SOFTMAX = Loss(
+    lambda s: special.softmax(s, axis=-1), lambda raw: np.eye(len(raw))[np.argmax(raw)]
+)
+POISSON = Loss(np.exp)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Objective:
-    """What an estimator minimised.
+    """What a linear model minimised.
 
     Attributes:
       loss: the loss of scores and targets, with weight 1.
@@ -50,13 +85,14 @@ class Objective:
     def gradients(
         self, known: np.ndarray, coef: np.ndarray, intercept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The known rows' slopes, and the share of the gradient that they leave over.
+        """Compute the known rows' slopes, and the gradient that they leave over.
 
         Returns: (known, outputs) slopes, weighted; (outputs, 1 + features), minus the
           sum of slope x (1, x) and of the penalty's gradient: the target's share.
         """
         scores = known @ coef.T + intercept
-        slopes = self.loss.slope(scores, self.targets) * self.weights[:, None]
+        errors = self.loss.mean(scores) - self.targets
+        slopes = errors * self.weights[:, None]
         share_0 = -(slopes.sum(axis=0) + self.intercept_penalty * intercept)
         share = -(slopes.T @ known + self.penalty * coef)
         return slopes, np.column_stack([share_0, share])
@@ -64,19 +100,22 @@ class Objective:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Quotient:
-    """The answer of the closed form.
+    """The target in closed form.
 
     Attributes:
       row: (features,), the target's features.
       targets: (outputs,), its targets; NaN where its slope does not decide them.
       slope: (outputs,), its slope.
       violation: how far its class is from coming out whole, in units of the label.
+      slopes, share: what it was computed from; see `Objective.gradients`.
     """
 
     row: np.ndarray
     targets: np.ndarray
     slope: np.ndarray
     violation: float
+    slopes: np.ndarray
+    share: np.ndarray
 
 
 def solve(
@@ -85,7 +124,7 @@ def solve(
     """Solve the optimum's equations for the target and its label.
 
     Args:
-      objective: what the estimator minimised.
+      objective: what the model minimised.
       known: (known, features), the known rows.
       coef: (outputs, features), the released coefficients.
       intercept: (outputs,), the released intercepts.
@@ -105,7 +144,14 @@ def solve(
     row = share[:, 1:].T @ share_0 / squared
     slope = share_0 / objective.target_weight
     targets, violation = objective.loss.target(slope, row @ coef.T + intercept)
-    return Quotient(row=row, targets=targets, slope=share_0, violation=violation)
+    return Quotient(
+        row=row,
+        targets=targets,
+        slope=share_0,
+        violation=violation,
+        slopes=slopes,
+        share=share,
+    )
 
 
 def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
@@ -119,17 +165,11 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
       ReconstructionImpossibleError: the objective is not smooth, or not handled.
       ValueError: a label that the model has no class for.
     """
-    rows = len(labels) + 1
-    loss, penalty, of_intercept, signs = OBJECTIVES[type(model).__name__](model, rows)
-    shared: dict[str, Any] = {
-        "loss": loss,
-        "penalty": penalty,
-        "intercept_penalty": of_intercept,
-    }
+    terms = OBJECTIVES[type(model).__name__](model, len(labels) + 1)
     ones = np.ones(len(labels))
-    if not loss.classes:
+    if terms["loss"].nearest is None:
         targets = np.asarray(labels, np.float64).reshape(len(labels), -1)
-        return [Objective(**shared, targets=targets, weights=ones)]
+        return [Objective(**terms, targets=targets, weights=ones)]
     if np.ndim(labels) > 1:
         raise ReconstructionImpossibleError(
             "Several labels a row are not handled; attack one output at a time."
@@ -145,16 +185,19 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
             f"Expected labels among the model's classes {classes.tolist()},"
             f" got {strangers.tolist()[:5]}."
         )
-    shared["targets"] = losses.one_hot(labels, classes, signs=signs)
+    # One column where there are two classes; -1 and 1 where classes are signs.
+    targets = (np.asarray(labels)[:, None] == np.asarray(classes)).astype(np.float64)
+    targets = targets[:, 1:] if len(classes) == 2 else targets
+    terms["targets"] = 2 * targets - 1 if terms["loss"] is SIGNS else targets
     if getattr(model, "class_weight", None) is None:
-        return [Objective(**shared, weights=ones)]
+        return [Objective(**terms, weights=ones)]
     places = np.searchsorted(classes, labels)
     candidates = []
     for k, label in enumerate(classes):
         of_class = _class_weights(model, np.append(places, k))
         candidates.append(
             Objective(
-                **shared,
+                **terms,
                 weights=of_class[places],
                 target_weight=of_class[k],
                 label=label,
@@ -164,7 +207,7 @@ def objectives(model: Any, labels: np.ndarray) -> list[Objective]:
 
 
 def _class_weights(model: Any, places: np.ndarray) -> np.ndarray:
-    """(classes,) weights, if all rows have the classes at these positions."""
+    """Return (classes,) weights, if all rows have the classes at these positions."""
     weighting, classes = model.class_weight, model.classes_
     if isinstance(weighting, str):
         sizes = np.bincount(places, minlength=len(classes))
@@ -172,11 +215,7 @@ def _class_weights(model: Any, places: np.ndarray) -> np.ndarray:
     return np.array([weighting.get(label, 1.0) for label in classes])
 
 
-# Loss, penalty, penalty of the intercept, and whether classes are signs.
-_Terms = tuple[Loss, float, float, bool]
-
-
-def _least_squares(model: Any, rows: int) -> _Terms:
+def _least_squares(model: Any, rows: int) -> dict[str, Any]:
     if getattr(model, "positive", False):
         raise ReconstructionImpossibleError(
             "positive=True bounds the coefficients: the gradient is not zero at the"
@@ -185,15 +224,14 @@ def _least_squares(model: Any, rows: int) -> _Terms:
     alpha = getattr(model, "alpha_", getattr(model, "alpha", 0.0))
     if np.ndim(alpha) > 0 and np.size(alpha) > 1:
         raise ReconstructionImpossibleError("One penalty an output is not handled.")
-    return losses.SQUARED, float(np.ravel(alpha)[0]), 0.0, False
+    return {"loss": SQUARED, "penalty": float(np.ravel(alpha)[0])}
 
 
-def _ridge_classifier(model: Any, rows: int) -> _Terms:
-    _, alpha, _, _ = _least_squares(model, rows)
-    return losses.SIGNS, alpha, 0.0, True
+def _ridge_classifier(model: Any, rows: int) -> dict[str, Any]:
+    return _least_squares(model, rows) | {"loss": SIGNS}
 
 
-def _logistic(model: Any, rows: int) -> _Terms:
+def _logistic(model: Any, rows: int) -> dict[str, Any]:
     ratio = getattr(model, "l1_ratio", None)
     if model.penalty in ("l1", "elasticnet") or ratio:
         raise ReconstructionImpossibleError(
@@ -203,16 +241,17 @@ def _logistic(model: Any, rows: int) -> _Terms:
     of_intercept = 0.0
     if model.solver == "liblinear":
         of_intercept = penalty / model.intercept_scaling**2
-    loss = losses.LOGISTIC if len(model.coef_) == 1 else losses.SOFTMAX
-    return loss, penalty, of_intercept, False
+    loss = LOGISTIC if len(model.coef_) == 1 else SOFTMAX
+    return {"loss": loss, "penalty": penalty, "intercept_penalty": of_intercept}
 
 
-def _poisson(model: Any, rows: int) -> _Terms:
+def _poisson(model: Any, rows: int) -> dict[str, Any]:
     # scikit-learn averages the deviance over all rows, the target included.
-    return losses.POISSON, model.alpha * rows, 0.0, False
+    return {"loss": POISSON, "penalty": model.alpha * rows}
 
 
-OBJECTIVES: dict[str, Callable[[Any, int], _Terms]] = {
+# Type of an estimator -> (model, number of rows with the target) -> loss and penalties.
+OBJECTIVES: dict[str, Callable[[Any, int], dict[str, Any]]] = {
     "LinearRegression": _least_squares,
     "Ridge": _least_squares,
     "RidgeCV": _least_squares,

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from informed.attacks.closed_form import estimators, linear, scaler
+from informed.attacks.closed_form import linear, scaler
+from informed.attacks.closed_form.linear import RowReconstruction
 from informed.attacks.closed_form.objectives import OBJECTIVES
-from informed.attacks.closed_form.row import RowReconstruction
 from informed.attacks.impossible import ReconstructionImpossibleError
-from informed.attacks.span import estimators as span
+from informed.attacks.span import linear_fit
 from shadow import checks
 
 # Linear models of which the span alone is read.
@@ -40,7 +40,7 @@ SUPPORTED = (
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """A pipeline taken apart; None: there is no such step."""
+    """The steps of a pipeline; None: there is no such step."""
 
     vectoriser: Any
     scaler: Any
@@ -48,16 +48,12 @@ class _Steps:
 
 
 def supported(model: Any) -> bool:
-    """Whether `reconstruct_sklearn` takes a model of this type."""
+    """Say whether `reconstruct_sklearn` takes a model of this type."""
     return _steps(model) is not None
 
 
 def reconstruct_sklearn(
-    model: Any,
-    known_rows: Any,
-    known_labels: Any,
-    *,
-    target_label: float | None = None,
+    model: Any, known_rows: Any, known_labels: Any, *, target_label: float | None = None
 ) -> RowReconstruction:
     """Reconstruct the one training row that is not among the known ones.
 
@@ -90,27 +86,27 @@ def reconstruct_sklearn(
             )
     rows, labels = _checked(steps, known_rows, known_labels)
     if steps.scaler is not None:
-        answer = scaler.read(steps.scaler, rows) if not sparse.issparse(rows) else None
-        if answer is not None:
-            scaled, x = (steps.scaler.transform(r) for r in (rows, answer.value[None]))
+        target = None if sparse.issparse(rows) else scaler.read(steps.scaler, rows)
+        if target is not None:
+            scaled, x = (steps.scaler.transform(r) for r in (rows, target.value[None]))
             label = linear.label_of(steps.model, scaled, labels, x[0])
-            return dataclasses.replace(answer, y=label)
+            return dataclasses.replace(target, y=label)
         rows = steps.scaler.transform(rows)
-    answer = _of_model(steps.model, rows, labels, target_label)
+    target = _of_model(steps.model, rows, labels, target_label)
     if steps.scaler is not None and steps.scaler.scale_ is not None:
         scale = steps.scaler.scale_
-        answer = dataclasses.replace(
-            answer, value=answer.value * scale, error=answer.error * scale
+        target = dataclasses.replace(
+            target, value=target.value * scale, error=target.error * scale
         )
     if steps.vectoriser is None:
-        return answer
+        return target
     names = np.asarray(steps.vectoriser.get_feature_names_out())
-    there = answer.value > (answer.error if np.isfinite(answer.error).all() else 0.0)
-    return dataclasses.replace(answer, words=frozenset(names[there].tolist()))
+    there = target.value > (target.error if np.isfinite(target.error).all() else 0.0)
+    return dataclasses.replace(target, words=frozenset(names[there].tolist()))
 
 
 def _steps(model: Any) -> _Steps | None:
-    """The steps of a supported model; None: it is of another kind."""
+    """Take a supported model apart; None: it is of another kind."""
     steps = (
         [step for _, step in model.steps if step not in (None, "passthrough")]
         if type(model).__name__ == "Pipeline"
@@ -118,15 +114,13 @@ def _steps(model: Any) -> _Steps | None:
     )
     if not steps or type(steps[-1]).__name__ not in {*OBJECTIVES, *_SPAN_ONLY}:
         return None
-    before = {type(step).__name__: step for step in steps[:-1]}
-    vectorisers = [before[name] for name in _VECTORISERS if name in before]
-    order = [type(step).__name__ for step in steps[:-1]]
-    allowed = [*(type(v).__name__ for v in vectorisers)]
-    allowed += ["StandardScaler"] if "StandardScaler" in before else []
-    if order != allowed or len(vectorisers) > 1:
-        return None
-    vectoriser = vectorisers[0] if vectorisers else None
-    return _Steps(vectoriser, before.get("StandardScaler"), steps[-1])
+    *before, last = steps
+    vectoriser = scaling = None
+    if before and type(before[0]).__name__ in _VECTORISERS:
+        vectoriser, *before = before
+    if before and type(before[0]).__name__ == "StandardScaler":
+        scaling, *before = before
+    return None if before else _Steps(vectoriser, scaling, last)
 
 
 def _name(model: Any) -> str:
@@ -136,7 +130,7 @@ def _name(model: Any) -> str:
 
 
 def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
-    """The known rows as numbers, as the step behind the vectoriser gets them."""
+    """Return the known rows as numbers, as the step behind the vectoriser gets them."""
     if steps.vectoriser is not None:
         rows = steps.vectoriser.transform(rows)
     try:
@@ -171,10 +165,10 @@ def _checked(steps: _Steps, rows: Any, labels: Any) -> tuple[Any, np.ndarray]:
 def _of_model(
     model: Any, rows: Any, labels: np.ndarray, target_label: float | None
 ) -> RowReconstruction:
-    """The row as the model gets it, by the span or by the optimum's equations."""
+    """Read the row as the model gets it, by the span or by the optimum's equations."""
     by_span, said = None, ""
-    if span.applies(model, rows):
-        by_span, said = span.read(model, rows, labels)
+    if linear_fit.applies(model, rows):
+        by_span, said = linear_fit.read(model, rows, labels)
         if by_span is not None:
             return by_span
     if type(model).__name__ not in OBJECTIVES:
@@ -185,24 +179,18 @@ def _of_model(
         )
     dense = rows.toarray() if sparse.issparse(rows) else rows
     if not model.fit_intercept and target_label is not None:
-        return _without_intercept(model, dense, labels, target_label)
+        # Theorem 8: two rows are possible, and only a prior can tell them apart.
+        pair = linear.reconstruct(model, dense, labels, target_label=target_label)
+        assert isinstance(pair, tuple)
+        return RowReconstruction(
+            value=pair[0].x,
+            y=target_label,
+            error=np.full(dense.shape[1], np.inf),
+            by="closed form",
+            why="without intercept two rows are possible (Theorem 8)",
+            candidates=pair,
+        )
     try:
         return linear.read(model, dense, labels)
     except ReconstructionImpossibleError as error:
         raise ReconstructionImpossibleError(f"{error} {said}".strip()) from error
-
-
-def _without_intercept(
-    model: Any, known: np.ndarray, labels: np.ndarray, target_label: float
-) -> RowReconstruction:
-    """Theorem 8: two rows are possible, and only a prior can tell them apart."""
-    pair = estimators.reconstruct(model, known, labels, target_label=target_label)
-    assert isinstance(pair, tuple)
-    return RowReconstruction(
-        value=pair[0].x,
-        y=target_label,
-        error=np.full(known.shape[1], np.inf),
-        by="closed form",
-        why="without intercept two rows are possible (Theorem 8)",
-        candidates=pair,
-    )

@@ -16,6 +16,8 @@ from sklearn import base
 # In spreads: how near `refine` has to come to the row before steps are
 # accelerated; from farther away that leads nowhere, and each costs a refit.
 _NEAR = 0.5
+# Plain refits at most.
+_PLAIN = 40
 # Accelerated refits at most: the directions that plain steps diverge along are fewer.
 # One that converged, of a head on sentence embeddings (n = 2 d), took 25.
 _MEMORY = 80
@@ -63,8 +65,6 @@ def refine(
     train: Callable[[np.ndarray], Any],
     stored: Any,
     scale: np.ndarray,
-    *,
-    most: int = 40,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve train(z) = stored where `invert` undoes `train` only nearly.
 
@@ -78,7 +78,6 @@ def refine(
       train: (unknowns,) -> model, the refit with this row and output.
       stored: the released model.
       scale: (unknowns,), the spread of each unknown among the known rows.
-      most: how many refits are made at most.
     Returns: z, and (unknowns,) its error: a hundred times the last steps once they no
       longer shrink, infinite where they don't get small.
     """
@@ -88,7 +87,7 @@ def refine(
     steps: list[np.ndarray] = []
     sizes: list[float] = []
     stalled = False
-    for _ in range(most):
+    for _ in range(_PLAIN):
         step = goal - invert(train(z))
         if not np.all(np.isfinite(step)):
             break
@@ -103,12 +102,13 @@ def refine(
             break
         z = z + step
     least = min(sizes, default=np.inf)
-    found = None
     if _SETTLED < least <= _NEAR:
-        found = _accelerated(invert, train, goal, scale)
-    if found is None and stalled and least <= _ESTIMATE:
-        found = z, 100 * np.max(steps[-3:], axis=0) + _FLOOR * scale
-    return (goal, np.full(z.shape, np.inf)) if found is None else found
+        accelerated = _accelerated(invert, train, goal, scale)
+        if accelerated is not None:
+            return accelerated
+    if stalled and least <= _ESTIMATE:
+        return z, 100 * np.max(steps[-3:], axis=0) + _FLOOR * scale
+    return goal, np.full(z.shape, np.inf)
 
 
 def _accelerated(
@@ -117,7 +117,7 @@ def _accelerated(
     goal: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """`refine` with a memory of all its steps: Anderson's acceleration.
+    """Refine with a memory of all steps: Anderson's acceleration.
 
     Plain steps diverge along the few directions in which the gradient that the solver
     leaves goes along with the row. Differences of steps tell the slopes there, so a

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from informed.attacks.closed_form.row import EPS, RowReconstruction, spread
+from informed.attacks.closed_form.linear import RowReconstruction, spread
+from informed.attacks.closed_form.objectives import EPS
 from informed.attacks.impossible import ReconstructionImpossibleError
 
 # Of a column's spread: a column is certified if a wrong known value that fits the
@@ -41,11 +42,11 @@ def read(scaler: Any, known: np.ndarray) -> RowReconstruction | None:
     if getattr(scaler, "mean_", None) is None:
         return None
     count = len(known) + 1
-    seen = np.unique(scaler.n_samples_seen_)
-    if seen.tolist() != [count]:
+    counts = np.unique(scaler.n_samples_seen_)
+    if counts.tolist() != [count]:
         raise ReconstructionImpossibleError(
-            f"The scaler was fitted to {seen.max():g} rows; {len(known)} known rows and"
-            f" one more are {count}. Are the known rows all others?"
+            f"The scaler was fitted to {counts.max():g} rows; {len(known)} known rows"
+            f" and one more are {count}. Are the known rows all others?"
         )
     mean = np.asarray(scaler.mean_, np.float64)
     total = known.astype(np.longdouble).sum(axis=0)
@@ -81,7 +82,7 @@ def _error(
     variance: np.ndarray,
     rounding: np.ndarray,
 ) -> np.ndarray:
-    """(features,), what one wrong known value may hide; infinity: not confirmed."""
+    """Bound what one wrong known value may hide; infinity: not confirmed."""
     away = np.abs(row - mean)
     squares = ((known - mean) ** 2).sum(axis=0) + away**2
     count = len(known) + 1
@@ -95,7 +96,7 @@ def _error(
 
 
 def _few_values(known: np.ndarray) -> np.ndarray:
-    """(features,) bool, whether two rows of a column are likely to share a value.
+    """Say of each column whether two of its rows are likely to share a value.
 
     A column of one value is not among them: any wrong value changes its variance.
     """

@@ -7,7 +7,7 @@ and not to know how the optimum was found. Recovers the point and its label.
 At the optimum the gradient of the whole objective is zero. The known points' share of
 it can be computed, so the target's share is known: its features times its residual.
 With an intercept, whose feature is 1, the residual itself is known too, and x is a
-quotient.
+quotient (`objectives.solve`).
 
 Objective: sum_i [b(s_i) - y_i s_i] + (penalty / 2) |theta|^2 + (intercept_penalty / 2)
 t^2, where s_i = <x_i, theta> + t and b' is the mean function. All in float64.
@@ -19,22 +19,21 @@ with it; and the penalty here is half that of lambda |theta|^2.
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import special
 
+from informed.attacks.closed_form import objectives
+from informed.attacks.closed_form.objectives import EPS, Objective, Quotient
 from informed.attacks.impossible import ReconstructionImpossibleError
 from shadow import checks
 
-MEANS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "identity": lambda s: np.asarray(s),
-    "logit": special.expit,
-    "log": np.exp,
+LINKS = {
+    "identity": objectives.SQUARED,
+    "logit": objectives.LOGISTIC,
+    "log": objectives.POISSON,
 }
-_EPS = float(np.finfo(np.float64).eps)
 Features = Float[np.ndarray, "known columns"]
 Vector = Float[np.ndarray, " features"]
 
@@ -55,15 +54,15 @@ class GlmReconstruction:
         rounding of the arithmetic. None where any gradient could be a target's, as with
         real labels: then nothing tells how tightly the model was solved, or whether the
         fixed set is the right one.
-      implied_error: gradient_norm / residual, the relative error of x that it implies;
-        None where that is unknown.
+      implied_error: the relative error of x that `gradient_norm` implies; None where
+        that is unknown.
     """
 
     x: np.ndarray
     y: Any
     residual: float
-    gradient_norm: float | None
-    implied_error: float | None
+    gradient_norm: float | None = None
+    implied_error: float | None = None
 
 
 def reconstruct_glm(
@@ -75,10 +74,8 @@ def reconstruct_glm(
     link: str,
     penalty: float = 0.0,
     intercept_penalty: float = 0.0,
-    weights: Float[np.ndarray, " known"] | None = None,
-    target_weight: float = 1.0,
 ) -> GlmReconstruction:
-    """Theorem 1: one linear predictor with an intercept.
+    """Apply Theorem 1 to one linear predictor with an intercept.
 
     Args:
       theta: (features,), the released coefficients.
@@ -88,34 +85,25 @@ def reconstruct_glm(
         (log).
       link: "identity" (linear, ridge), "logit" (logistic) or "log" (Poisson).
       penalty, intercept_penalty: the two factors in the objective above, in units of
-        the loss of one point with weight 1.
-      weights: (known,), the known points' sample weights; None: all are 1.
-      target_weight: the target's sample weight.
+        the loss of one point.
     Raises:
       ReconstructionImpossibleError: the target's residual is lost in rounding, as in a
         model that interpolates its data.
       ValueError: shapes that don't belong together, or an unknown link.
     """
-    mean = MEANS[checks.choice("link", link, MEANS)]
+    loss = LINKS[checks.choice("link", link, LINKS)]
     theta, known, labels = _as_float64(theta, known, labels)
     check_shapes(theta[None], known, labels)
-    errors = mean(known @ theta + intercept) - labels
-    if weights is not None:
-        errors = errors * np.asarray(weights, np.float64)
-    # The known points' share of the gradient; the target's is minus that.
-    share = known.T @ errors + penalty * theta
-    share_0 = errors.sum() + intercept_penalty * intercept
-    rounding = _EPS * float(np.abs(errors).sum() + intercept_penalty * abs(intercept))
-    _check_residual(abs(share_0), rounding, len(known))
-    x = share / share_0
-    # Theorem 1's label: the mean at x, less the target's own error.
-    raw = float(mean(x @ theta + intercept) + share_0 / target_weight)
-    residual = abs(share_0) / target_weight
-    if link == "identity":
-        return _result(x, raw, residual, None)
-    y = float(np.clip(np.round(raw), 0, 1 if link == "logit" else None))
-    unexplained = abs(raw - y) * target_weight
-    return _result(x, y, residual, max(rounding, unexplained))
+    objective = Objective(
+        loss=loss,
+        targets=labels[:, None],
+        penalty=penalty,
+        intercept_penalty=intercept_penalty,
+        weights=np.ones(len(labels)),
+    )
+    at_optimum = np.array([intercept], np.float64).reshape(1)
+    quotient = objectives.solve(objective, known, theta[None], at_optimum)
+    return judge(objective, quotient, y=float(quotient.targets[0]))
 
 
 def reconstruct_softmax(
@@ -125,11 +113,9 @@ def reconstruct_softmax(
     labels: Int[np.ndarray, " labels"],
     *,
     penalty: float = 0.0,
-    weights: Float[np.ndarray, " known"] | None = None,
-    target_weight: float = 1.0,
     penalise_intercepts: bool = False,
 ) -> GlmReconstruction:
-    """Theorem 1 for multinomial logistic regression.
+    """Apply Theorem 1 to multinomial logistic regression.
 
     The target's share of the gradient is the outer product of its residuals over the
     classes and (1, x); x is its least-squares solution. Also recovers the features
@@ -141,22 +127,43 @@ def reconstruct_softmax(
     """
     theta, intercepts, known = _as_float64(theta, intercepts, known)
     check_shapes(theta, known, labels)
-    scores = known @ theta.T + intercepts
-    errors = special.softmax(scores, axis=1) - np.eye(len(theta))[labels]
-    if weights is not None:
-        errors = errors * np.asarray(weights, np.float64)[:, None]
-    share = errors.T @ known + penalty * theta
-    share_0 = errors.sum(axis=0) + penalise_intercepts * penalty * intercepts
-    norm = float(np.linalg.norm(share_0))
-    rounding = _EPS * float(np.linalg.norm(np.abs(errors).sum(axis=0)))
-    _check_residual(norm, rounding, len(known))
-    x = share.T @ share_0 / norm**2
-    whole = np.column_stack([share_0, share])
-    singular = np.linalg.svd(whole, compute_uv=False)
-    # A target explains rank one; what is left, over |(1, x)|, is gradient.
-    unexplained = float(singular[1] / math.hypot(1, float(np.linalg.norm(x))))
-    y = float(np.argmax(share_0))
-    return _result(x, y, norm / target_weight, max(rounding, unexplained))
+    objective = Objective(
+        loss=objectives.SOFTMAX,
+        targets=np.eye(len(theta))[labels],
+        penalty=penalty,
+        intercept_penalty=penalise_intercepts * penalty,
+        weights=np.ones(len(labels)),
+    )
+    quotient = objectives.solve(objective, known, theta, intercepts)
+    return judge(objective, quotient, y=float(np.argmax(quotient.targets)))
+
+
+def judge(objective: Objective, quotient: Quotient, y: Any) -> GlmReconstruction:
+    """Say how far the target of the closed form can be trusted.
+
+    Args:
+      y: its label; of a Poisson regression it is rounded to a count.
+    """
+    residual = float(np.linalg.norm(quotient.slope))
+    x, loss, violation = quotient.row, objective.loss, quotient.violation
+    if loss is objectives.POISSON:
+        y, raw = max(float(np.round(y)), 0.0), y
+        violation = abs(raw - y)
+    gradient = None
+    if loss is not objectives.SQUARED:
+        gradient = violation * objective.target_weight
+        if len(quotient.slope) > 1:
+            # A target explains rank one; what is left, over |(1, x)|, is gradient.
+            singular = np.linalg.svd(quotient.share, compute_uv=False)
+            gradient = float(singular[1] / np.hypot(1, np.linalg.norm(x)))
+        gradient = max(gradient, EPS * float(np.abs(quotient.slopes).sum()))
+    return GlmReconstruction(
+        x=x,
+        y=y,
+        residual=residual / objective.target_weight,
+        gradient_norm=gradient,
+        implied_error=None if gradient is None else gradient / residual,
+    )
 
 
 def reconstruct_without_intercept(
@@ -167,7 +174,7 @@ def reconstruct_without_intercept(
     target_label: float,
     penalty: float = 0.0,
 ) -> tuple[GlmReconstruction, GlmReconstruction]:
-    """Theorem 8: least squares or ridge without intercept, the target's label known.
+    """Apply Theorem 8: least squares or ridge without intercept, the label known.
 
     Both candidates refit to the identical theta: only a prior (norm, range of pixels)
     can tell which one was trained on.
@@ -181,10 +188,16 @@ def reconstruct_without_intercept(
     theta, known, labels = _as_float64(theta, known, labels)
     check_shapes(theta[None], known, labels)
     errors = known @ theta - labels
+    # The target has r x = -share and x = a share, so its residual r is -1 / a.
     share = known.T @ errors + penalty * theta
     size = float(np.linalg.norm(share))
-    rounding = _EPS * float(np.linalg.norm(np.abs(known).T @ np.abs(errors)))
-    _check_residual(size, rounding, len(known))
+    rounding = EPS * float(np.linalg.norm(np.abs(known).T @ np.abs(errors)))
+    if not size > 1e3 * max(rounding, EPS):
+        raise ReconstructionImpossibleError(
+            f"The target's residual {size:.1g} is lost in rounding ({rounding:.1g} over"
+            f" {len(known)} known points): the known points explain the parameters"
+            " without it. A model that interpolates its data reveals nothing this way."
+        )
     s, y = float(share @ theta), float(target_label)
     discriminant = y * y - 4 * s
     if discriminant < -1e-6 * max(y * y, abs(4 * s)):
@@ -198,14 +211,11 @@ def reconstruct_without_intercept(
         raise ReconstructionImpossibleError(
             "The target's label and its prediction are both zero; nothing fixes x."
         )
-    factors = [1 / q] + ([q / s] if s else [])
-    if len(factors) == 1:
-        factors *= 2
-    candidates = []
-    for a in sorted(factors, key=abs):
-        # r x = -share and x = a share, so the residual r is -1 / a.
-        candidates.append(_result(a * share, y, 1 / abs(a), None))
-    return candidates[0], candidates[1]
+    first, second = sorted([1 / q, q / s if s else 1 / q], key=abs)
+    return (
+        GlmReconstruction(x=first * share, y=y, residual=1 / abs(first)),
+        GlmReconstruction(x=second * share, y=y, residual=1 / abs(second)),
+    )
 
 
 def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -213,7 +223,7 @@ def _as_float64(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> None:
-    """Parameters, features and labels have to belong together."""
+    """Refuse parameters, features and labels that don't belong together."""
     if known.ndim != 2 or known.shape[1] != theta.shape[-1]:
         raise ValueError(
             f"Expected a fixed set of {theta.shape[-1]} features, as many as the model"
@@ -223,26 +233,3 @@ def check_shapes(theta: np.ndarray, known: np.ndarray, labels: np.ndarray) -> No
         raise ValueError(
             f"Expected {len(known)} labels, one a known point, got {labels.shape}."
         )
-
-
-def _check_residual(residual: float, rounding: float, count: int) -> None:
-    """Refuse a target whose residual is lost in rounding."""
-    if not residual > 1e3 * max(rounding, _EPS):
-        raise ReconstructionImpossibleError(
-            f"The target's residual {residual:.1g} is lost in rounding"
-            f" ({rounding:.1g} over {count} known points): the known points explain the"
-            " parameters without it. A model that interpolates its data reveals nothing"
-            " this way."
-        )
-
-
-def _result(
-    x: np.ndarray, y: float, residual: float, gradient: float | None
-) -> GlmReconstruction:
-    return GlmReconstruction(
-        x=x,
-        y=y,
-        residual=residual,
-        gradient_norm=gradient,
-        implied_error=None if gradient is None else gradient / residual,
-    )

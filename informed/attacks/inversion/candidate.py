@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from informed.attacks import rounding
+from informed.attacks import quantisation
 from shadow.known import Known
 from shadow.threat import Release
 
@@ -28,7 +28,7 @@ class Published:
     def of(cls, release: Release, i: int, known: Known | None = None) -> "Published":
         """The weights of release number i, and what is known of all targets."""
         theta = release.weights[i].astype(np.float64)
-        deviations = rounding.deviations(release, i)
+        deviations = quantisation.deviations(release, i)
         return cls(theta, deviations, None if known is None else known.at(i))
 
 

@@ -6,9 +6,6 @@ from informed.attacks.inversion import gauss_newton
 from informed.attacks.inversion.clouds import CloudConfig
 from shadow import checks
 
-# The attack's revision: raised when the same configuration begins to give other
-# numbers; see `shadow.records`.
-REVISION = 15
 ENGINES = ("auto", "derivatives", "clouds")
 _COUNTS = (
     "steps",
@@ -110,7 +107,7 @@ class SolverConfig:
     """Thresholds of the search from one start, and of its certificate.
 
     They are no part of an experiment's configuration: a change of one is a change of
-    the attack, and raises `REVISION`.
+    the attack, and raises its row's revision.
 
     Attributes:
       last_digits: relative standard deviation of the changes of pixels with which A is

@@ -32,7 +32,7 @@ _UNROLL = 8
 
 
 def mt19937(position: int) -> Words:
-    """Word number `position` < MT_WORDS after seeding with 32 bits."""
+    """Return the function of seeds that gives word `position` < MT_WORDS."""
     if not 0 <= position < MT_WORDS:
         raise ValueError(f"Expected position in [0, {MT_WORDS}), got {position}.")
 
@@ -41,7 +41,7 @@ def mt19937(position: int) -> Words:
         return jnp.uint32(_SEEDING) * mixed + number.astype(jnp.uint32)
 
     def advance(state: Array, start: int, stop: int) -> Array:
-        """The seeding recurrence, after the steps start, ..., stop - 1."""
+        """Run the seeding recurrence through the steps start, ..., stop - 1."""
         return jax.lax.fori_loop(start, stop, step, state, unroll=_UNROLL)
 
     def word(seeds: UInt32[Array, " seeds"]) -> UInt32[Array, " seeds"]:
@@ -62,7 +62,7 @@ def mt19937(position: int) -> Words:
 
 
 def mt19937_words(seed: int) -> UInt32[np.ndarray, " words"]:
-    """The first MT_WORDS words of one seed, by NumPy."""
+    """Return the first MT_WORDS words of one seed, by NumPy."""
     generator = np.random.RandomState(np.uint32(seed))
     return generator.randint(0, 2**32, MT_WORDS, dtype=np.uint32)
 
@@ -81,7 +81,9 @@ PCG_WORDS = 256
 
 
 def pcg64(position: int) -> Words:
-    """The 32-bit half number `position`: 0 is the high half of the first 64-bit word.
+    """Return the function of seeds that gives the 32-bit half number `position`.
+
+    Half 0 is the high one of the first 64-bit word.
 
     Needs JAX's 64-bit integers (`jax.enable_x64`).
     """
@@ -93,8 +95,9 @@ def pcg64(position: int) -> Words:
 
     def word(seeds: UInt32[Array, " seeds"]) -> UInt32[Array, " seeds"]:
         state = _seed_sequence(seeds)
-        start = state[0], state[1]
-        increment = _shifted_odd(state[2], state[3])
+        start, (high, low), one = (state[0], state[1]), state[2:], np.uint64(1)
+        # The increment is 2 x + 1 for x of 128 bits.
+        increment = (high << one) | (low >> np.uint64(63)), (low << one) | one
         # Seeding: one step from 0 (to the increment), plus the start, one more step.
         moved = _add(increment, start)
         moved = _add(_multiply(moved, _MULTIPLIER), increment)
@@ -111,14 +114,14 @@ def pcg64(position: int) -> Words:
 
 
 def pcg64_words(seed: int) -> UInt32[np.ndarray, " words"]:
-    """The first PCG_WORDS halves of one seed, by NumPy; the high ones first."""
+    """Return the first PCG_WORDS halves of one seed, by NumPy; the high ones first."""
     raw = np.random.PCG64(int(seed)).random_raw(PCG_WORDS // 2)
     halves = np.stack([raw >> np.uint64(32), raw & np.uint64(0xFFFFFFFF)], axis=1)
     return halves.ravel().astype(np.uint32)
 
 
 def _seed_sequence(seeds: UInt32[Array, " seeds"]) -> list[Array]:
-    """Four 64-bit words of `SeedSequence(seed).generate_state(4, uint64)`."""
+    """Compute the four words of `SeedSequence(seed).generate_state(4, uint64)`."""
     constant = _INIT_A
 
     def hashed(value: Array) -> Array:
@@ -149,26 +152,20 @@ def _seed_sequence(seeds: UInt32[Array, " seeds"]) -> list[Array]:
     return [halves[2 * i] | (halves[2 * i + 1] << shift) for i in range(_POOL)]
 
 
-def _shifted_odd(high: Array, low: Array) -> tuple[Array, Array]:
-    """2 x + 1 for x of 128 bits."""
-    one = np.uint64(1)
-    return (high << one) | (low >> np.uint64(63)), (low << one) | one
-
-
 def _add(x: tuple[Array, Array], y: tuple[Array, Array]) -> tuple[Array, Array]:
     low = x[1] + y[1]
     return x[0] + y[0] + (low < x[1]).astype(jnp.uint64), low
 
 
 def _multiply(x: tuple[Array, Array], constant: int) -> tuple[Array, Array]:
-    """The product of x and a constant, both of 128 bits, modulo 2**128."""
+    """Multiply x by a constant, both of 128 bits, modulo 2**128."""
     high, low = np.uint64(constant >> 64), np.uint64(constant & (2**64 - 1))
     top, bottom = _wide(x[1], low)
     return top + x[0] * low + x[1] * high, bottom
 
 
 def _wide(x: Any, y: np.uint64) -> tuple[Array, Array]:
-    """All 128 bits of the product of two numbers of 64 bits."""
+    """Compute all 128 bits of the product of two numbers of 64 bits."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     x_high, x_low, y_high, y_low = x >> half, x & mask, y >> half, y & mask
     lows = x_low * y_low

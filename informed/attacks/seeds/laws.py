@@ -1,4 +1,4 @@
-"""Which weight comes from which random word, found by looking.
+"""The random word of which a weight is made, found by comparing.
 
 PyTorch, NumPy and scikit-learn draw uniform weights as low + (high - low) * word: an
 affine function of one word of the generator, or of its low 24 bits. A few seeds whose
@@ -51,7 +51,7 @@ class Law:
     def bounds(
         self, low: Float[np.ndarray, " n"], high: Float[np.ndarray, " n"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The words whose weights lie in [low, high], as uint32 (first, last).
+        """Return the words whose weights lie in [low, high], as uint32 (first, last).
 
         Where there are none, first is larger than last.
         """
@@ -70,7 +70,7 @@ def find(
     elements: Int[np.ndarray, " elements"],
     seeds: Sequence[int],
 ) -> list[Law]:
-    """Laws of those elements that have one, in the order of their words.
+    """Find the laws of those elements that have one, in the order of their words.
 
     Args:
       generator: "mt19937" or "pcg64".
@@ -84,30 +84,24 @@ def find(
     raw = np.stack([KNOWN[generator][1](seed) for seed in seeds])
     spread = values.std(axis=0)
     varied = np.flatnonzero(spread > 0)
-    found: dict[int, Law] = {}
+    laws: dict[int, Law] = {}
     for mask in MASKS:
         # The word that each weight correlates with best, over the seeds.
-        read = (raw & np.uint32(mask)).astype(np.float64)
-        centred = read - read.mean(axis=0)
+        words = (raw & np.uint32(mask)).astype(np.float64)
+        centred = words - words.mean(axis=0)
         scaled = centred / np.maximum(centred.std(axis=0), 1e-300)
         targets = (values - values.mean(axis=0))[:, varied] / spread[varied]
         correlation = scaled.T @ targets / len(seeds)  # (words, elements)
         best = np.abs(correlation).argmax(axis=0)
         for column, position in enumerate(best):
-            across = correlation[position, column]
-            left = np.sqrt(max(0.0, 1 - across**2))
-            if left > np.sqrt(_UNEXPLAINED):
+            rest = np.sqrt(max(0.0, 1 - correlation[position, column] ** 2))
+            if rest > np.sqrt(_UNEXPLAINED):
                 continue
-            element = int(elements[varied[column]])
+            element, weights = int(elements[varied[column]]), values[:, varied[column]]
             # The affine law, and whether it leaves rounding alone.
-            slope, offset = np.polyfit(
-                read[:, position] / mask, values[:, varied[column]], 1
-            )
-            residual = values[:, varied[column]] - offset
-            residual -= slope * read[:, position] / mask
-            if np.abs(residual).max() > _UNEXPLAINED * abs(slope):
-                continue
-            found.setdefault(
-                element, Law(element, int(position), mask, offset, slope / mask)
-            )
-    return sorted(found.values(), key=lambda law: law.position)
+            slope, offset = np.polyfit(words[:, position] / mask, weights, 1)
+            residual = weights - offset - slope * words[:, position] / mask
+            if np.abs(residual).max() <= _UNEXPLAINED * abs(slope):
+                law = Law(element, int(position), mask, offset, slope / mask)
+                laws.setdefault(element, law)
+    return sorted(laws.values(), key=lambda law: law.position)

@@ -1,4 +1,4 @@
-"""Seeds told by directions in which D_- has no extent.
+"""Seeds recovered in directions in which D_- has no extent.
 
 Gradient descent moves a dense first layer W by sums of x delta^T over the training
 points. Seen along directions Q that are orthogonal to all of D_-, only the target's
@@ -44,7 +44,7 @@ _CHUNK = 1 << 12
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NullSpace:
-    """The test of a seed.
+    """The test of a seed by the rank of what moved.
 
     Attributes:
       directions: (pixels, k), orthonormal directions that are orthogonal to D_-.
@@ -66,10 +66,10 @@ class NullSpace:
         *,
         progress: bool = False,
     ) -> Int[np.ndarray, " releases"]:
-        """The seed of each release that leaves a matrix of rank one; else NOT_FOUND."""
-        seen = np.stack([self._along(theta) for theta in thetas])
+        """Find the seed of each release that leaves rank one; else NOT_FOUND."""
+        released = np.stack([self._along(theta) for theta in thetas])
         starts = self._starts(family)
-        found = np.full(len(thetas), NOT_FOUND)
+        best = np.full(len(thetas), NOT_FOUND)
         least = np.full(len(thetas), _ROUNDING)
         with bars.bar(
             total=len(family),
@@ -80,23 +80,22 @@ class NullSpace:
         ) as bar:
             for start in range(family.start, family.stop, _CHUNK):
                 seeds = np.arange(start, min(start + _CHUNK, family.stop))
-                left = beyond_rank_one(seen, starts(seeds))
-                best = left.argmin(axis=1)
-                values = left[np.arange(len(thetas)), best]
-                found = np.where(values < least, seeds[best], found)
+                beyond = beyond_rank_one(released, starts(seeds))
+                values = beyond.min(axis=1)
+                best = np.where(values < least, seeds[beyond.argmin(axis=1)], best)
                 least = np.minimum(values, least)
                 bar.update(len(seeds))
-                if (found != NOT_FOUND).all():
+                if (best != NOT_FOUND).all():
                     break
-        return found
+        return best
 
     def _along(self, theta: np.ndarray) -> Float[np.ndarray, "k units"]:
-        """The first layer's weights along the directions, Q^T W."""
+        """Return the first layer's weights along the directions, Q^T W."""
         weights = np.asarray(theta[self.columns], np.float64).reshape(self.shape)
         return np.asarray(self.directions.T @ weights)
 
     def _starts(self, family: SeedFamily) -> Callable[[np.ndarray], np.ndarray]:
-        """Function of seeds (seeds,): c Q^T W_0 of each, (seeds, k, units)."""
+        """Return the function of (seeds,) that gives c Q^T W_0, (seeds, k, units)."""
         if family.generator != "threefry":
             return lambda seeds: (
                 self.factor
@@ -120,26 +119,25 @@ class NullSpace:
 
 
 def beyond_rank_one(
-    seen: Float[np.ndarray, "releases k units"],
+    released: Float[np.ndarray, "releases k units"],
     starts: Float[np.ndarray, "seeds k units"],
 ) -> Float[np.ndarray, "releases seeds"]:
-    """How far each `seen` - `starts` is from a matrix of rank one.
+    """Measure how far each `released` - `starts` is from a matrix of rank one.
 
     Returns: the sum of all squared singular values but the largest, over the squared
       norm of `starts`.
     """
-    left = []
+    beyond = []
     sizes = np.sum(starts**2, axis=(1, 2))
-    for one in seen:
-        moved = one - starts
-        gram = moved @ moved.swapaxes(1, 2)
-        spectrum = np.linalg.eigvalsh(gram)
-        left.append(np.maximum(spectrum[:, :-1], 0).sum(axis=1) / sizes)
-    return np.stack(left)
+    for weights in released:
+        moved = weights - starts
+        spectrum = np.linalg.eigvalsh(moved @ moved.swapaxes(1, 2))
+        beyond.append(np.maximum(spectrum[:, :-1], 0).sum(axis=1) / sizes)
+    return np.stack(beyond)
 
 
 def of(knowledge: Knowledge) -> NullSpace | None:
-    """The test, for SGD with a dense first layer and a null space; None otherwise."""
+    """Prepare the test for SGD with a dense first layer; None: it doesn't apply."""
     algorithm, fixed = knowledge.algorithm, knowledge.fixed
     assert fixed is not None
     if not isinstance(algorithm, GradientDescent):

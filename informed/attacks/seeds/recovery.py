@@ -28,11 +28,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from informed.attacks import rounding
-from informed.attacks.seeds import laws, null_space, retrained, search, still
-from informed.attacks.seeds.laws import Law
+from informed.attacks import quantisation
+from informed.attacks.seeds import laws, null_space, retrained, seed_search, still
 from informed.attacks.seeds.null_space import NOT_FOUND
-from informed.attacks.seeds.search import Screen
+from informed.attacks.seeds.seed_search import Screen
 from informed.attacks.seeds.still import Still
 from shadow.threat import Knowledge, Release
 from shadow.training.seeds import BITS, SeedFamily
@@ -60,7 +59,7 @@ MOST_AGAIN = 1 << 12
 def recover(
     release: Release, knowledge: Knowledge, *, key: Array, progress: bool = False
 ) -> Int[np.ndarray, " releases"]:
-    """The seed of every release, `NOT_FOUND` where none explains it.
+    """Recover the seed of every release, `NOT_FOUND` where none explains it.
 
     Args:
       release: the released models, with all their weights.
@@ -71,31 +70,32 @@ def recover(
       ValueError: `seeds.draw` makes another number of weights.
     Warns: RuntimeWarning: no seed was searched, with the reason.
     """
-    knowledge.require(release, "fixed", "algorithm", "seeds")
-    family = knowledge.seeds
-    assert family is not None
-    rest_key = jax.random.fold_in(key, 2)
     # First way: weights that stay where they were.
     by_still = still_search(release, knowledge, key=key)
+    family = knowledge.seeds
+    assert family is not None
+    seeds = np.full(len(release), NOT_FOUND)
     if by_still is not None:
-        found = by_still.search(progress=progress)
-        left = np.flatnonzero(found == NOT_FOUND)
+        seeds = by_still.search(progress=progress)
         # A target that lights most such pixels hides its seed: small families are
         # searched in the other ways too.
-        if len(left) and len(family) <= MOST_AGAIN:
-            others = _other_ways(knowledge, family, release, left, rest_key, progress)
-            found[left] = others[0]
-        return found
-    every = np.arange(len(release))
-    found, why_not = _other_ways(knowledge, family, release, every, rest_key, progress)
-    if why_not:
+        if len(family) > MOST_AGAIN:
+            return seeds
+    rows = np.flatnonzero(seeds == NOT_FOUND)
+    if not len(rows):
+        return seeds
+    rest_key = jax.random.fold_in(key, 2)
+    seeds[rows], why_not = _other_ways(
+        knowledge, family, release, rows, rest_key, progress
+    )
+    if why_not and by_still is None:
         warnings.warn(
             f"None of the {len(family):,} seeds was searched: no weight that training"
             f" leaves as it was follows a law that is known, and {why_not}.",
             RuntimeWarning,
             stacklevel=2,
         )
-    return found
+    return seeds
 
 
 def _other_ways(
@@ -106,47 +106,25 @@ def _other_ways(
     key: Array,
     progress: bool,
 ) -> tuple[np.ndarray, str]:
-    """The seeds of some releases without still weights, or why none was searched."""
-    thetas, seeds = release.weights[rows], np.full(len(rows), NOT_FOUND)
-    thetas = thetas.astype(np.float64)
+    """Search the seeds of some releases without still weights, or say why not."""
+    thetas = release.weights[rows].astype(np.float64)
     # Second way: directions in which D_- has no extent. Rounding leaves no rank one.
-    rounded = any(rounding.deviations(release, int(row)) is not None for row in rows)
-    test = None if rounded else null_space.of(knowledge)
-    if test is not None and len(family) <= MOST_DRAWN:
-        return test.search(family, thetas, progress=progress), ""
+    noises = (quantisation.deviations(release, int(row)) for row in rows)
+    noisy = any(noise is not None for noise in noises)
+    null = None if noisy else null_space.of(knowledge)
+    if null is not None and len(family) <= MOST_DRAWN:
+        return null.search(family, thetas, progress=progress), ""
     # Third way: training from every seed.
-    if why_not := retrained.why_not(knowledge, family):
-        if test is not None:
-            why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
-        return seeds, why_not
-    found = retrained.search(knowledge, family, thetas, key, progress=progress)
-    return found, ""
-
-
-def still_search(
-    release: Release, knowledge: Knowledge, *, key: Array
-) -> "StillSearch | None":
-    """The search by still weights; None where no weight stays as it was.
-
-    Args, Raises: as for `recover`.
-    """
-    knowledge.require(release, "fixed", "algorithm", "seeds")
-    family = knowledge.seeds
-    assert family is not None
-    thetas = release.weights.astype(np.float64)
-    deviations = np.zeros_like(thetas)
-    for i in range(len(thetas)):
-        found = rounding.deviations(release, i)
-        deviations[i] = 0.0 if found is None else found
-    own_key, rest_key = jax.random.split(key)
-    stays = still.find(knowledge, family, own_key)
-    if stays is None:
-        return None
-    return StillSearch.of(stays, family, thetas, deviations, rest_key)
+    why_not = retrained.why_not(knowledge, family)
+    if not why_not:
+        return retrained.search(knowledge, family, thetas, key, progress=progress), ""
+    if null is not None:
+        why_not = f"at most {MOST_DRAWN:,} are searched by drawing theta_0 whole"
+    return np.full(len(rows), NOT_FOUND), why_not
 
 
 def makes_its_own_start(knowledge: Knowledge) -> bool:
-    """Whether A draws theta_0 itself, from its own key, as functions of users do."""
+    """Say whether A draws theta_0 from its own key, as functions of users do."""
     assert knowledge.algorithm is not None
     return knowledge.algorithm.initialise(jax.random.key(0)) is None
 
@@ -158,101 +136,29 @@ class StillSearch:
     Attributes:
       still: the weights that training leaves at a multiple of their initial value.
       family: the seeds that are searched.
-      laws: laws of those weights that are made of one random word each.
       values: (releases, still), theta / factor at these weights, which is theta_0 if
         the target is dark there.
       tolerances: (releases, still), largest difference from theta_0 that rounding of
         training and of publishing makes.
       passes: the weights that each pass compares, as positions in `still.elements`.
-      first: number of these weights that are drawn for every seed.
+      screens: the programs that draw these weights, one a pass.
     """
 
     still: Still
     family: SeedFamily
-    laws: list[Law]
     values: Float[np.ndarray, "releases still"]
     tolerances: Float[np.ndarray, "releases still"]
-    passes: tuple[tuple[int, ...], ...]
-    first: int
-
-    @classmethod
-    def of(
-        cls,
-        stays: Still,
-        family: SeedFamily,
-        thetas: Float[np.ndarray, "releases params"],
-        deviations: Float[np.ndarray, "releases params"],
-        key: Array,
-    ) -> "StillSearch | None":
-        """The search; None where no seed differs enough from another there."""
-        elements = stays.elements
-        tolerances = stays.tolerance + 4 * deviations[:, elements]
-        tolerances /= stays.factor
-        hit = _hit(stays, tolerances)
-        # If all weights agree, may that be chance?
-        if _log_chance(len(family), len(elements), len(elements), hit) > np.log(
-            _CHANCE
-        ):
-            return None
-        known: list[Law] = []
-        usable = np.arange(len(elements))
-        if family.generator in laws.KNOWN:
-            rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
-            known = laws.find(
-                family.generator,
-                family.theta,
-                elements,
-                rng.integers(0, 2**BITS, laws.SEEDS).tolist(),
-            )
-            of_laws = {law.element: law.position for law in known}
-            usable = np.array(
-                [i for i, e in enumerate(elements) if int(e) in of_laws], np.int64
-            )
-            usable = usable[np.argsort([of_laws[int(elements[i])] for i in usable])]
-        elif family.generator == "other":
-            usable = usable[:0]
-        if not len(usable):
-            return None
-        # As few elements for every seed as leave few enough wrong seeds.
-        count = min(_ELEMENTS, len(usable))
-        enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
-        one = next(enough, count)
-        passes = []
-        for number in range(_PASSES):
-            begin = number * max(1, (len(usable) - count) // _PASSES)
-            passes.append(tuple(int(i) for i in usable[begin : begin + count]))
-        return cls(
-            still=stays,
-            family=family,
-            laws=known,
-            values=thetas[:, elements] / stays.factor,
-            tolerances=tolerances,
-            passes=tuple(p for p in dict.fromkeys(passes) if len(p) == count),
-            first=one,
-        )
-
-    @functools.cached_property
-    def _screens(self) -> list[Screen]:
-        """The program that draws the elements of each pass."""
-        return [
-            search.screen(
-                self.family,
-                self.still.elements[list(picked)].tolist(),
-                self.laws,
-                self.first,
-            )
-            for picked in self.passes
-        ]
+    passes: list[np.ndarray]
+    screens: list[Screen]
 
     def sweeps(
         self, wanted: np.ndarray, number: int, start: int, *, progress: bool = False
     ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Pass `number` over the seeds from `start` on, for some releases."""
-        picked = self.passes[number]
-        values = self.values[np.ix_(wanted, np.array(picked))]
-        margins = self.tolerances[np.ix_(wanted, np.array(picked))]
-        return search.sweep(
-            self._screens[number],
+        """Sweep pass `number` over the seeds from `start` on, for some releases."""
+        picked = np.ix_(wanted, self.passes[number])
+        values, margins = self.values[picked], self.tolerances[picked]
+        return seed_search.sweep(
+            self.screens[number],
             values - margins,
             values + margins,
             start,
@@ -261,11 +167,10 @@ class StillSearch:
         )
 
     def agreement(self, release: int, seed: int) -> float:
-        """Share of still weights that are a seed's; 0 where chance explains it."""
+        """Return the share of still weights that a seed has; 0 where it is chance."""
         start = self.family.theta(seed)[self.still.elements]
         agree = np.abs(start - self.values[release]) <= self.tolerances[release]
-        hit = _hit(self.still, self.tolerances[release : release + 1])
-        hit = max(hit, self._alike)
+        hit = max(_hit(self.still, self.tolerances[release]), self._alike)
         chance = _log_chance(len(self.family), len(agree), int(agree.sum()), hit)
         return float(agree.mean()) if chance <= np.log(_CHANCE) else 0.0
 
@@ -277,17 +182,19 @@ class StillSearch:
             self.family.theta(int(seed))[self.still.elements]
             for seed in np.unique(seeds.astype(np.int64))
         ]
-        pairs = itertools.pairwise(starts)
         room = self.tolerances.max(axis=0)
+        pairs = itertools.pairwise(starts)
         shares = [float((np.abs(a - b) <= room).mean()) for a, b in pairs]
         return float(np.mean(shares)) if shares else 0.0
 
     def search(self, *, progress: bool = False) -> Int[np.ndarray, " releases"]:
-        """Pass after pass, until every release has its seed."""
+        """Sweep pass after pass, until every release has its seed."""
         count = len(self.values)
         seeds, agreement = np.full(count, NOT_FOUND), np.zeros(count)
         for number in range(len(self.passes)):
             wanted = np.flatnonzero(seeds == NOT_FOUND)
+            if not len(wanted):
+                break
             first = self.family.start
             for _, hits in self.sweeps(wanted, number, first, progress=progress):
                 for row, seed in hits:
@@ -296,18 +203,77 @@ class StillSearch:
                         seeds[wanted[row]], agreement[wanted[row]] = seed, share
                 if (seeds[wanted] != NOT_FOUND).all():
                     break
-            if (seeds != NOT_FOUND).all():
-                break
         return seeds
 
 
+def still_search(
+    release: Release, knowledge: Knowledge, *, key: Array
+) -> StillSearch | None:
+    """Prepare the search by still weights; None where they tell no seed.
+
+    They don't where no weight stays as it was, where no seed differs enough from
+    another there, and where nothing draws these weights alone.
+
+    Args, Raises: as for `recover`.
+    """
+    knowledge.require(release, "fixed", "algorithm", "seeds")
+    family = knowledge.seeds
+    assert family is not None
+    still_key, law_key = jax.random.split(key)
+    stays = still.find(knowledge, family, still_key)
+    if stays is None:
+        return None
+    elements = stays.elements
+    thetas = release.weights.astype(np.float64)
+    deviations = np.zeros_like(thetas)
+    for i in range(len(thetas)):
+        noise = quantisation.deviations(release, i)
+        deviations[i] = 0.0 if noise is None else noise
+    tolerances = (stays.tolerance + 4 * deviations[:, elements]) / stays.factor
+    # If all weights agree, may that be chance?
+    hit, size = _hit(stays, tolerances), len(elements)
+    if _log_chance(len(family), size, size, hit) > np.log(_CHANCE):
+        return None
+    known: list[laws.Law] = []
+    usable = np.arange(0 if family.generator == "other" else size)
+    if family.generator in laws.KNOWN:
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(law_key)))
+        drawn = rng.integers(0, 2**BITS, laws.SEEDS).tolist()
+        known = laws.find(family.generator, family.theta, elements, drawn)
+        words = {law.element: law.position for law in known}
+        usable = np.array(
+            [i for i, element in enumerate(elements) if int(element) in words], np.int64
+        )
+        usable = usable[np.argsort([words[int(elements[i])] for i in usable])]
+    if not len(usable):
+        return None
+    # As few elements for every seed as leave few enough wrong seeds.
+    count = min(_ELEMENTS, len(usable))
+    enough = (n for n in range(1, count) if len(family) * hit**n <= _CANDIDATES)
+    first = next(enough, count)
+    apart = max(1, (len(usable) - count) // _PASSES)
+    passes = [usable[i * apart : i * apart + count] for i in range(_PASSES)]
+    passes = [picked for picked in passes if len(picked) == count]
+    return StillSearch(
+        still=stays,
+        family=family,
+        values=thetas[:, elements] / stays.factor,
+        tolerances=tolerances,
+        passes=passes,
+        screens=[
+            seed_search.screen(family, elements[picked].tolist(), known, first)
+            for picked in passes
+        ],
+    )
+
+
 def _hit(stays: Still, tolerances: np.ndarray) -> float:
-    """Probability that a weight of a wrong seed agrees: density times width."""
+    """Return the probability that a weight of a wrong seed agrees: density x width."""
     return float(min(1.0, 2 * tolerances.max() / max(stays.spread, 1e-300)))
 
 
 def _log_chance(seeds: int, weights: int, agreeing: int, hit: float) -> float:
-    """Log of a bound on the chance that any of `seeds` wrong ones agrees so often.
+    """Bound the log chance that any of `seeds` wrong ones agrees so often.
 
     The union bound over the seeds and over which of the weights agree.
     """

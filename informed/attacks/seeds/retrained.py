@@ -1,9 +1,11 @@
-"""Seeds told by training from each of them: the last resort, for small families.
+"""Seeds recovered by training from each: the last resort, for small families.
 
 From the right theta_0, D_- with any other point for the target ends within one point's
 influence of the release; from a wrong one as far away as two models trained from
 different initialisations are.
 """
+
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,12 +29,12 @@ _CLOSER = 0.5
 
 
 def why_not(knowledge: Knowledge, family: SeedFamily) -> str:
-    """Why a family can't be searched so, in a phrase; "" where it can."""
+    """Say why a family can't be searched so, in a phrase; "" where it can."""
     assert knowledge.algorithm is not None
     if len(family) > MOST_TRAINED:
         return f"at most {MOST_TRAINED:,} are searched by training from each"
-    own = knowledge.algorithm.initialise(jax.random.key(0)) is None
-    if not own and family.generator != "threefry":
+    given = knowledge.algorithm.initialise(jax.random.key(0)) is not None
+    if given and family.generator != "threefry":
         return (
             f"the theta_0 of a {family.generator} seed can't be drawn inside the"
             " compiled training"
@@ -48,28 +50,20 @@ def search(
     *,
     progress: bool = False,
 ) -> Int[np.ndarray, " releases"]:
-    """The seed of each release whose model lies much nearer than all others.
+    """Find the seed of each release whose model lies much nearer than all others.
 
     Args, for which `why_not` is empty: as for `recovery.recover`.
     """
     algorithm, fixed = knowledge.algorithm, knowledge.fixed
     assert algorithm is not None
     assert fixed is not None
-    if algorithm.initialise(key) is None:
-        runs = adversary_runs(knowledge, key, width=_WIDTH, own_keys=family.own_key)
-    else:
-        runs = adversary_runs(
-            knowledge,
-            key,
-            width=_WIDTH,
-            starts=lambda number: family.traced(number.astype(np.uint32)),
-        )
+    drawn: dict[str, Any] = {"own_keys": family.own_key}
+    if algorithm.initialise(key) is not None:
+        drawn = {"starts": lambda number: family.traced(number.astype(np.uint32))}
+    runs = adversary_runs(knowledge, key, width=_WIDTH, **drawn)
     apart = []
     with bars.bar(
-        total=len(family),
-        desc="seeds, training",
-        unit=" seeds",
-        show=progress,
+        total=len(family), desc="seeds, training", unit=" seeds", show=progress
     ) as bar:
         for start in range(family.start, family.stop, _CHUNK):
             seeds = np.arange(start, min(start + _CHUNK, family.stop))

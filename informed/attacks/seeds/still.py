@@ -60,31 +60,28 @@ class Still:
 def seeded_runs(
     knowledge: Knowledge, family: SeedFamily, seeds: np.ndarray, key: Array
 ) -> Runs:
-    """The adversary's own trainings, run number i from the i-th of some seeds.
+    """Prepare the adversary's trainings, run number i from the i-th of some seeds.
 
     All other randomness that isn't told is drawn by `key`, noise included.
     """
     algorithm = knowledge.algorithm
     assert algorithm is not None
+    width = len(seeds)
     # Functions of users draw theta_0 themselves, from their key.
     if algorithm.initialise(key) is None:
         table: Any = seeds.astype(np.uint32)
         if algorithm.capabilities.batched:
             table = jnp.asarray(table)
+        own_key = family.own_key
         return adversary_runs(
-            knowledge,
-            key,
-            width=len(seeds),
-            own_keys=lambda number: family.own_key(table[number]),
+            knowledge, key, width=width, own_keys=lambda number: own_key(table[number])
         )
     starts = jnp.asarray(np.stack([family.theta(int(seed)) for seed in seeds]))
-    return adversary_runs(
-        knowledge, key, width=len(seeds), starts=lambda number: starts[number]
-    )
+    return adversary_runs(knowledge, key, width=width, starts=lambda i: starts[i])
 
 
 def find(knowledge: Knowledge, family: SeedFamily, key: Array) -> Still | None:
-    """The weights that stay, by training a few models; None: none do."""
+    """Find the weights that stay, by training a few models; None: none do."""
     fixed, public = knowledge.fixed, knowledge.public
     assert fixed is not None
     seed_key, run_key = jax.random.split(key)
@@ -135,7 +132,7 @@ def _common_factor(
     thetas: Float[np.ndarray, "starts params"],
     starts: Float[np.ndarray, "starts params"],
 ) -> float | None:
-    """The multiple of theta_0 at which several weights end, whatever theta_0 is.
+    """Find the multiple of theta_0 at which several weights end, whatever theta_0 is.
 
     From a single initialisation the only one that can be told is 1.
     """

@@ -26,7 +26,7 @@ _PARITY = 0x1BD11BDA
 
 
 def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
-    """Threefry-2x32: 20 rounds on the counter (high, low), unrolled.
+    """Encrypt the counter (high, low) by the 20 rounds of Threefry-2x32, unrolled.
 
     JAX's own form for CPUs is a loop, which can't be joined with what comes after it.
     """
@@ -43,20 +43,20 @@ def block(key: tuple[Array, Array], high: Any, low: Any) -> tuple[Array, Array]:
 
 
 def _child(key: UInt32[Array, "2"], data: Any) -> UInt32[Array, "2"]:
-    """The key that `jax.random.fold_in` makes of a key and a number."""
+    """Derive the key that `jax.random.fold_in` makes of a key and a number."""
     zero = jnp.uint32(0)
     return jnp.stack(block((key[0], key[1]), zero, jnp.asarray(data, jnp.uint32)))
 
 
 def _split(key: UInt32[Array, "2"], shape: tuple[int, ...]) -> UInt32[Array, "..."]:
-    """The keys that `jax.random.split` makes; XLA drops those that nobody uses."""
+    """Derive the keys of `jax.random.split`; XLA drops those that nobody uses."""
     children = [_child(key, i) for i in range(math.prod(shape))]
     return jnp.stack(children).reshape(*shape, 2)
 
 
 @functools.cache
 def _alone(element: int) -> Any:
-    """A generator whose arrays repeat the word of one element everywhere."""
+    """Define a generator whose arrays repeat the word of one element everywhere."""
 
     def random_bits(
         key: UInt32[Array, "2"], bit_width: int, shape: tuple[int, ...]
@@ -84,7 +84,7 @@ def _alone(element: int) -> Any:
 def element(
     draw: Callable[[Array], Any], number: int
 ) -> Callable[[UInt32[Array, " seeds"]], Float[Array, " seeds"]]:
-    """One element of theta_0 as a function of many seeds, to be put under `jit`.
+    """Return one element of theta_0 as a function of many seeds, to be put under `jit`.
 
     Args:
       draw: key -> theta_0, any tree of arrays, each drawn in its own shape element by
@@ -110,5 +110,5 @@ def element(
 
 
 def partitionable() -> bool:
-    """Whether JAX draws elements independently of the size of their array."""
+    """Say whether JAX draws elements independently of the size of their array."""
     return bool(getattr(jax.config, "jax_threefry_partitionable", False))

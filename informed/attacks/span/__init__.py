@@ -4,16 +4,13 @@ Where inputs first meet a dense layer, a released model holds the direction of t
 missing row off the span of the known ones, converged or not: no training code, no seed,
 no loss. It needs more features than known rows. docs/span.md has the proof.
 
-direction   `read`: the direction, its error, the number of missing rows
-basis       projections off the span, dense or sparse;  precision: rounding of weights
-single      `complete`: the row, by what the known rows are made of:
-levels      a row of whole numbers (space, message_passing, uniqueness, columns)
-sparse      a bag of words
-gallery     `rank`: which of some candidates it is
-several     `complete_all`: several missing rows, where there are outputs enough
-probe       whether a training leaves its weights in the span: by a small one
-estimators  the row of a fitted linear model
-attack      the attack on networks: layers, and a search by training on guesses
+direction      `read`: the direction, its error; `rank`: which of some candidates it is
+basis          projections off the span, dense or sparse
+missing_rows   `complete`, `complete_all`: rows, by what the known rows are made of:
+lattice        a row of whole numbers (message_passing, uniqueness, columns)
+bag_of_words   a sparse row without negative entries
+linear_fit     the row of a fitted linear model
+span_attack    the attack on networks: first_layers, and guess_search by training
 """
 
 from typing import TYPE_CHECKING
@@ -21,22 +18,18 @@ from typing import TYPE_CHECKING
 from dp import lazy
 
 if TYPE_CHECKING:
-    from informed.attacks.span.attack import SpanAttack, SpanConfig, applies
     from informed.attacks.span.completion import Completion
-    from informed.attacks.span.direction import Direction, read
-    from informed.attacks.span.gallery import rank
-    from informed.attacks.span.several import complete_all
-    from informed.attacks.span.single import complete
+    from informed.attacks.span.direction import Direction, rank, read
+    from informed.attacks.span.missing_rows import complete, complete_all
+    from informed.attacks.span.span_attack import SpanAttack, SpanConfig, applies
 
 # The attack imports JAX, which the others do without.
 __getattr__, __dir__, __all__ = lazy.names(
     __name__,
     {
-        "informed.attacks.span.attack": "SpanAttack SpanConfig applies",
         "informed.attacks.span.completion": "Completion",
-        "informed.attacks.span.direction": "Direction read",
-        "informed.attacks.span.gallery": "rank",
-        "informed.attacks.span.several": "complete_all",
-        "informed.attacks.span.single": "complete",
+        "informed.attacks.span.direction": "Direction rank read",
+        "informed.attacks.span.missing_rows": "complete complete_all",
+        "informed.attacks.span.span_attack": "SpanAttack SpanConfig applies",
     },
 )

@@ -6,12 +6,12 @@ the square of the rows' condition number; a projection is therefore done more th
 each time on what the time before left over.
 """
 
-import copy
+import dataclasses
 import functools
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import linalg, sparse
 
 # A row counts as a combination of the others where less than this of its length is off
@@ -31,6 +31,14 @@ def dense(rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
+def stacked(rows: Any, more: Rows) -> Any:
+    """Stack an array on rows, which may be sparse and stay so."""
+    if sparse.issparse(rows):
+        return sparse.csr_array(sparse.vstack([rows, more]))
+    return np.vstack([rows, more])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Basis:
     """The span of some rows, in units in which every column's largest value is 1.
 
@@ -41,86 +49,86 @@ class Basis:
       scale: (features,), the unit of each column.
       kept: (rows,) int, positions of rows that span the same as all of them.
       rows: (dimension, features), rows that span it, in the units of `scale`.
+      factor: (dimension, dimension), the lower Cholesky factor of their inner products.
       beside: (vectors, features), what `and_off` added, in the units of `scale`.
     """
 
-    def __init__(self, rows: Any) -> None:
-        """Prepare the projection.
+    scale: Float[np.ndarray, " features"]
+    kept: Int[np.ndarray, " kept"]
+    rows: Any
+    factor: Float[np.ndarray, "rank rank"]
+    beside: Rows
 
-        Args:
-          rows: (rows, features), an array or a sparse matrix of SciPy's.
-        """
-        scaled, self.scale = _in_units(rows)
-        products = dense(scaled @ scaled.T)
-        self.kept, self._factor = _independent(products)
-        self.rows = scaled[self.kept]
-        self.beside: Rows = np.zeros((0, len(self.scale)))
+    @classmethod
+    def of(cls, rows: Any) -> "Basis":
+        """Prepare the projection off (rows, features), an array or a sparse matrix."""
+        scaled, scale = _in_units(rows)
+        kept, factor = _independent(dense(scaled @ scaled.T))
+        nothing = np.zeros((0, len(scale)))
+        return cls(
+            scale=scale, kept=kept, rows=scaled[kept], factor=factor, beside=nothing
+        )
 
     def and_off(self, vectors: Rows) -> "Basis":
-        """The span of these rows and of vectors off it.
+        """Return the span of these rows and of vectors off it.
 
         Args:
           vectors: in the units of `scale`, orthonormal, and off the span.
         """
-        more = copy.copy(self)
-        more.__dict__.pop("leverages", None)
-        more.beside = np.vstack([self.beside, vectors])
-        stack = sparse.vstack if sparse.issparse(self.rows) else np.vstack
-        more.rows = stack([self.rows, vectors])
-        if sparse.issparse(more.rows):
-            more.rows = sparse.csr_array(more.rows)
-        more._factor = linalg.block_diag(self._factor, np.eye(len(vectors)))
-        return more
+        return Basis(
+            scale=self.scale,
+            kept=self.kept,
+            rows=stacked(self.rows, vectors),
+            factor=linalg.block_diag(self.factor, np.eye(len(vectors))),
+            beside=np.vstack([self.beside, vectors]),
+        )
 
     def __len__(self) -> int:
-        """The dimension of the span."""
+        """Return the dimension of the span."""
         return int(self.rows.shape[0])
 
     @property
     def features(self) -> int:
-        """Number of columns."""
+        """Number of columns of the rows."""
         return len(self.scale)
 
     def split(
         self, scaled: Rows, rounds: int = _ROUNDS
     ) -> tuple[Float[np.ndarray, "rows rank"], Rows]:
-        """Coefficients of the nearest points of the span, and what is left off it.
+        """Return coefficients of the nearest points of the span, and the rest off it.
 
         Args:
           scaled: vectors in the units of `scale`.
           rounds: projections that follow one another; one is enough inside a search.
         """
-        found = np.zeros((len(scaled), len(self)))
-        left = np.asarray(scaled, np.float64)
+        coefficients = np.zeros((len(scaled), len(self)))
+        off = np.asarray(scaled, np.float64)
         for _ in range(rounds):
-            step = self._solve(left)
-            found += step
-            left = left - np.asarray((self.rows.T @ step.T).T)
-        return found, left
+            products = np.asarray(self.rows @ off.T)
+            step = linalg.cho_solve((self.factor, True), products).T
+            coefficients += step
+            off = off - np.asarray((self.rows.T @ step.T).T)
+        return coefficients, off
 
     def off(self, scaled: Rows, rounds: int = _ROUNDS) -> Rows:
-        """What is left of vectors off the span; see `split`."""
+        """Return what of vectors is off the span; see `split`."""
         return self.split(scaled, rounds)[1]
 
     @functools.cached_property
     def leverages(self) -> Float[np.ndarray, " features"]:
-        """Of each column: the share of a change in it alone that stays in the span."""
-        whole = np.zeros(self.features)
+        """The share of a change in each column alone that stays in the span."""
+        squares = np.zeros(self.features)
         # Blocks, since the solution for all columns is dense.
         block = max(1, (1 << 25) // max(len(self), 1))
         for at in range(0, self.features, block):
             rows = dense(self.rows[:, at : at + block])
-            half = linalg.solve_triangular(self._factor, rows, lower=True)
-            whole[at : at + block] = np.einsum("ij,ij->j", half, half)
-        return np.minimum(whole, 1.0)
-
-    def _solve(self, scaled: Rows) -> Float[np.ndarray, "rows rank"]:
-        products = np.asarray(self.rows @ scaled.T)
-        return linalg.cho_solve((self._factor, True), products).T
+            half = linalg.solve_triangular(self.factor, rows, lower=True)
+            squares[at : at + block] = np.einsum("ij,ij->j", half, half)
+        return np.minimum(squares, 1.0)
 
 
 def _in_units(rows: Any) -> tuple[Any, np.ndarray]:
-    """Rows in units of each column's largest value; columns of zeros: the median's."""
+    """Scale rows to each column's largest value; columns of zeros: the median's."""
     if sparse.issparse(rows):
         rows = sparse.csr_array(rows, dtype=np.float64)
         largest = np.asarray(abs(rows).max(axis=0).todense()).ravel()
@@ -135,7 +143,7 @@ def _in_units(rows: Any) -> tuple[Any, np.ndarray]:
 
 
 def _independent(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that span all, and the lower Cholesky factor of their inner products."""
+    """Choose rows that span all, and factor their inner products (Cholesky)."""
     lengths = np.sqrt(np.diag(products))
     there = np.flatnonzero(lengths > 0)
     unit = products[np.ix_(there, there)] / np.outer(lengths[there], lengths[there])

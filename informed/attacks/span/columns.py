@@ -1,4 +1,4 @@
-"""What values columns take, as far as the known rows tell: whole numbers, one-hots."""
+"""The values that columns take, as far as the known rows tell: levels, one-hots."""
 
 import dataclasses
 from typing import Any
@@ -36,7 +36,7 @@ class Columns:
     groups: tuple[Int[np.ndarray, " _"], ...] = ()
 
     def rounded(self, row: Float[np.ndarray, " features"]) -> np.ndarray:
-        """The nearest row of such values; columns that aren't discrete stay."""
+        """Return the nearest row of such values; columns that aren't discrete stay."""
         near = self.step * np.clip(np.round(row / self.step), self.low, self.high)
         out = np.where(self.discrete, near, row)
         for group in self.groups:
@@ -45,7 +45,7 @@ class Columns:
         return out
 
     def part(self, where: Bool[np.ndarray, " features"]) -> "Columns":
-        """Some columns, of every one-hot all or none."""
+        """Select some columns, of every one-hot all or none."""
         place = np.cumsum(where) - 1
         return Columns(
             groups=tuple(place[group] for group in self.groups if where[group].all()),
@@ -66,18 +66,18 @@ class Columns:
         free = self.discrete.copy()
         for group in self.groups:
             free[group] = False
-        each = np.log10((self.high - self.low + 1)[free])
-        return float(each.sum() + sum(np.log10(len(group)) for group in self.groups))
+        levels = np.log10((self.high - self.low + 1)[free])
+        return float(levels.sum() + sum(np.log10(len(group)) for group in self.groups))
 
     def inside(self, values: np.ndarray, where: Any) -> np.ndarray:
-        """Whether each value is in the range of its column, one of `where`."""
+        """Say which values are in the range of their column, one of `where`."""
         room = 1e-9 * self.step[where]
         low, high = (self.step[where] * end[where] for end in (self.low, self.high))
         return np.asarray((values >= low - room) & (values <= high + room))
 
 
 def of(known: Any) -> Columns | None:
-    """The values that columns take in the known rows; None: no column is discrete.
+    """Read the values that columns take off the known rows; None: none is discrete.
 
     Args:
       known: (known, features), an array or a sparse matrix.
@@ -85,19 +85,19 @@ def of(known: Any) -> Columns | None:
     rows = np.asarray(dense(known), np.float64)
     features = rows.shape[1]
     step = np.ones(features)
-    whole = (rows == np.round(rows)).all(axis=0)
+    discrete = (rows == np.round(rows)).all(axis=0)
     ends = np.stack([rows.min(axis=0), rows.max(axis=0)])
     for unit in _STEPS:
         # Most columns fail by their ends, which takes a hundredth of the time.
-        rest = np.flatnonzero(~whole & _multiples(ends, unit))
+        rest = np.flatnonzero(~discrete & _multiples(ends, unit))
         rest = rest[_multiples(rows[:, rest], unit)]
-        step[rest], whole[rest] = unit, True
+        step[rest], discrete[rest] = unit, True
     varying = ends[1] > ends[0]
     if 2 * (step[varying] == _BYTE).sum() > varying.sum():
         # Pictures: a pixel of which the known rows show 0 and 1 alone is one as well.
-        step[whole & (ends[0] >= 0) & (ends[1] <= 1)] = _BYTE
+        step[discrete & (ends[0] >= 0) & (ends[1] <= 1)] = _BYTE
     low, high = (ends / step).round()
-    discrete = whole & (high - low < _MOST_LEVELS)
+    discrete &= high - low < _MOST_LEVELS
     if not discrete.all():
         # What a column of one value would take otherwise, nothing tells.
         discrete &= high > low
@@ -114,15 +114,15 @@ def of(known: Any) -> Columns | None:
 
 
 def _multiples(rows: np.ndarray, unit: float) -> np.ndarray:
-    """Which columns hold multiples of a unit, to single precision."""
-    left = np.abs(rows - np.round(rows / unit) * unit)
-    return np.asarray(left.max(axis=0, initial=0) < 1e-7)
+    """Say which columns hold multiples of a unit, to single precision."""
+    apart = np.abs(rows - np.round(rows / unit) * unit)
+    return np.asarray(apart.max(axis=0, initial=0) < 1e-7)
 
 
 def _shared(
     discrete: np.ndarray, step: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One range for all columns of small ranges, and one for those of bytes."""
+    """Share one range among all columns of small ranges, and one among bytes."""
     low, high = low.copy(), high.copy()
     for unit in np.unique(step[discrete]):
         alike = discrete & (step == unit)
@@ -134,20 +134,16 @@ def _shared(
 
 
 def _one_hots(rows: np.ndarray, binary: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Runs of binary columns of which exactly one is 1 in every known row."""
-    groups, at = [], 0
-    features = len(binary)
+    """Find runs of binary columns of which exactly one is 1 in every known row."""
+    groups, at, features = [], 0, len(binary)
     while at < features:
-        if not binary[at]:
-            at += 1
-            continue
         total, end = np.zeros(len(rows)), at
         while end < features and binary[end]:
             total += rows[:, end]
             end += 1
             if (total > 1).any() or (total == 1).all():
                 break
-        if (total == 1).all() and end - at > 1:
+        if end - at > 1 and (total == 1).all():
             # Categories that no known row has belong to the run as well.
             while end < features and binary[end] and not rows[:, end].any():
                 end += 1

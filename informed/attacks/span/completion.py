@@ -16,7 +16,7 @@ _BALL = float(np.sqrt(2 * np.pi * np.e))
 
 
 def digits(equations: int, distance: float) -> float:
-    """Decimal digits of agreement with a grid, of all equations together.
+    """Count the decimal digits to which all equations together agree with a grid.
 
     Rows of the grid that have nothing to do with the span lie evenly around it, one a
     unit of volume. As many of them come as near as the volume of a ball of that radius
@@ -32,7 +32,7 @@ def digits(equations: int, distance: float) -> float:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Completion:
-    """A row, or the name of one.
+    """A whole row, and what makes it certain.
 
     Attributes:
       row: (features,), the missing row.
@@ -40,7 +40,7 @@ class Completion:
         given the premise. Of bags of words it is what the row adds to known ones that
         it may hold whole.
       determined: (features,) bool, the columns that the equations settle.
-      by: how it was completed: "levels", "sparsity", "gallery".
+      by: how it was completed: "levels", "sparsity", "training".
       why: what the certificate rests on, or why there is none, in a sentence.
       premise: what the certificate takes for granted of the row and no equation shows.
         Neither sign nor length of a direction is known, so a multiple or a mirror image

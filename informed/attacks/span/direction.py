@@ -13,19 +13,20 @@ Source: ours; docs/span.md has the statement and its proof.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import linalg, sparse
+from scipy import linalg
 
 from informed.attacks.impossible import (
     LimitError,
     NoTraceError,
     ReconstructionImpossibleError,
 )
-from informed.attacks.span import precision
-from informed.attacks.span.basis import EPS, Basis
+from informed.attacks.quantisation import measure
+from informed.attacks.span.basis import EPS, Basis, dense, stacked
+from informed.attacks.span.completion import SURE
 
 # A singular value counts as a row if it is this many times what rounding may leave:
 # that is the largest singular value of noise alone, so that twice it is no noise.
@@ -40,6 +41,15 @@ _TRAINING = 32
 _NONE, _EQUAL, _OFTEN, _COARSE = 1e-7, 1e-10, 0.02, 0.1
 # Known rows whose inner products take 3 GiB.
 _MOST = 20_000
+# Of a row's length: one that is nearer to the span of the known rows has no direction.
+_THERE = 1e-6
+# Errors of the direction within which a row counts as lying on it. The tests have the
+# sine below its estimate; ten of them leave room for training that rounds more.
+_WITHIN = 10.0
+# Sines that say nothing, however many equations there are: rows aren't random.
+_VAGUE = 0.1
+# Rows that are projected together.
+_BLOCK = 2048
 _EPS32 = float(np.finfo(np.float32).eps)
 
 
@@ -73,12 +83,12 @@ class Direction:
 
     @property
     def equations(self) -> int:
-        """How many more equations there are than unknowns, for one missing row."""
+        """Number of equations more than unknowns, for one missing row."""
         return self.basis.features - len(self.basis) - self.rank
 
     @functools.cached_property
     def alone(self) -> bool:
-        """Whether another unknown row would have shown.
+        """Say whether another unknown row would have shown.
 
         It would where outputs are free: then each row has gradients of its own there,
         and a sum of two rows has rank two. With one output the direction of two rows is
@@ -91,7 +101,7 @@ class Direction:
         return free > self.outputs.shape[1]
 
     def equal(self, rows: Float[np.ndarray, "rank features"]) -> bool:
-        """Whether training may give rows equal weight, these being the missing ones.
+        """Say whether training may give rows, if these are missing, equal weight.
 
         A hinge loss and perceptrons do. Two missing rows of equal weight have one
         direction in all outputs, and look like one row, their sum.
@@ -142,7 +152,7 @@ class Direction:
         return kept[np.linalg.norm(off, axis=0) <= 100 * level]
 
     def sliced(self, along: Float[np.ndarray, " rank"]) -> "Direction":
-        """Of several missing rows: those points that lie along one direction.
+        """Restrict several missing rows to those points that lie along one direction.
 
         Every combination of the missing rows that isn't orthogonal to it has a multiple
         there, each of the rows as well. What completes one row completes it there.
@@ -158,19 +168,17 @@ class Direction:
     def without(
         self, known: Any, row: Float[np.ndarray, " features"]
     ) -> tuple["Direction", Any]:
-        """What is missing once a row was found; and the known rows, that row the last.
+        """Return what is missing once a row is known, and the known rows with it.
 
         Args:
           known: (known, features), the rows that `basis` was made of.
         """
-        stack = sparse.vstack if sparse.issparse(known) else np.vstack
-        more = stack([known, row[None]])
-        more = sparse.csr_array(more) if sparse.issparse(more) else more
-        basis = Basis(more)
+        more = stacked(known, row[None])
+        basis = Basis.of(more)
         off = basis.off(self.vectors * (self.basis.scale / basis.scale))
         _, _, right = np.linalg.svd(off, full_matrices=False)
-        left = dataclasses.replace(self, basis=basis, vectors=right[: self.rank - 1])
-        return left, more
+        rest = dataclasses.replace(self, basis=basis, vectors=right[: self.rank - 1])
+        return rest, more
 
 
 def read(
@@ -201,8 +209,8 @@ def read(
             f"Expected at most {_MOST} known rows, got {count}: their inner"
             " products would not fit into memory. That is a limit of this tool."
         )
-    written = precision.of(weights.astype(np.float64))
-    basis = Basis(known)
+    written = measure(weights.astype(np.float64))
+    basis = Basis.of(known)
     if weights.shape[1] != basis.features:
         raise ValueError(
             f"Expected known rows of {weights.shape[1]} features, as many as the layer"
@@ -218,7 +226,7 @@ def read(
     # A column's unit divides rows and multiplies nothing: weights are rows as well.
     scaled = change / basis.scale
     shares, off = basis.split(scaled)
-    left, singular, right = np.linalg.svd(off, full_matrices=False)
+    upper, singular, right = np.linalg.svd(off, full_matrices=False)
     rounding = (
         written.deviation if deviation is None else np.full_like(change, deviation)
     )
@@ -226,9 +234,9 @@ def read(
     # What is of single precision may have been trained so.
     eps = _EPS32 if written.name == "float32" else EPS
     training = _TRAINING * eps if deviation is None else 0.0
-    each = np.hypot(rounding / basis.scale, training * sizes)
+    entries = np.hypot(rounding / basis.scale, training * sizes)
     # The largest singular value of independent noise of this size.
-    noise = float(np.sqrt((each**2).mean())) * (
+    noise = float(np.sqrt((entries**2).mean())) * (
         np.sqrt(len(off)) + np.sqrt(off.shape[1])
     )
     rank = int((singular > _ABOVE_NOISE * noise).sum())
@@ -239,13 +247,62 @@ def read(
             " never moved by the missing row, or that lies in the known rows' span, as"
             " behind a scaler, or its trace is lost in rounding."
         )
-    whole = np.zeros((len(change), count))
-    whole[:, basis.kept] = shares
+    coefficients = np.zeros((len(change), count))
+    coefficients[:, basis.kept] = shares
     return Direction(
         basis=basis,
         vectors=right[:rank],
         singular=singular,
         error=min(1.0, noise / float(singular[rank - 1])),
-        outputs=left[:, :rank],
-        shares=whole,
+        outputs=upper[:, :rank],
+        shares=coefficients,
     )
+
+
+class Ranking(NamedTuple):
+    """A gallery, ranked by the angle to what is missing.
+
+    Attributes:
+      order: (rows,), positions, the nearest first.
+      sines: (rows,), of each row of the gallery: the sine of the angle between what it
+        has off the span and the direction; 1 where it has nothing there.
+      names: positions of the rows that lie on the direction, as far as it is known;
+        empty: none of the gallery is the missing row.
+    """
+
+    order: Int[np.ndarray, " rows"]
+    sines: Float[np.ndarray, " rows"]
+    names: Int[np.ndarray, " named"]
+
+
+def rank(direction: Direction, gallery: Any) -> Ranking:
+    """Rank rows by the angle to what is missing.
+
+    With several missing rows a row belongs to them if it lies in what they span.
+
+    Args:
+      gallery: (rows, features), candidates as the layer gets them; an array or a sparse
+        matrix.
+    Returns: names hold no row unless the angle is within the direction's error, and a
+      random one wouldn't be; equal rows, multiples of one another, and rows that differ
+      by a combination of known ones share a name.
+    """
+    sines = np.ones(gallery.shape[0])
+    for at in range(0, len(sines), _BLOCK):
+        rows = np.asarray(dense(gallery[at : at + _BLOCK]), np.float64)
+        scaled = rows / direction.basis.scale
+        off = direction.basis.off(scaled)
+        length = np.linalg.norm(off, axis=1)
+        along = off @ direction.vectors.T
+        rest = np.linalg.norm(off - along @ direction.vectors, axis=1)
+        there = length > _THERE * np.linalg.norm(scaled, axis=1)
+        sines[at : at + _BLOCK] = np.where(
+            there, rest / np.where(there, length, 1.0), 1.0
+        )
+    # An error that doesn't rule out one of as many random rows names nobody.
+    within = max(_WITHIN * direction.error, EPS)
+    names = np.flatnonzero(sines <= within)
+    by_chance = np.log10(max(len(sines), 1)) + direction.equations * np.log10(within)
+    if direction.equations <= 0 or within >= _VAGUE or by_chance > -SURE:
+        names = names[:0]
+    return Ranking(order=np.argsort(sines, kind="stable"), sines=sines, names=names)

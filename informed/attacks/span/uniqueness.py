@@ -1,4 +1,4 @@
-"""Whether a row is one of several that equations can't tell apart.
+"""Rows that equations can't tell apart from one.
 
 The rows that are as far from the span as z are s z + sum m_i k_i: z and known rows
 k_i, with a factor s, since neither sign nor length of a direction is known. Those of
@@ -32,7 +32,7 @@ def possible(
     *,
     sums: bool = False,
 ) -> bool:
-    """Whether another row of the grid may be as far from the rows' span.
+    """Say whether another row of the grid may be as far from the rows' span.
 
     Args:
       row: of the grid.
@@ -48,7 +48,7 @@ def possible(
 
 
 def _tried(row: np.ndarray, rows: np.ndarray, columns: Columns) -> Iterator[bool]:
-    """Whether rows of few terms are on the grid."""
+    """Say whether rows of few terms are on the grid, one trial after the other."""
     there = np.flatnonzero(rows.any(axis=1))
     for factor in _FACTORS:
         base = factor * row
@@ -68,7 +68,7 @@ def _one(
     there: np.ndarray,
     columns: Columns,
 ) -> bool:
-    """Whether the base plus a share of one of the rows is on the grid.
+    """Say whether the base plus a share of one of the rows is on the grid.
 
     Args:
       there: positions of rows that aren't zero.
@@ -79,12 +79,12 @@ def _one(
         # Half a row is always in range, and seldom whole: any columns tell.
         some = np.arange(min(len(base), _FIRST))
     moved = base[some] + share * rows[:, some][there]
-    left = there[_fits(moved, columns, some).all(axis=1)]
-    return bool(_on_grid(base + share * rows[left], columns).any())
+    near = there[_fits(moved, columns, some).all(axis=1)]
+    return bool(_on_grid(base + share * rows[near], columns).any())
 
 
 def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> bool:
-    """Whether the base plus one of the rows, and another or less it, is on the grid."""
+    """Say whether the base and two of the rows, added or not, are on the grid."""
     picked = np.random.default_rng(0).integers(len(rows), size=(2, _SAMPLED))
     first = _telling(base + rows[picked[0]] + sign * rows[picked[1]], columns)
     block = max(1, _PAIRS // len(rows))
@@ -93,8 +93,8 @@ def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> b
         i, j = i[i + at != j] + at, j[i + at != j]
         for column in first:
             moved = base[column] + rows[i, column] + sign * rows[j, column]
-            left = columns.inside(moved, column)
-            i, j = i[left], j[left]
+            near = columns.inside(moved, column)
+            i, j = i[near], j[near]
         for here, other in zip(i, j, strict=True):
             change = rows[here] + sign * rows[other]
             if change.any() and _on_grid((base + change)[None], columns).any():
@@ -103,19 +103,19 @@ def _two(base: np.ndarray, sign: float, rows: np.ndarray, columns: Columns) -> b
 
 
 def _telling(moved: np.ndarray, columns: Columns) -> np.ndarray:
-    """Columns in which these rows leave the grid most often."""
+    """Choose the columns in which these rows leave the grid most often."""
     return np.argsort(columns.inside(moved, slice(None)).sum(axis=0))[:_FIRST]
 
 
 def _fits(values: np.ndarray, columns: Columns, where: Any) -> np.ndarray:
-    """Which values are whole and in range, of some of the columns."""
+    """Say which values are whole and in range, of some of the columns."""
     steps = values / columns.step[where]
-    whole = np.abs(steps - np.round(steps)) < 1e-6
-    return np.asarray(columns.inside(values, where) & whole)
+    near = np.abs(steps - np.round(steps)) < 1e-6
+    return np.asarray(columns.inside(values, where) & near)
 
 
 def _on_grid(rows: np.ndarray, columns: Columns) -> np.ndarray:
-    """Which rows are on the grid: in range, whole, and one of every one-hot."""
+    """Say which rows are on the grid: in range, whole, and one of every one-hot."""
     good = _fits(rows, columns, slice(None))
     for group in columns.groups:
         good[:, group] &= (np.abs(rows[:, group].sum(axis=1) - 1) < 1e-6)[:, None]
@@ -129,7 +129,7 @@ def _by_chance(
     factor: int,
     signs: tuple[int, ...],
 ) -> bool:
-    """Whether so many terms may leave another row on the grid.
+    """Say whether so many terms may leave another row on the grid by chance.
 
     As many as there are, times how often each column, or each one-hot, stays on the
     grid: as if columns were independent of one another.

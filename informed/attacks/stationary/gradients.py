@@ -6,8 +6,6 @@ At a stationary point of training on D_- + z this is minus grad loss(z; theta), 
 training began from.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,79 +25,66 @@ class PenalisedGradients:
     """
 
     def __init__(self, algorithm: GradientDescent, fixed: Examples) -> None:
-        self._victim = algorithm.victim
+        victim = algorithm.victim
+        penalty = algorithm.weight_decay * (len(fixed) + 1)
+        self._victim, self._penalty, self.first = victim, penalty, victim.first
         self._images = np.asarray(fixed.images, np.float64)
         self._labels = np.asarray(fixed.labels, np.int32)
-        self._penalty = algorithm.weight_decay * (len(fixed) + 1)
-        self.first = algorithm.victim.first
 
-    def _loss(self, theta: Array, images: Array, labels: Array) -> Array:
-        params = self._victim.unflatten(theta)
-        return cross_entropy(self._victim.apply(params, images), labels).sum()
+        def loss(theta: Array, images: Array, labels: Array) -> Array:
+            params = victim.unflatten(theta)
+            return cross_entropy(victim.apply(params, images), labels).sum()
 
-    def _of_target(self, theta: Array, image: Array, label: Array) -> Array:
-        return jax.grad(self._loss)(theta, image[None], label[None])
-
-    @functools.cached_property
-    def _known(self) -> jax.stages.Wrapped:
         def known(theta: Array, images: Array, labels: Array) -> Array:
-            penalty = self._penalty * theta
-            return jax.grad(self._loss)(theta, images, labels) + penalty
+            return jax.grad(loss)(theta, images, labels) + penalty * theta
 
-        return jax.jit(known)
-
-    @functools.cached_property
-    def _rows(self) -> jax.stages.Wrapped:
         def rows(theta: Array, images: Array, labels: Array, along: Array) -> Array:
             def gradient(at: Array) -> Array:
-                return jax.grad(self._loss)(at, images, labels)
+                return jax.grad(loss)(at, images, labels)
 
             return jax.vmap(lambda v: jax.jvp(gradient, (theta,), (v,))[1])(along)
 
-        return jax.jit(rows)
+        def of_target(theta: Array, image: Array, label: Array) -> Array:
+            return jax.grad(loss)(theta, image[None], label[None])
 
-    @functools.cached_property
-    def _target(self) -> jax.stages.Wrapped:
-        return jax.jit(jax.vmap(self._of_target, in_axes=(None, 0, 0)))
-
-    @functools.cached_property
-    def _target_slopes(self) -> jax.stages.Wrapped:
-        return jax.jit(jax.jacfwd(self._of_target, argnums=1))
+        self._known, self._rows = jax.jit(known), jax.jit(rows)
+        self._target = jax.jit(jax.vmap(of_target, in_axes=(None, 0, 0)))
+        self._target_slopes = jax.jit(jax.jacfwd(of_target, argnums=1))
 
     def known(self, theta: Float[np.ndarray, " params"]) -> np.ndarray:
-        """The gradient over D_- with the penalty, g(theta), (params,)."""
+        """Compute the (params,) gradient over D_- with the penalty, g(theta)."""
         return np.asarray(self._known(theta, self._images, self._labels))
 
     def target(
         self, theta: np.ndarray, images: np.ndarray, labels: np.ndarray
     ) -> Float[np.ndarray, "points params"]:
-        """Gradients of the loss of each of several points."""
+        """Compute gradients of the loss of each of several points."""
         return np.asarray(self._target(theta, images, labels.astype(np.int32)))
 
     def slopes(
         self, theta: np.ndarray, image: np.ndarray, label: int
     ) -> Float[np.ndarray, "params pixels"]:
-        """Derivatives of a point's gradient in its pixels."""
-        found = self._target_slopes(theta, image, np.int32(label))
-        return np.asarray(found).reshape(len(theta), -1)
+        """Differentiate a point's gradient in its pixels."""
+        slopes = self._target_slopes(theta, image, np.int32(label))
+        return np.asarray(slopes).reshape(len(theta), -1)
 
     def hessian(self, theta: np.ndarray) -> Float[np.ndarray, "params params"]:
-        """The Hessian of the loss over D_- with the penalty."""
+        """Compute the Hessian of the loss over D_- with the penalty."""
         count = len(theta)
-        found = np.empty((count, count))
+        hessian = np.empty((count, count))
         for start in range(0, count, _ROWS):
             rows = np.arange(start, start + _ROWS)
             along = (np.arange(count) == rows[:, None]).astype(np.float64)
             part = self._rows(theta, self._images, self._labels, along)
-            found[start : start + _ROWS] = np.asarray(part)[: count - start]
-        found = (found + found.T) / 2
-        found[np.diag_indices(count)] += self._penalty
-        return found
+            hessian[start : start + _ROWS] = np.asarray(part)[: count - start]
+        hessian = (hessian + hessian.T) / 2
+        hessian[np.diag_indices(count)] += self._penalty
+        return hessian
 
     def closed_form(
         self, gradient: Float[np.ndarray, " params"]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A point read out of its gradient, where the first layer is dense.
+        """Read a point out of its gradient, where the first layer is dense.
 
         dL/dW = x delta^T and dL/db = delta, so x is a mean of their quotients; the
         output's bias gradient is softmax - one-hot.

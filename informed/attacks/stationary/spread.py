@@ -36,7 +36,7 @@ class Spread:
     def __call__(
         self, curvatures: Float[np.ndarray, " params"]
     ) -> Float[np.ndarray, " params"]:
-        """The values of f at some curvatures."""
+        """Interpolate f at some curvatures."""
         at = np.log(np.maximum(curvatures, self.curvatures[0]))
         logs = np.interp(at, np.log(self.curvatures), np.log(self.squares))
         return np.exp(logs)
@@ -47,7 +47,7 @@ class Spread:
         curvatures: Float[np.ndarray, "models params"],
         gradients: Float[np.ndarray, "models params"],
     ) -> "Spread":
-        """Learn f from own models.
+        """Learn f from models of one's own.
 
         Args:
           curvatures: eigenvalues of each model's Hessian.
@@ -71,7 +71,7 @@ class Spread:
 def eigenbasis(
     hessian: Float[np.ndarray, "params params"],
 ) -> tuple[Float[np.ndarray, " params"], Float[np.ndarray, "params params"]]:
-    """Eigenvalues, and eigenvectors in columns."""
+    """Return eigenvalues, and eigenvectors in columns."""
     return scipy.linalg.eigh(
         hessian, overwrite_a=True, check_finite=False, driver="evd"
     )

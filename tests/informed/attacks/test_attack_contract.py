@@ -6,6 +6,7 @@ its protocol, with its default settings, unless `WORLDS` or `QUICK` say otherwis
 
 import dataclasses
 import functools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -126,7 +127,7 @@ def world(digits, tmp_path_factory):
             gallery=parts.shadow.joined(parts.test),
             guesses=[parts.test.images + np.float32(0.01)],
         )
-        attack = row.make(row.config(**QUICK.get(name, {})), material)
+        attack = row.attack(row.settings(**QUICK.get(name, {})), material)
         told = factory.knowledge(public=parts.shadow)
         return World(factory, parts, attack, told, models)
 
@@ -204,7 +205,9 @@ def test_what_it_needs_and_is_not_told_is_named(row, world, tmp_path):
     played = world(row.name)
     if "public" in row.knows:
         with pytest.raises(ValueError, match="needs shadow models"):
-            row.make(row.config(), Material(shadows=None, workdir=tmp_path, key=KEY))
+            row.attack(
+                row.settings(), Material(shadows=None, workdir=tmp_path, key=KEY)
+            )
         return
     for field in row.knows:
         told = dataclasses.replace(played.told, **{field: None})
@@ -251,7 +254,8 @@ def alone_world():
 
 def play_alone(row, world):
     theta, told = next(world[name] for name in row.knows if name in world)
-    attack = row.make(row.config(**QUICK.get(row.name, {})), None)
+    material = Material(workdir=Path("unused"), key=KEY)
+    attack = row.attack(row.settings(**QUICK.get(row.name, {})), material)
     return attack, theta, told
 
 

@@ -7,9 +7,9 @@ import pytest
 import informed
 import shadow
 from informed.attacks import gallery, registry
+from informed.attacks.attack_row import Material, NoSettings, NotApplicableError
 from informed.attacks.gallery import GalleryAttack
 from informed.attacks.inversion.retraining import Retraining
-from informed.attacks.row import Material, NoSettings, NotApplicableError
 from informed.cli.gate import GateFailedError, require
 from informed.metrics import judging
 from informed.play import play
@@ -134,7 +134,7 @@ def test_as_many_are_tried_as_the_time_allows(game, far, tmp_path):
 
 def test_without_a_gallery_it_does_not_apply(tmp_path):
     with pytest.raises(NotApplicableError, match="no gallery"):
-        GalleryAttack.made(NoSettings(), Material(workdir=tmp_path, key=KEY))
+        gallery.make(NoSettings(), Material(workdir=tmp_path, key=KEY))
 
 
 def test_a_training_that_diverges_is_not_the_nearest(game, tmp_path, monkeypatch):

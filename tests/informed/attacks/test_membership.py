@@ -7,7 +7,7 @@ import pytest
 import informed
 import shadow
 from informed.attacks.inversion import Inversion, InversionConfig
-from informed.attacks.membership import ReconstructionMembership
+from informed.attacks.membership_attacks import ReconstructionMembership
 from informed.experiment.training_settings import TrainingConfig
 from shadow import publish
 from shadow.threat import Knowledge, Reconstruction

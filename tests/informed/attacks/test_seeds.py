@@ -19,7 +19,7 @@ from informed.attacks.seeds import (
     null_space,
     recovery,
     retrained,
-    search,
+    seed_search,
     still,
     threefry,
 )
@@ -138,8 +138,8 @@ def test_a_planted_seed_of_other_libraries_is_found(draw, generator):
     wanted = [law.element for law in found[:3]]
     hits = [
         pair
-        for _, pairs in search.sweep(
-            search.screen(family, wanted, found),
+        for _, pairs in seed_search.sweep(
+            seed_search.screen(family, wanted, found),
             values[:, wanted] - 1e-7,
             values[:, wanted] + 1e-7,
             secret - 70_000,
@@ -157,9 +157,9 @@ def test_a_way_to_draw_that_is_not_by_elements_is_noticed():
         return [jax.nn.initializers.orthogonal()(key, (6, 6))]
 
     family = SeedFamily(draw=draw, stop=500)
-    screen = search.screen(family, [3, 4], [])
+    screen = seed_search.screen(family, [3, 4], [])
     values = family.theta(321)[[3, 4]].astype(np.float64)[None]
-    pieces = search.sweep(screen, values - 1e-6, values + 1e-6, 0, 500)
+    pieces = seed_search.sweep(screen, values - 1e-6, values + 1e-6, 0, 500)
     assert [pair for _, pairs in pieces for pair in pairs] == [(0, 321)]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import informed
 import shadow
-from informed.attacks.row import NotApplicableError
+from informed.attacks.attack_row import NotApplicableError
 from informed.attacks.span import SpanAttack
 from shadow import publish
 from tests.informed.developers import developer, parts_of

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 import informed
 import shadow
 from informed.attacks import registry
-from informed.attacks.row import Material
+from informed.attacks.attack_row import Material
 from informed.audit import (
     auditing,
     contract,

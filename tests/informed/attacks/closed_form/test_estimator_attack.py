@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from informed.attacks import registry
-from informed.attacks.row import Facts, Material
+from informed.attacks.attack_row import Facts, Material
 from shadow.threat import Knowledge
 from tests.informed.attacks.span.test_networks import letters
 
@@ -19,7 +19,7 @@ def play(model, examples, count, tmp_path):
     """The attack on a model of `count` known records and the target behind them."""
     rows = examples.images.reshape(len(examples), -1)[: count + 1].astype(float)
     fitted = model.fit(rows, examples.labels[: count + 1])
-    attack = ROW.make(ROW.config(), Material(workdir=tmp_path, key=KEY))
+    attack = ROW.attack(ROW.settings(), Material(workdir=tmp_path, key=KEY))
     knowledge = Knowledge(fixed=examples.take(np.arange(count)))
     return attack([fitted], knowledge, key=KEY), attack.note
 

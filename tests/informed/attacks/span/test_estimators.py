@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 import informed
-from informed.attacks.span import estimators
+from informed.attacks.span import linear_fit
 from tests.informed.attacks.span.test_single_row import genotypes, traits
 
 WORDS = [f"word{i:03d}" for i in range(700)]
@@ -51,7 +51,7 @@ def test_without_labels_no_document_is_called_whole():
     documents = texts(2)
     rows = TfidfVectorizer(vocabulary=WORDS).fit_transform(documents)
     model = linear_model.LogisticRegression().fit(rows, np.arange(81) % 4)
-    row, said = estimators.read(model, rows[:-1])
+    row, said = linear_fit.read(model, rows[:-1])
     assert not row.certified
     assert "no refit decides, so that holds if none of its values is" in said
 
@@ -62,7 +62,7 @@ def test_a_known_row_that_is_another_is_named():
     model = linear_model.LogisticRegression().fit(rows, labels)
     known = rows[:-1].copy()
     known[4] = genotypes(30)[0]
-    row, said = estimators.read(model, known, labels[:-1])
+    row, said = linear_fit.read(model, known, labels[:-1])
     assert row is None
     assert "Known row 4 has no share" in said
     assert not informed.reconstruct_sklearn(model, known, labels[:-1]).certified

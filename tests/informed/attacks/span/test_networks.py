@@ -9,9 +9,9 @@ from sklearn import linear_model
 
 import shadow
 from informed.attacks import registry, span
-from informed.attacks.row import Facts, Material, NotApplicableError
-from informed.attacks.span import columns, layers
-from informed.attacks.span.search import search
+from informed.attacks.attack_row import Facts, Material, NotApplicableError
+from informed.attacks.span import columns, first_layers
+from informed.attacks.span.guess_search import search
 from informed.experiment.training_settings import TrainingConfig
 from shadow.victims import Slice
 
@@ -55,7 +55,7 @@ def trained(parts, victim, training, key):
 
 def play(release, knowledge, tmp_path):
     material = Material(workdir=tmp_path, key=KEY)
-    attack = ROW.make(ROW.config(), material)
+    attack = ROW.attack(ROW.settings(), material)
     return attack(release, knowledge, key=KEY), attack.note
 
 
@@ -122,8 +122,8 @@ def of_pictures(examples, seed=0, **training):
 
 def searched(factory, release, tmp_path, trainings=4000):
     """Neither labels nor public records are told."""
-    attack = ROW.make(
-        ROW.config(trainings=trainings), Material(workdir=tmp_path, key=KEY)
+    attack = ROW.attack(
+        ROW.settings(trainings=trainings), Material(workdir=tmp_path, key=KEY)
     )
     found = attack(release, factory.knowledge(), key=KEY)
     assert attack.note == ""
@@ -179,10 +179,10 @@ def test_levels_are_certain_only_where_another_level_would_show(noise, sure):
         target = rng.integers(0, 256, size) / 255
         released = start + np.outer(share, target)
         released += deviation * rng.standard_normal(released.shape)
-        layer = layers.Layer(
+        layer = first_layers.Layer(
             part=part,
             start=start,
-            deviation=np.full(size, layers.SPREAD * deviation),
+            deviation=np.full(size, first_layers.SPREAD * deviation),
         )
         direction = span.read(released, known, start=start, deviation=layer.deviation)
         found, _ = search(
@@ -220,7 +220,7 @@ def test_another_key_of_the_training_certifies_nothing(tmp_path):
     told = factory.knowledge()
     told = dataclasses.replace(told, training_key=jax.random.key(77))
     material = Material(workdir=tmp_path, key=KEY)
-    attack = ROW.make(ROW.config(trainings=150), material)
+    attack = ROW.attack(ROW.settings(trainings=150), material)
     assert not attack(release, told, key=KEY).certified.any()
 
 

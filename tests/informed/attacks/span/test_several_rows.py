@@ -10,8 +10,7 @@ from sklearn.pipeline import make_pipeline
 import informed
 from informed.attacks import span
 from informed.attacks.impossible import ReconstructionImpossibleError
-from informed.attacks.span import columns, estimators, message_passing, uniqueness
-from informed.attacks.span.space import Space
+from informed.attacks.span import columns, lattice, linear_fit, uniqueness
 from tests.informed.attacks.span.test_estimators import WORDS, texts
 from tests.informed.attacks.span.test_single_row import fitted, genotypes, traits
 
@@ -61,8 +60,8 @@ def test_messages_reach_where_rounding_settles_on_wrong_rows(seed):
     model = fitted("logistic", rows, traits(rows, seed))
     known = rows[:-1]
     direction = span.read(model.coef_, known)
-    space = Space(direction, known, columns.of(known))
-    settled = [row * space.scale for row in message_passing.searched(space)]
+    space = lattice.Lattice(direction, known, columns.of(known))
+    settled = [row * space.scale for row in lattice.messages(space)]
     assert min(np.abs(row - rows[-1]).max() for row in settled) < 0.5
     found = span.complete(direction, known)
     assert np.array_equal(found.row, rows[-1])
@@ -162,7 +161,7 @@ def test_the_sum_of_two_documents_is_not_called_one(classes, seed):
     if direction.rank == 1:
         found = span.complete(direction, known)
         assert found is None or not found.certified
-    row, _ = estimators.read(model, known, labels[:-2])
+    row, _ = linear_fit.read(model, known, labels[:-2])
     assert row is None or not row.certified
 
 

@@ -11,16 +11,15 @@ from sklearn import linear_model, svm
 from sklearn.base import clone
 
 import informed
-from informed.attacks import span
+from informed.attacks import quantisation, span
 from informed.attacks.impossible import LimitError, ReconstructionImpossibleError
 from informed.attacks.span import (
+    bag_of_words,
     basis,
     columns,
     direction,
-    levels,
-    precision,
-    probe,
-    sparse,
+    lattice,
+    linear_fit,
 )
 
 MODELS = {
@@ -146,7 +145,7 @@ def test_a_row_that_an_exchange_of_known_rows_explains_as_well_is_not_certified(
     rows[0, :3], rows[1, :3], rows[-1, :3] = 1, 0, 1
     model = fitted("logistic", rows, traits(rows, 6))
     direction = span.read(model.coef_, rows[:-1])
-    found = levels.complete(direction, rows[:-1])
+    found = lattice.complete(direction, rows[:-1])
     assert not found.certified
 
 
@@ -171,7 +170,7 @@ def test_rounding_is_measured_and_the_error_follows_it(name, written):
     rows = genotypes(7, features=2000)
     weights = fitted("logistic", rows, traits(rows, 7)).coef_
     rounded = np.asarray(written(weights), np.float64)
-    told = precision.of(rounded)
+    told = quantisation.measure(rounded)
     assert told.name.startswith(name)
     # Against the rounding itself, which the adversary can't see.
     real = np.sqrt(np.mean((rounded - weights) ** 2))
@@ -246,7 +245,7 @@ def test_an_unknown_that_nothing_settles_twice_is_not_certified():
     rows[0, -1] = rows[-1, -1] = 1.0
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     model = fitted("logistic", rows, traits(rows, 11))
-    found = sparse.complete(span.read(model.coef_, rows[:-1]))
+    found = bag_of_words.complete(span.read(model.coef_, rows[:-1]))
     assert found is None or not found.certified
 
 
@@ -328,7 +327,7 @@ def test_a_grid_of_few_columns_settles_nothing():
     rows[:, :40] = 0.0
     rows[np.arange(40), np.arange(40)] = 1.0
     model = fitted("logistic", rows, traits(rows, 13, classes=3))
-    found = levels.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
+    found = lattice.complete(span.read(model.coef_, rows[:-1]), rows[:-1])
     assert found is None or not found.certified
 
 
@@ -368,13 +367,13 @@ def test_a_gallery_gives_names_or_nothing():
 def test_penalties_by_coordinate_are_refused_by_trying(estimator):
     rows = genotypes(10, features=30)
     estimator.fit(rows, traits(rows, 10))
-    assert "off the span of all rows" in probe.of_estimator(estimator)
+    assert "off the span of all rows" in linear_fit.leaves_span(estimator)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_sums_of_gradients_are_not_refused(name):
     rows = genotypes(10, features=30)
-    assert probe.of_estimator(fitted(name, rows, traits(rows, 10))) == ""
+    assert linear_fit.leaves_span(fitted(name, rows, traits(rows, 10))) == ""
 
 
 @settings(max_examples=40, deadline=None)
@@ -390,14 +389,14 @@ def test_projections_against_numpy(seed, rows, repeated, power):
     known = np.vstack([known, rng.standard_normal((repeated, rows)) @ known])
     # Units of columns don't matter to what is in the span.
     known[:, ::2] *= 10.0**power
-    made = basis.Basis(known)
+    made = basis.Basis.of(known)
     assert len(made) == rows
     vector = rng.standard_normal((2, 40))
     scaled = known / made.scale
     solved = np.linalg.lstsq(scaled.T, vector.T, rcond=1e-12)[0]
     expected = vector - (scaled.T @ solved).T
     assert np.abs(made.off(vector) - expected).max() < 1e-9
-    thin = basis.Basis(matrices.csr_array(known))
+    thin = basis.Basis.of(matrices.csr_array(known))
     assert np.abs(thin.off(vector) - expected).max() < 1e-9
     identity = np.eye(40)
     inside = 1 - np.einsum("ij,ij->i", made.off(identity), identity)
@@ -412,8 +411,8 @@ def test_two_rows_of_one_direction_each_are_told_apart():
     two = dataclasses.replace(
         direction, vectors=np.eye(2, 600), outputs=np.ones((1, 2))
     )
-    assert levels.complete(two, genotypes(12)[:-1]) is None
-    assert sparse.complete(two) is None
+    assert lattice.complete(two, genotypes(12)[:-1]) is None
+    assert bag_of_words.complete(two) is None
 
 
 def test_dark_and_black_and_white_pixels_are_bytes_as_the_others():
@@ -443,4 +442,4 @@ def test_a_limit_of_the_tool_is_no_limit_of_the_attack(monkeypatch):
 
     rows = rng.normal(size=(120, 300))
     model = Picky().fit(rows, np.arange(120) % 2)
-    assert probe.of_estimator(model) == ""
+    assert linear_fit.leaves_span(model) == ""

@@ -41,7 +41,7 @@ _RIDGE, _TINY = 1e-14, 1e-24
 
 
 def complete(direction: Direction) -> Completion | None:
-    """The sparse row that isn't negative, up to its length.
+    """Complete the sparse row that isn't negative, up to its length.
 
     Args:
       direction: of one missing row.
@@ -55,11 +55,11 @@ def complete(direction: Direction) -> Completion | None:
     rows = sparse.csc_array(direction.basis.rows)
     rows.data[np.abs(rows.data) <= _NOTHING] = 0.0
     rows.eliminate_zeros()
-    found = [least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
-    judged = [_judged(direction, rows, row, zero) for row in found if row is not None]
+    signed = [least(rows, sign * direction.vectors[0]) for sign in (1.0, -1.0)]
+    judged = [_judged(direction, rows, row, zero) for row in signed if row is not None]
     if not judged:
         return None
-    sure = [each for each in judged if each.certified]
+    sure = [completion for completion in judged if completion.certified]
     # Of several missing rows each sign may have its own.
     if len(sure) == 1 or (sure and len(direction.basis.beside)):
         return sure[0]
@@ -67,14 +67,14 @@ def complete(direction: Direction) -> Completion | None:
         why = "both signs of the direction have an answer"
         none = np.zeros(rows.shape[1], bool)
         judged = [
-            dataclasses.replace(each, certified=False, why=why, determined=none)
-            for each in sure
+            dataclasses.replace(completion, certified=False, why=why, determined=none)
+            for completion in sure
         ]
-    return max(judged, key=lambda each: int((each.row == 0).sum()))
+    return max(judged, key=lambda completion: int((completion.row == 0).sum()))
 
 
 def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
-    """off + V^T c with the least sum, no entry negative; None: there is none.
+    """Minimise the sum of off + V^T c, no entry negative; None: there is none.
 
     Entries are weighed by the inverse of how many known rows fill their column: else a
     document that quotes a known one loses what they share.
@@ -92,34 +92,30 @@ def least(rows: Any, off: np.ndarray) -> np.ndarray | None:
         return None
     some = rows[:, used]
     cost = 1 / np.diff(some.indptr)
-    found = optimize.linprog(
+    solution = optimize.linprog(
         np.asarray(some @ cost).ravel(),
         A_ub=-some.T,
         b_ub=off[used],
         bounds=(None, None),
         method="highs",
     )
-    if found.status != 0:
+    if solution.status != 0:
         return None
-    here = off + rows.T @ found.x
-    zero = np.abs(here[used]) <= _NEARLY * np.abs(here).max()
-    return here + _polished(rows, used[zero], here)
-
-
-def _polished(rows: Any, zero: np.ndarray, here: np.ndarray) -> np.ndarray:
-    """The move in the span that takes entries nearest to zero, by least squares."""
+    here = off + rows.T @ solution.x
+    # Least squares move the entries that are nearly zero nearest to it.
+    zero = used[np.abs(here[used]) <= _NEARLY * np.abs(here).max()]
     some = rows[:, zero]
     products = (some @ some.T).toarray()
     size = np.sqrt(np.maximum(np.diag(products), _TINY * np.diag(products).max()))
     unit = products / np.outer(size, size) + _RIDGE * np.eye(len(size))
     moved = linalg.solve(unit, -(some @ here[zero]) / size, assume_a="pos")
-    return np.asarray(rows.T @ (moved / size))
+    return here + np.asarray(rows.T @ (moved / size))
 
 
 def _judged(
     direction: Direction, rows: Any, here: np.ndarray, zero: float
 ) -> Completion:
-    """The row, and whether the entries that are zero settle it."""
+    """Say whether the entries that are zero settle the row."""
     scale = direction.basis.scale
     size = float(np.abs(here).max())
     nothing = np.abs(here) <= zero * size
@@ -163,14 +159,18 @@ def _judged(
 
 
 def _leverage(columns: Any) -> tuple[float, int]:
-    """The largest leverage of any equation; how many say the same as another one.
+    """Return the largest leverage of any equation, and how many equations repeat.
 
     Args:
       columns: (unknowns, equations), sparse.
     """
     lengths = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0))).ravel()
     unit = sparse.csc_array(columns @ sparse.diags_array(1 / lengths))
-    distinct = _distinct(unit)
+    # Equal columns have equal products with random numbers; others don't, to 1e-9.
+    rng = np.random.default_rng(0)
+    marks = np.abs(unit.T @ rng.standard_normal((unit.shape[0], 2)))
+    _, first = np.unique(np.round(marks, 9), axis=0, return_index=True)
+    distinct = np.sort(first)
     once = unit[:, distinct]
     products = (once @ once.T).toarray()
     try:
@@ -180,12 +180,3 @@ def _leverage(columns: Any) -> tuple[float, int]:
         return 1.0, unit.shape[1] - len(distinct)
     half = linalg.solve_triangular(factor, once.toarray(), lower=True)
     return float((half**2).sum(axis=0).max()), unit.shape[1] - len(distinct)
-
-
-def _distinct(unit: Any) -> np.ndarray:
-    """One column of each set of columns that are multiples of one another."""
-    rng = np.random.default_rng(0)
-    # Equal columns have equal products with random numbers; others don't, to 1e-9.
-    marks = np.abs(unit.T @ rng.standard_normal((unit.shape[0], 2)))
-    _, first = np.unique(np.round(marks, 9), axis=0, return_index=True)
-    return np.sort(first)

@@ -37,8 +37,14 @@ _CHECKED = 3
 # between compilations.
 _LAST_DIGITS = 1e-6
 
+Bounds = tuple[np.ndarray, np.ndarray]
 
-@dataclasses.dataclass(frozen=True, eq=False)
+
+def _floats(low: np.ndarray, high: np.ndarray) -> Bounds:
+    return low.astype(np.float32), high.astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Screen:
     """How a few elements of theta_0 are drawn for many seeds.
 
@@ -54,14 +60,18 @@ class Screen:
     """
 
     draw: Callable[[Array], tuple[Array, ...]]
-    bounds: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    bounds: Callable[[np.ndarray, np.ndarray], Bounds] = _floats
     first: int = 1
     chunk: int = _CHUNK
     wide: bool = False
 
+    def integers(self) -> contextlib.AbstractContextManager:
+        """Return the context in which `draw` runs."""
+        return jax.enable_x64(True) if self.wide else contextlib.nullcontext()
+
     @functools.cached_property
     def compiled(self) -> Callable[[np.ndarray], tuple[Array, ...]]:
-        """`draw`, compiled."""
+        """The function `draw`, compiled for one device."""
         return jax.jit(self.draw)
 
     @functools.cached_property
@@ -71,13 +81,13 @@ class Screen:
         def hits(start: Array, low: Array, high: Array) -> Array:
             seeds = start[0] + jnp.arange(self.chunk, dtype=jnp.uint32)
             values = self.draw(seeds)[: self.first]
-            found = jnp.zeros(self.chunk, bool)
+            hit = jnp.zeros(self.chunk, bool)
             for release in range(_AT_ONCE):
                 inside = jnp.ones(self.chunk, bool)
                 for i, value in enumerate(values):
                     inside &= (value >= low[i, release]) & (value <= high[i, release])
-                found |= inside
-            return found
+                hit |= inside
+            return hit
 
         return sharded(hits, (BY_ROW, EVERYWHERE, EVERYWHERE), BY_ROW)
 
@@ -85,7 +95,7 @@ class Screen:
 def screen(
     family: SeedFamily, elements: Sequence[int], known: Sequence[Law], first: int = 1
 ) -> Screen:
-    """The fastest way to draw these elements.
+    """Choose the fastest way to draw some elements.
 
     Args:
       family: the seeds that are searched.
@@ -96,15 +106,64 @@ def screen(
     wanted = tuple(int(element) for element in elements)
     by_element = {law.element: law for law in known}
     if family.generator in laws.KNOWN and all(e in by_element for e in wanted):
-        made = _of_words(family.generator, [by_element[e] for e in wanted])
-    elif family.generator == "threefry":
-        made = _alone(family, wanted) or _whole(family, wanted)
-    else:
+        return _of_words(family.generator, [by_element[e] for e in wanted], first)
+    if family.generator != "threefry":
         raise ValueError(
             f"Expected laws of the elements {wanted} under {family.generator!r}, or"
             " seeds of 'threefry'."
         )
-    return dataclasses.replace(made, first=first)
+    if (draw := _alone(family, wanted)) is not None:
+        return Screen(draw=draw, first=first)
+
+    # All of theta_0 for every seed: slow, but always right.
+    def draw_whole(seeds: Array) -> tuple[Array, ...]:
+        thetas = jax.vmap(family.traced)(seeds)
+        return tuple(thetas[:, number] for number in wanted)
+
+    size = len(family.theta(family.start))
+    chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
+    return Screen(draw=draw_whole, first=first, chunk=chunk)
+
+
+def _of_words(generator: str, known: Sequence[Law], first: int) -> Screen:
+    """Draw random words of a generator, and compare these by the laws of weights."""
+    words = [laws.KNOWN[generator][0](law.position) for law in known]
+
+    def draw(seeds: Array) -> tuple[Array, ...]:
+        return tuple(
+            word(seeds) & jnp.uint32(law.mask)
+            for word, law in zip(words, known, strict=True)
+        )
+
+    def bounds(low: np.ndarray, high: np.ndarray) -> Bounds:
+        pairs = [law.bounds(*ends) for law, *ends in zip(known, low, high, strict=True)]
+        return np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
+
+    return Screen(
+        draw=draw,
+        bounds=bounds,
+        first=first,
+        chunk=_CHUNK_OF_WORDS,
+        wide=generator == "pcg64",
+    )
+
+
+def _alone(
+    family: SeedFamily, elements: tuple[int, ...]
+) -> Callable[[Array], tuple[Array, ...]] | None:
+    """Draw single elements by Threefry; None: theta_0 isn't drawn by elements."""
+    if not threefry.partitionable():
+        return None
+    drawn = [threefry.element(family.draw, number) for number in elements]
+
+    def draw(seeds: Array) -> tuple[Array, ...]:
+        return tuple(element(seeds) for element in drawn)
+
+    seeds = np.linspace(family.start, family.stop - 1, _CHECKED).astype(np.uint32)
+    values = np.stack([np.asarray(value) for value in jax.jit(draw)(seeds)])
+    thetas = np.stack([family.theta(int(seed))[list(elements)] for seed in seeds])
+    close = np.abs(values - thetas.T) <= _LAST_DIGITS * np.abs(thetas).max()
+    return draw if close.all() else None
 
 
 def sweep(
@@ -116,7 +175,7 @@ def sweep(
     *,
     progress: bool = False,
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """Seeds whose elements lie between bounds, piece by piece.
+    """Yield seeds whose elements lie between bounds, piece by piece.
 
     Args:
       screen: draws the elements.
@@ -127,55 +186,44 @@ def sweep(
       progress: whether to show a bar with seeds/s and the time left.
     Yields: (the first seed that is not yet searched, pairs (release, seed)).
     """
-    context = jax.enable_x64(True) if screen.wide else contextlib.nullcontext()
-    with context:
+    with screen.integers():
         low, high = screen.bounds(lowest.T, highest.T)  # (elements, releases)
-        groups = [
-            range(first, min(first + _AT_ONCE, len(lowest)))
-            for first in range(0, len(lowest), _AT_ONCE)
-        ]
-        devices = jax.local_device_count()
-        step = screen.chunk * devices
         program = screen.program
-        offsets = np.arange(devices, dtype=np.uint32) * np.uint32(screen.chunk)
-    bar = bars.bar(
+    groups = [
+        range(first, min(first + _AT_ONCE, len(lowest)))
+        for first in range(0, len(lowest), _AT_ONCE)
+    ]
+    # Numbers of as many releases as a program takes, the last one repeated.
+    padded = [np.minimum(np.arange(_AT_ONCE) + g.start, g.stop - 1) for g in groups]
+    devices = jax.local_device_count()
+    step = screen.chunk * devices
+    offsets = np.arange(devices, dtype=np.uint32) * np.uint32(screen.chunk)
+
+    def begun(at: int) -> list[Any]:
+        """Start a piece: masks of hits that are being computed."""
+        first = offsets + np.uint32(at)
+        with screen.integers():
+            return [program(first, low[:, some], high[:, some]) for some in padded]
+
+    with bars.bar(
         total=stop - start,
         desc="seeds",
         unit=" seeds",
         unit_scale=True,
         smoothing=0.05,
         show=progress,
-    )
-
-    def begun(at: int) -> tuple[int, list[Any]]:
-        """Start a piece: its first seed, and masks of hits that are being computed."""
-        first = offsets + np.uint32(at)
-        with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
-            return at, [
-                program(first, low[:, _padded(group)], high[:, _padded(group)])
-                for group in groups
-            ]
-
-    with bar:
-        starts = range(start, stop, step)
-        ahead = begun(start) if starts else None
-        for number, _ in enumerate(starts):
-            assert ahead is not None
-            at, masks = ahead
+    ) as bar:
+        ahead = begun(start) if start < stop else []
+        for at in range(start, stop, step):
+            masks, end = ahead, min(at + step, stop)
             # The next piece is computed while the hits of this one are looked at.
-            ahead = begun(starts[number + 1]) if number + 1 < len(starts) else None
-            end, hits = min(at + step, stop), []
+            ahead = begun(at + step) if at + step < stop else []
+            hits: list[tuple[int, int]] = []
             for group, mask in zip(groups, masks, strict=True):
                 seeds = at + np.flatnonzero(np.asarray(mask).ravel())
-                seeds = seeds[seeds < end]
-                hits += _whose(screen, low, high, group, seeds)
+                hits += _whose(screen, low, high, group, seeds[seeds < end])
             bar.update(end - at)
             yield end, hits
-
-
-def _padded(group: range) -> np.ndarray:
-    """Numbers of as many releases as a program takes, the last one repeated."""
-    return np.minimum(np.arange(_AT_ONCE) + group.start, group.stop - 1)
 
 
 def _whose(
@@ -185,72 +233,15 @@ def _whose(
     group: range,
     seeds: Int[np.ndarray, " n"],
 ) -> list[tuple[int, int]]:
-    """Pairs (release, seed) of those seeds that agree in all elements."""
+    """Pair releases with those seeds that agree in all elements."""
     if not len(seeds):
         return []
-    with jax.enable_x64(True) if screen.wide else contextlib.nullcontext():
+    with screen.integers():
         filled = np.resize(seeds, max(256, 1 << (len(seeds) - 1).bit_length()))
         values = screen.compiled(filled.astype(np.uint32))
         drawn = np.stack([np.asarray(value) for value in values])[:, : len(seeds)]
-    found = []
+    pairs = []
     for release in group:
         inside = (drawn >= low[:, release, None]) & (drawn <= high[:, release, None])
-        found += [(release, int(seed)) for seed in seeds[inside.all(axis=0)]]
-    return found
-
-
-# Ways to draw
-
-
-def _of_words(generator: str, known: Sequence[Law]) -> Screen:
-    """Draw random words of a generator, and compare these by the laws of weights."""
-    words = [laws.KNOWN[generator][0](law.position) for law in known]
-
-    def draw(seeds: Array) -> tuple[Array, ...]:
-        return tuple(
-            word(seeds) & jnp.uint32(law.mask)
-            for word, law in zip(words, known, strict=True)
-        )
-
-    def bounds(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        pairs = [law.bounds(*ends) for law, *ends in zip(known, low, high, strict=True)]
-        return np.stack([p[0] for p in pairs]), np.stack([p[1] for p in pairs])
-
-    return Screen(
-        draw=draw,
-        bounds=bounds,
-        chunk=_CHUNK_OF_WORDS,
-        wide=generator == "pcg64",
-    )
-
-
-def _floats(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return low.astype(np.float32), high.astype(np.float32)
-
-
-def _alone(family: SeedFamily, elements: tuple[int, ...]) -> Screen | None:
-    """Draw single elements by Threefry; None where theta_0 isn't drawn by elements."""
-    if not threefry.partitionable():
-        return None
-    drawn = [threefry.element(family.draw, number) for number in elements]
-
-    def draw(seeds: Array) -> tuple[Array, ...]:
-        return tuple(each(seeds) for each in drawn)
-
-    seeds = np.linspace(family.start, family.stop - 1, _CHECKED).astype(np.uint32)
-    values = np.stack([np.asarray(each) for each in jax.jit(draw)(seeds)])
-    whole = np.stack([family.theta(int(seed))[list(elements)] for seed in seeds])
-    close = np.abs(values - whole.T) <= _LAST_DIGITS * np.abs(whole).max()
-    return Screen(draw, _floats) if close.all() else None
-
-
-def _whole(family: SeedFamily, elements: tuple[int, ...]) -> Screen:
-    """Draw all of theta_0 for every seed: slow, but always right."""
-    size = len(family.theta(family.start))
-    chunk = max(1, min(_CHUNK, _WHOLE_BYTES // (4 * size)))
-
-    def draw(seeds: Array) -> tuple[Array, ...]:
-        thetas = jax.vmap(family.traced)(seeds)
-        return tuple(thetas[:, number] for number in elements)
-
-    return Screen(draw, _floats, chunk=chunk)
+        pairs += [(release, int(seed)) for seed in seeds[inside.all(axis=0)]]
+    return pairs

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from informed.attacks.span.columns import Columns
 from informed.attacks.span.completion import SURE, Completion, digits
 from informed.attacks.span.direction import Direction
-from informed.attacks.span.layers import SPREAD, Layer
+from informed.attacks.span.first_layers import SPREAD, Layer
 
 # The constants below were chosen on letters of 784 pixels, 300 known, that a network of
 # 32 tanh units was trained on: twelve targets, other seeds than those of the benchmark.
@@ -66,7 +66,7 @@ def search(
     columns: Columns | None,
     most: int,
 ) -> tuple[Completion, int]:
-    """The row whose training gives the layer, as nearly as it is found.
+    """Search for the row whose training gives the layer.
 
     Args:
       direction: of one missing row, off the span of the known rows.
@@ -79,67 +79,32 @@ def search(
       most: trainings after which no step is begun.
     Returns: the row, and how many trainings it took.
     """
-    space = _Space(direction, layer, theta, known)
-    runs = _Runs(space, trained, most)
-    space.begin(labels, runs)
+    problem = _Problem(direction, layer, theta, known, trained, most)
+    problem.begin(labels)
     levels = columns if columns is not None and columns.discrete.all() else None
     best = None
-    for u in space.starts(runs.label):
-        here, found = _descended(space, runs, u, levels)
-        if found is not None:
-            return found, runs.count
-        if best is None or here.squared < best.squared:
-            best = here
-        if runs.spent or best.squared <= space.enough:
+    for u in problem.starts():
+        guess, certain = problem.descend(u, levels)
+        if certain is not None:
+            return certain, problem.count
+        if best is None or guess.squared < best.squared:
+            best = guess
+        if problem.spent or best.squared <= problem.enough:
             break
     assert best is not None
     why = (
         "training on it gives the layer, but nothing else says that it is the row"
-        if best.squared <= space.enough
+        if best.squared <= problem.enough
         else "no row was found whose training gives the layer"
     )
-    found = Completion(
-        row=space.row(best.u),
+    completion = Completion(
+        row=problem.row(best.u),
         certified=False,
         determined=np.zeros(direction.basis.features, bool),
         by="training",
         why=why,
     )
-    return found, runs.count
-
-
-def _descended(
-    space: "_Space", runs: "_Runs", u: np.ndarray, levels: Columns | None
-) -> tuple["_Guess", Completion | None]:
-    """The guess of least residual from one start, and the row on levels beside it."""
-    best = runs(u[None])[0]
-    damping, move, measured = _FIRST, _MOVE, min(len(u), _MEASURED)
-    while True:
-        before = best.squared
-        jacobian = _measured(space, runs, best, measured, move)
-        slow = 0
-        while slow < _STALLED:
-            # Where training diverges from a start, nothing leads away from it.
-            if runs.spent or not space.enough < best.squared < np.inf:
-                return best, None
-            steps = _steps(jacobian, best.residuals, damping)
-            tried = runs(best.u + steps)
-            for step, there in zip(steps, tried, strict=True):
-                if not np.isfinite(there.squared) or not step.any():
-                    continue
-                missed = there.residuals - best.residuals - jacobian @ step
-                jacobian += np.outer(missed, step) / (step @ step)
-            last, best = best, min([best, *tried], key=lambda each: each.squared)
-            damping *= _NEXT[[last, *tried].index(best)]
-            slow = 0 if best.squared < _GAIN**2 * last.squared else slow + 1
-            if levels is not None and best is not last:
-                found = space.put_on(levels, best, runs)
-                if found is not None:
-                    return best, found
-        finest = measured == len(u) and move == _LEAST
-        if finest and best.squared > _HARDLY * before:
-            return best, None
-        measured, move = min(len(u), 2 * measured), max(move * _LESS, _LEAST)
+    return completion, problem.count
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,12 +123,18 @@ class _Guess:
 
     @property
     def squared(self) -> float:
+        """The squared norm of the residuals; infinite where training diverged."""
         value = float(self.residuals @ self.residuals)
         return value if np.isfinite(value) else np.inf
 
 
-class _Space:
-    """Coordinates of the target: its length off the span, and components in it."""
+class _Problem:
+    """Least squares in the target's length off the span and its components in it.
+
+    Attributes:
+      enough: squared residual that rounding leaves.
+      count: trainings so far;  label: that guesses are trained with.
+    """
 
     def __init__(
         self,
@@ -171,7 +142,10 @@ class _Space:
         layer: Layer,
         theta: np.ndarray,
         known: tuple[np.ndarray, np.ndarray],
+        trained: Trained,
+        most: int,
     ) -> None:
+        self._trained, self._most, self.count, self.label = trained, most, 0, 0
         rows, self._labels = known
         basis, self._layer = direction.basis, layer
         self._released = layer.of(theta).astype(np.float64)
@@ -201,76 +175,116 @@ class _Space:
         noise = float((layer.deviation**2).mean())
         # Rounding along the coordinates, and of all weights of the layer.
         self.enough = fewer * size * noise / SPREAD**2 * 2.0
-        self._most = units * len(layer.deviation) * noise
+        self._rounding = units * len(layer.deviation) * noise
+
+    @property
+    def spent(self) -> bool:
+        """Whether no more trainings are allowed."""
+        return self.count >= self._most
 
     def row(self, u: np.ndarray) -> np.ndarray:
-        """(features,), the row at u."""
-        return np.asarray(self._at(u) @ self._frame)
+        """Return the (features,) row at some coordinates."""
+        return np.asarray((self._origin + self._axes @ u) @ self._frame)
 
-    def _at(self, u: np.ndarray) -> np.ndarray:
-        return self._origin + self._axes @ u
+    def train(self, rows: np.ndarray) -> np.ndarray:
+        """Train on (guesses, features) rows; return (guesses, params)."""
+        self.count += len(rows)
+        return self._trained(rows, self.label)
 
-    def guess(self, u: np.ndarray, theta: np.ndarray) -> _Guess:
-        """What a training at u says."""
-        weights = self._mix @ self._layer.of(theta).astype(np.float64)
-        apart = (weights - self._mix @ self._released) @ self._frame.T
-        changed = weights - self._mix @ self._layer.start.astype(np.float64)
-        length = self._at(u)[-1]
-        share = changed @ self._frame[-1] / (length or np.finfo(float).tiny)
-        return _Guess(u=u, residuals=apart.ravel(), share=share)
+    def guesses(self, us: np.ndarray) -> list[_Guess]:
+        """Train at some coordinates, and compare with the release."""
+        guesses = []
+        thetas = self.train(np.stack([self.row(u) for u in us]))
+        for u, theta in zip(us, thetas, strict=True):
+            weights = self._mix @ self._layer.of(theta).astype(np.float64)
+            apart = (weights - self._mix @ self._released) @ self._frame.T
+            changed = weights - self._mix @ self._layer.start.astype(np.float64)
+            length = (self._origin + self._axes @ u)[-1]
+            share = changed @ self._frame[-1] / (length or np.finfo(float).tiny)
+            guesses.append(_Guess(u=u, residuals=apart.ravel(), share=share))
+        return guesses
 
-    def begin(self, labels: list[int], runs: "_Runs") -> None:
+    def begin(self, labels: list[int]) -> None:
         """Take the label and the sign whose gradients point as the release's do."""
         changed = self._mix @ (self._released - self._layer.start)
         wanted = changed @ self._frame[-1]
-        nothing = np.zeros((1, len(self._origin)))
         best, chosen = -1.0, (labels[0], 1.0)
         for label in labels:
-            runs.label = label
             self._begin_at(label, 1.0)
-            share = runs(nothing)[0].share
+            share = self.guesses(np.zeros((1, len(self._origin))))[0].share
             size = float(np.linalg.norm(share))
             along = float(share @ wanted) / size if size > 0 else 0.0
             if abs(along) > best:
                 best, chosen = abs(along), (label, float(np.sign(along)) or 1.0)
         self._begin_at(*chosen)
-        runs.label = chosen[0]
 
     def _begin_at(self, label: int, sign: float) -> None:
-        """At the mean of a label's known rows, and as far off the span as they are."""
-        self._origin = np.append(self._members(label).mean(axis=0), sign * self._length)
+        """Begin at the mean of a label's known rows, as far off as they are."""
+        self.label = label
+        self._origin = np.append(self._members().mean(axis=0), sign * self._length)
 
-    def _members(self, label: int) -> np.ndarray:
-        """The label's known rows, or all where it has none, along the frame."""
-        members = self._labels == label
+    def _members(self) -> np.ndarray:
+        """Return the label's known rows, or all where it has none, along the frame."""
+        members = self._labels == self.label
         return self._inside[members] if members.any() else self._inside
 
-    def starts(self, label: int) -> Iterator[np.ndarray]:
-        """The mean of the label's known rows, then one of these after the other."""
+    def starts(self) -> Iterator[np.ndarray]:
+        """Yield the mean of the label's known rows, then each of these."""
         yield np.zeros(len(self._origin))
         inverse = np.linalg.inv(self._axes)
-        some = np.random.default_rng(0).permutation(self._members(label))
-        for row in some:
+        for row in np.random.default_rng(0).permutation(self._members()):
             yield inverse @ (np.append(row, self._origin[-1]) - self._origin)
 
-    def direct(self, share: np.ndarray) -> np.ndarray:
-        """The part of the Jacobian that is alpha_z dz^T."""
-        size = len(self._axes)
-        whole = np.einsum("a,ij->aij", share, self._axes)
-        return whole.reshape(-1, size)
+    def descend(
+        self, u: np.ndarray, levels: Columns | None
+    ) -> tuple[_Guess, Completion | None]:
+        """Descend from one start; return the last guess, and a row on levels by it."""
+        best = self.guesses(u[None])[0]
+        damping, move, measured = _FIRST, _MOVE, min(len(u), _MEASURED)
+        while True:
+            before = best.squared
+            jacobian = self._jacobian(best, measured, move)
+            slow = 0
+            while slow < _STALLED:
+                # Where training diverges from a start, nothing leads away from it.
+                if self.spent or not self.enough < best.squared < np.inf:
+                    return best, None
+                steps = _steps(jacobian, best.residuals, damping)
+                tried = self.guesses(best.u + steps)
+                for step, there in zip(steps, tried, strict=True):
+                    if not np.isfinite(there.squared) or not step.any():
+                        continue
+                    missed = there.residuals - best.residuals - jacobian @ step
+                    jacobian += np.outer(missed, step) / (step @ step)
+                last, best = best, min([best, *tried], key=lambda guess: guess.squared)
+                damping *= _NEXT[[last, *tried].index(best)]
+                slow = 0 if best.squared < _GAIN**2 * last.squared else slow + 1
+                if levels is not None and best is not last:
+                    certain = self._on_levels(levels, best)
+                    if certain is not None:
+                        return best, certain
+            finest = measured == len(u) and move == _LEAST
+            if finest and best.squared > _HARDLY * before:
+                return best, None
+            measured, move = min(len(u), 2 * measured), max(move * _LESS, _LEAST)
 
-    def directions(self) -> np.ndarray:
-        """Orthonormal rows, by how much they matter to the answer of other records."""
+    def _jacobian(self, best: _Guess, count: int, move: float) -> np.ndarray:
+        """Measure the Jacobian at a guess along the directions that matter most."""
         size = len(self._axes)
-        seen = self._released @ self._frame.T @ self._axes
-        seen = np.linalg.svd(seen, full_matrices=False)[2][: _MEASURED // 2]
+        # The part that is known, alpha_z dz^T.
+        outer = np.einsum("a,ij->aij", best.share, self._axes)
+        jacobian = outer.reshape(-1, size)
+        of_units = self._released @ self._frame.T @ self._axes
+        main = np.linalg.svd(of_units, full_matrices=False)[2][: _MEASURED // 2]
         axes = np.eye(size)
-        return np.linalg.qr(np.vstack([axes[:1], seen, axes[1:]]).T)[0].T
+        along = np.linalg.qr(np.vstack([axes[:1], main, axes[1:]]).T)[0].T[:count]
+        moved = self.guesses(best.u + move * along)
+        slopes = np.stack([guess.residuals - best.residuals for guess in moved]) / move
+        jacobian += (slopes - along @ jacobian.T).T @ along
+        return np.where(np.isfinite(jacobian), jacobian, 0.0)
 
-    def put_on(
-        self, columns: Columns, best: _Guess, runs: "_Runs"
-    ) -> Completion | None:
-        """The guess on the levels next to it, if its training gives the layer."""
+    def _on_levels(self, columns: Columns, best: _Guess) -> Completion | None:
+        """Put the guess on the levels next to it, if its training gives the layer."""
         row = self.row(best.u)
         near = columns.rounded(row)
         free = (self._frame**2).sum(axis=0) > 1e-12
@@ -279,11 +293,11 @@ class _Space:
         equations = len(apart) - len(best.u)
         if distance > _NEAR or digits(equations, distance) <= SURE:
             return None
-        theta = runs.trained(near[None])[0]
+        theta = self.train(near[None])[0]
         rest = self._layer.of(theta).astype(np.float64) - self._released
         # What a row would leave there that differs in one column by one step.
         another = float(np.linalg.norm(best.share)) * columns.step.min()
-        if not float((rest**2).sum()) <= min(self._most, _LESS_THAN * another**2):
+        if not float((rest**2).sum()) <= min(self._rounding, _LESS_THAN * another**2):
             return None
         return Completion(
             row=near,
@@ -295,46 +309,11 @@ class _Space:
         )
 
 
-class _Runs:
-    """Trainings on guesses, counted."""
-
-    def __init__(self, space: _Space, trained: Trained, most: int) -> None:
-        self._space, self._trained, self._most = space, trained, most
-        self.count, self.label = 0, 0
-
-    @property
-    def spent(self) -> bool:
-        """Whether no more trainings are allowed."""
-        return self.count >= self._most
-
-    def trained(self, rows: np.ndarray) -> np.ndarray:
-        """(guesses, params)"""
-        self.count += len(rows)
-        return self._trained(rows, self.label)
-
-    def __call__(self, us: np.ndarray) -> list[_Guess]:
-        rows = np.stack([self._space.row(u) for u in us])
-        thetas = self.trained(rows)
-        return [self._space.guess(u, t) for u, t in zip(us, thetas, strict=True)]
-
-
-def _measured(
-    space: _Space, runs: _Runs, best: _Guess, count: int, move: float
-) -> np.ndarray:
-    """The Jacobian at a guess, measured along the first directions."""
-    jacobian = space.direct(best.share)
-    along = space.directions()[:count]
-    moved = runs(best.u + move * along)
-    answers = np.stack([each.residuals - best.residuals for each in moved]) / move
-    jacobian += (answers - along @ jacobian.T).T @ along
-    return np.where(np.isfinite(jacobian), jacobian, 0.0)
-
-
 def _steps(jacobian: np.ndarray, residuals: np.ndarray, damping: float) -> np.ndarray:
-    """(dampings, unknowns), damped Gauss-Newton steps."""
+    """Return (dampings, unknowns) steps of Levenberg and Marquardt."""
     values, axes = np.linalg.eigh(jacobian.T @ jacobian)
     values = np.maximum(values, 0.0)
     along = axes.T @ (jacobian.T @ residuals)
     level = values.mean()
-    each = [along / (values + damping * part * level) for part in _DAMPINGS]
-    return np.stack([-axes @ step for step in each])
+    steps = [along / (values + damping * part * level) for part in _DAMPINGS]
+    return np.stack([-axes @ step for step in steps])

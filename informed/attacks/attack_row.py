@@ -1,7 +1,8 @@
 """What a row of `attacks.registry` says of an attack, and what it is made of."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,11 @@ from shadow.data import Examples
 from shadow.models import ShadowModels
 from shadow.store import Store
 from shadow.tables import Table
+from shadow.threat import Knowledge, Reconstruction
 from shadow.views import EVERYTHING, View
 
 PROTOCOLS = ("reconstruction", "membership", "transcript", "candidates")
-SEES = (
-    "nothing",
-    "view",
-    "weights",
-    "answers",
-    "estimator",
-    "every noisy gradient",
-)
+SEES = ("nothing", "view", "weights", "answers", "estimator", "every noisy gradient")
 # Share of the time that an attack may take whose row doesn't say how much.
 SHARE = 0.05
 
@@ -48,6 +43,13 @@ class Facts:
     secret: bool = False
     targets: int = 1
     returned: Any = None
+
+    @property
+    def why_not_again(self) -> str:
+        """Why training can't be run again and compared; "" where it can."""
+        if self.deterministic:
+            return ""
+        return "equal arguments give other weights; see what the pre-flight found"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,10 +89,26 @@ class Material:
     guesses: Sequence[np.ndarray] = ()
 
     def affordable(self, share: float = 1.0) -> int | None:
-        """Trainings that fit into a share of the limit; None: that isn't known."""
+        """Count trainings that fit into a share of the limit; None: unknown."""
         if self.seconds_a_model is None or self.limit == float("inf"):
             return None
         return int(share * self.limit / max(self.seconds_a_model, 1e-9))
+
+
+class OneByOne:
+    """An attack that takes one release after the other, so that time may cut it off."""
+
+    def each(
+        self, release: Any, knowledge: Knowledge, *, key: Array
+    ) -> Iterator[Reconstruction]:
+        """Attack one release after the other."""
+        raise NotImplementedError
+
+    def __call__(
+        self, release: Any, knowledge: Knowledge, *, key: Array
+    ) -> Reconstruction:
+        """Attack all releases; see `each`."""
+        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
 
 
 class NotApplicableError(ValueError):
@@ -111,7 +129,10 @@ class NoSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One attack.
+    """What everything else knows of an attack.
+
+    What needs the attack's module, `config`, `make` and `applies`, may be named as
+    "module:attribute"; the module is then imported when it is first asked for.
 
     Attributes:
       name: how configurations and results call the attack.
@@ -141,13 +162,13 @@ class Row:
     name: str
     about: str
     protocol: str = "reconstruction"
-    config: type = NoSettings
-    make: Callable[[Any, Material], Any]
+    config: type | str = NoSettings
+    make: Callable[[Any, Material], Any] | str
     sees: str
     knows: tuple[str, ...]
     uses: tuple[str, ...] = ()
     gives: tuple[str, ...]
-    applies: Callable[[Facts], str] = _always
+    applies: Callable[[Facts], str] | str = _always
     names: bool = False
     remedy: str = ""
     share: float = SHARE
@@ -161,7 +182,7 @@ class Row:
 
     @property
     def audited(self) -> bool:
-        """Whether audits play it."""
+        """Whether audits play the attack."""
         return self.protocol == "reconstruction" and self.share > 0
 
     @property
@@ -170,8 +191,22 @@ class Row:
         return self.name.replace("_", " ")
 
     def why_not(self, facts: Facts) -> str:
-        """Why the attack can't be played on such a training; "" where it can."""
-        return self.applies(facts) or facts.withheld.get(self.sees, "")
+        """Say why the attack can't be played on such a training; "" where it can."""
+        return self._loaded("applies")(facts) or facts.withheld.get(self.sees, "")
+
+    @property
+    def settings(self) -> Any:
+        """The class of the attack's settings, loaded."""
+        return self._loaded("config")
+
+    def attack(self, settings: Any, material: Material) -> Any:
+        """Make the attack from its settings and what it is prepared with."""
+        return self._loaded("make")(settings, material)
+
+    def _loaded(self, field: str) -> Any:
+        """Return a field's value, imported where the field names it."""
+        value = getattr(self, field)
+        return pkgutil.resolve_name(value) if isinstance(value, str) else value
 
     @property
     def threat_model(self) -> dict[str, Any]:

@@ -14,8 +14,9 @@ import dataclasses
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
+from informed.attacks.attack_row import Material
 from informed.attacks.inversion.retraining import Retraining
 from shadow.data import Examples
 from shadow.threat import Attack, Knowledge, Release
@@ -51,8 +52,8 @@ class RetrainingMembership:
         _require_pairs(release, candidates)
         runs = Retraining(knowledge, width=_WIDTH, draws=self.draws, key=key)
 
-        def thetas(each: Examples) -> np.ndarray:
-            images, labels = each.images[:, None], each.labels[:, None]
+        def thetas(records: Examples) -> np.ndarray:
+            images, labels = records.images[:, None], records.labels[:, None]
             if runs.starts is None or len(runs.starts) == 1:
                 return runs.thetas(images, labels)
             # Each release has its own theta_0, and is trained from there.
@@ -62,11 +63,21 @@ class RetrainingMembership:
             )
 
         distances = [
-            np.sum((thetas(each) - release.weights) ** 2, axis=1) for each in candidates
+            np.sum((thetas(records) - release.weights) ** 2, axis=1)
+            for records in candidates
         ]
         # A candidate with which training diverges isn't the one.
         first, second = (np.where(np.isfinite(d), d, np.inf) for d in distances)
         return (second < first).astype(np.int64)
+
+
+def make(config: RetrainingMembership, material: Material) -> RetrainingMembership:
+    """Give the attack as many draws of a secret seed as the time allows."""
+    affordable = material.affordable()
+    if affordable is None:
+        return config
+    draws = int(np.clip(affordable, 2, config.draws))
+    return dataclasses.replace(config, draws=draws)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,7 +85,7 @@ class ReconstructionMembership:
     """Reconstruct, then compare the reconstruction with both candidates.
 
     Attributes:
-      attack: the reconstruction attack whose answer is compared.
+      attack: the reconstruction attack whose guess is compared.
     """
 
     attack: Attack
@@ -93,26 +104,25 @@ class ReconstructionMembership:
         """
         _require_pairs(release, candidates)
         guess = self.attack(release, knowledge, key=key)
-        first, second = (_distances(each.images, guess.images) for each in candidates)
+        # Mean squared distance of each guess from a candidate, per pixel.
+        pixels = tuple(range(1, guess.images.ndim))
+        first, second = (
+            np.mean(
+                (records.images.astype(np.float64) - guess.images) ** 2, axis=pixels
+            )
+            for records in candidates
+        )
         # What pictures don't tell apart, or weren't guessed, the label may; or chance.
         coins = jax.random.bernoulli(jax.random.fold_in(key, 1), shape=first.shape)
         chosen = np.asarray(coins).astype(np.int64)
         if guess.labels is not None:
-            right = [guess.labels == each.labels for each in candidates]
+            right = [guess.labels == records.labels for records in candidates]
             chosen = np.where(right[0] == right[1], chosen, right[1])
         return np.where(second < first, 1, np.where(first < second, 0, chosen))
 
 
-def _distances(
-    images: np.ndarray, guesses: np.ndarray
-) -> Float[np.ndarray, " releases"]:
-    """Mean squared distance of each guess from a candidate, per pixel."""
-    apart = images.astype(np.float64) - guesses
-    return np.mean(apart**2, axis=tuple(range(1, apart.ndim)))
-
-
 def _require_pairs(release: Release, candidates: tuple[Examples, Examples]) -> None:
-    """Raise ValueError unless there are two candidates per release."""
+    """Refuse candidates that aren't two per release."""
     counts = [len(release), *map(len, candidates)]
     if len(set(counts)) > 1:
         raise ValueError(

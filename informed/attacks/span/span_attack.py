@@ -7,7 +7,7 @@ for these A, its initialisation and its key are needed.
 The direction off the span is a fact of any training whose updates are sums of
 gradients; whether A is of that kind, those two trainings tell. Levels or sparsity
 complete the direction to a row; where they don't, and A can be run, n + 1 numbers are
-searched by training on guesses (`search`); else the guess is the mean of D_-.
+searched by training on guesses (`guess_search`); else the guess is the mean of D_-.
 
 Fitted linear models of scikit-learn are read by `closed_form.estimator_attack`.
 
@@ -22,17 +22,17 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.adversary_runs import adversary_runs
+from informed.attacks.attack_row import Facts, Material, NotApplicableError, OneByOne
 from informed.attacks.closed_form.estimator_attack import as_image, features
 from informed.attacks.impossible import (
     LimitError,
     NoTraceError,
     ReconstructionImpossibleError,
 )
-from informed.attacks.row import Facts, Material, NotApplicableError
-from informed.attacks.span import columns, layers, single
+from informed.attacks.span import columns, first_layers, missing_rows
 from informed.attacks.span.completion import PRECISION, Completion
 from informed.attacks.span.direction import read as read_direction
-from informed.attacks.span.search import Trained, search
+from informed.attacks.span.guess_search import Trained, search
 from shadow import checks, released
 from shadow.tables import Table
 from shadow.threat import Knowledge, Reconstruction, Release, require_told
@@ -44,7 +44,7 @@ _TOGETHER, _MANY = 2, 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanConfig:
-    """How hard to try.
+    """How hard the attack off the span tries.
 
     Attributes:
       trainings: of A a target, at most, where neither levels nor sparsity complete the
@@ -65,15 +65,16 @@ def applies(facts: Facts) -> str:
             return "closed form reads linear models off their span as well"
         if not hasattr(facts.returned, "coefs_"):
             return "it is for networks"
-    if facts.secret:
-        return "the seed is secret"
-    if not facts.deterministic:
-        return "equal arguments give other weights; see what the pre-flight found"
-    return ""
+    return "the seed is secret" if facts.secret else facts.why_not_again
+
+
+def make(config: SpanConfig, material: Material) -> "SpanAttack":
+    """Make the attack of the registry's row."""
+    return SpanAttack(config=config, table=material.table)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
-class SpanAttack:
+class SpanAttack(OneByOne):
     """Read the direction of each target, and complete it.
 
     Attributes:
@@ -86,21 +87,10 @@ class SpanAttack:
     table: Table | None = None
     stumbles: list[str] = dataclasses.field(default_factory=list)
 
-    @classmethod
-    def made(cls, config: SpanConfig, material: Material) -> "SpanAttack":
-        """As a row of the registry makes it."""
-        return cls(config=config, table=material.table)
-
-    def __call__(
-        self, release: Release, knowledge: Knowledge, *, key: Array
-    ) -> Reconstruction:
-        """See `each`."""
-        return Reconstruction.joined(list(self.each(release, knowledge, key=key)))
-
     def each(
         self, release: Release, knowledge: Knowledge, *, key: Array
     ) -> Iterator[Reconstruction]:
-        """One target after the other.
+        """Attack one release after the other.
 
         Args:
           release: weights, all of them.
@@ -113,16 +103,16 @@ class SpanAttack:
         assert knowledge.fixed is not None
         shape = knowledge.fixed.image_shape
         known = features(self.table, knowledge.fixed.images)
-        found, why = layers.find(knowledge, known, key)
-        if not found:
+        layers, why = first_layers.find(knowledge, known, key)
+        if not layers:
             raise NotApplicableError(why)
-        # The two trainings that found them.
+        # The two trainings that the layers were found by.
         trainings = 2
         trained = self._trainer(knowledge, key)
         for i, theta in enumerate(release.weights):
             row = None
             try:
-                row, more = self._of_layers(found, theta, known, knowledge, trained, i)
+                row, more = self._of_layers(layers, theta, known, knowledge, trained, i)
                 trainings += more
             except NoTraceError as error:
                 # It was looked for, and the release doesn't hold it.
@@ -150,34 +140,34 @@ class SpanAttack:
 
     @property
     def note(self) -> str:
-        """Why no target was read, where none was."""
+        """Say why no target was read, where none was."""
         return self.stumbles[0] if self.stumbles else ""
 
     def _of_layers(
         self,
-        found: list[layers.Layer],
+        layers: list[first_layers.Layer],
         theta: np.ndarray,
         known: np.ndarray,
         knowledge: Knowledge,
         trained: Trained | None,
         number: int,
     ) -> tuple[Completion | None, int]:
-        """The row that a first layer holds, and trainings that it took.
+        """Read the row that a first layer holds; count the trainings that it took.
 
         Raises: ReconstructionImpossibleError: nothing can be read.
         """
         best: Completion | None = None
-        seen = []
-        for layer in (each.released(theta) for each in found):
+        directions = []
+        for layer in (layer.released(theta) for layer in layers):
             direction = read_direction(
                 layer.of(theta), known, start=layer.start, deviation=layer.deviation
             )
-            completed = single.complete(direction, known)
+            completed = missing_rows.complete(direction, known)
             if completed is not None and completed.certified:
                 return completed, 0
             best = best or completed
-            seen.append((direction, layer))
-        direction, layer = min(seen, key=lambda each: each[0].error)
+            directions.append((direction, layer))
+        direction, layer = min(directions, key=lambda pair: pair[0].error)
         if trained is None or not self.config.trainings or direction.rank != 1:
             return best, 0
         assert knowledge.fixed is not None
@@ -196,7 +186,7 @@ class SpanAttack:
         )
 
     def _trainer(self, knowledge: Knowledge, key: Array) -> Trained | None:
-        """A on guesses; None: records aren't features as they are."""
+        """Return A on guesses; None: records aren't features as they are."""
         fixed = knowledge.fixed
         assert fixed is not None
         assert knowledge.algorithm is not None

@@ -18,17 +18,18 @@ Source: ours. The key draws the adversary's own models.
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array
 
 from informed.adversary_runs import adversary_runs
-from informed.attacks import rounding
+from informed.attacks import quantisation
+from informed.attacks.attack_row import Material
 from informed.attacks.inversion import coordinates, gauss_newton, levels
 from informed.attacks.inversion.coordinates import Space
 from informed.attacks.inversion.gauss_newton import Linearised
-from informed.attacks.stationary.config import StationaryConfig
 from informed.attacks.stationary.gradients import PenalisedGradients
 from informed.attacks.stationary.spread import Spread, eigenbasis
 from shadow import bars, checks
@@ -39,26 +40,42 @@ from shadow.training import GradientDescent
 # A step that divides the cost by less than this is the last. No step trains anything
 # here, so that small gains are worth their price.
 _GIVE_UP = 1.01
-# Bound on the norm of an answer's coordinates, in standard deviations per component.
+# Bound on the norm of a target's coordinates, in standard deviations per component.
 # Farther from the mean there is no image of this kind.
 _REACH = 2.5
 # Own models trained at once on one device; a matter of speed and memory.
 _WIDTH = 16
 # Root mean square distance from the nearest levels, as a share of their spacing, up to
-# which an answer is moved onto them; see `Prior.on_levels`.
+# which an image is moved onto them; see `Prior.on_levels`.
 _NEAR_LEVELS = 0.15
 
 
-@dataclasses.dataclass(frozen=True)
-class MostProbable:
-    """The most probable target with one label.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StationaryConfig:
+    """How hard the attack on stationary points tries.
 
     Attributes:
-      image: (height, width, channels), not cut to [0, 1].
-      label: the label that the image was searched with.
-      cost: minus twice the log posterior, to within a constant.
-      expected_mse: mean posterior variance of the pixels.
+      models: number of models of the adversary's own, which tell how much training
+        leaves unconverged; 0: the closed form alone.
+      labels_tried: number of labels that are tried to the end, the most likely first.
+      steps: Gauss-Newton steps per label, at most.
+      most_params: number of parameters up to which a victim's Hessian is computed; this
+        takes 16 bytes x params^2.
     """
+
+    models: int = 16
+    labels_tried: int = 3
+    steps: int = 20
+    most_params: int = 12000
+
+    def __post_init__(self) -> None:
+        checks.at_least("models", self.models, 0)
+        for field in ("labels_tried", "steps", "most_params"):
+            checks.at_least(field, getattr(self, field), 1)
+
+
+class MostProbable(NamedTuple):
+    """The most probable target with one label; cost: minus twice the log posterior."""
 
     image: np.ndarray
     label: int
@@ -66,9 +83,14 @@ class MostProbable:
     expected_mse: float
 
 
+def make(config: StationaryConfig, material: Material) -> "StationaryAttack":
+    """Make the attack of the registry's row."""
+    return StationaryAttack(config=config, progress=material.progress)
+
+
 @dataclasses.dataclass(frozen=True)
 class StationaryAttack:
-    """The attack; see the module's docstring.
+    """The attack on stationary points; see the module's docstring.
 
     Attributes:
       config: how hard to try.
@@ -87,7 +109,7 @@ class StationaryAttack:
         initialisation and an order of mini-batches where they are told.
 
         Returns: images, not cut to [0, 1]; labels; residuals, the squared norm of the
-          whole gradient at the answer, zero at a stationary point; expected_mse.
+          whole gradient at the image, zero at a stationary point; expected_mse.
         Raises: FieldError: A isn't gradient descent on a victim with a dense first
           layer, is private, or the victim is too large.
         """
@@ -120,23 +142,14 @@ class StationaryAttack:
             spread = None
             if self.config.models:
                 spread = self._learned(release, gradients, knowledge, key)
-            parts = [
-                self._one(
-                    theta,
-                    None if knowledge.labels is None else int(knowledge.labels[i]),
-                    gradients,
-                    prior,
-                    spread,
-                )
-                for i, theta in enumerate(
-                    bars.bar(
-                        release.weights.astype(np.float64),
-                        desc="stationary",
-                        unit=" targets",
-                        show=self.progress,
-                    )
-                )
-            ]
+            thetas = release.weights.astype(np.float64)
+            bar = bars.bar(
+                thetas, desc="stationary", unit=" targets", show=self.progress
+            )
+            parts = []
+            for i, theta in enumerate(bar):
+                label = None if knowledge.labels is None else int(knowledge.labels[i])
+                parts.append(self._attack(theta, label, gradients, prior, spread))
         return Reconstruction.joined(parts)
 
     def _learned(
@@ -146,10 +159,9 @@ class StationaryAttack:
         knowledge: Knowledge,
         key: Array,
     ) -> Spread:
-        """The spread, learned from own models, with as few digits as the release."""
+        """Learn the spread from own models, with as few digits as the release."""
         shown = knowledge.public if knowledge.public is not None else knowledge.fixed
         assert shown is not None
-        assert knowledge.fixed is not None
         order = np.random.default_rng(np.asarray(jax.random.key_data(key)))
         shown = shown.take(order.permutation(len(shown))[: self.config.models])
         # In 32 bits, as the developer trains.
@@ -158,20 +170,19 @@ class StationaryAttack:
             numbers = np.arange(len(shown))
             thetas = runs(shown.images[:, None], shown.labels[:, None], numbers)
         thetas = thetas.astype(np.float64)
-        if (rounded := rounding.deviations(release, 0)) is not None:
-            thetas += rounded * order.standard_normal(thetas.shape)
-        curvatures, left = [], []
+        if (noise := quantisation.deviations(release, 0)) is not None:
+            thetas += noise * order.standard_normal(thetas.shape)
+        curvatures, unconverged = [], []
         for theta, image, label in zip(thetas, shown.images, shown.labels, strict=True):
-            whole = gradients.known(theta)
-            target = gradients.target(
-                theta, image[None].astype(np.float64), np.array([label])
-            )
+            gradient = gradients.known(theta)
+            images, labels = image[None].astype(np.float64), np.array([label])
+            gradient = gradient + gradients.target(theta, images, labels)[0]
             values, vectors = eigenbasis(gradients.hessian(theta))
             curvatures.append(values)
-            left.append(vectors.T @ (whole + target[0]))
-        return Spread.learned(np.stack(curvatures), np.stack(left))
+            unconverged.append(vectors.T @ gradient)
+        return Spread.learned(np.stack(curvatures), np.stack(unconverged))
 
-    def _one(
+    def _attack(
         self,
         theta: np.ndarray,
         label: int | None,
@@ -179,35 +190,33 @@ class StationaryAttack:
         prior: "Prior",
         spread: Spread | None,
     ) -> Reconstruction:
-        """The answer for one release."""
+        """Reconstruct the target of one release."""
         # The closed form: minus the gradient of all other points is the target's.
         known = gradients.known(theta)
         x, scores = gradients.closed_form(-known)
-        order = np.argsort(-scores)[: self.config.labels_tried]
-        tried = order if label is None else np.array([label])
+        image = x.reshape(prior.around.image_shape)
+        labels = np.argsort(-scores)[: self.config.labels_tried]
+        labels = labels if label is None else np.array([label])
         if spread is None:
-            image = x.reshape(prior.around.image_shape)
-            best = MostProbable(prior.on_levels(image), int(tried[0]), 0.0, np.inf)
+            best = MostProbable(prior.on_levels(image), int(labels[0]), 0.0, np.inf)
         else:
             # The most probable target, weighted in the eigenbasis of the Hessian.
             values, vectors = eigenbasis(gradients.hessian(theta))
             rotation = vectors.T / np.sqrt(spread(values))[:, None]
-            read = np.clip(x, 0, 1).reshape(prior.around.image_shape)
-            answers = [
+            targets = [
                 self._most_probable(
-                    theta, known, int(each), gradients, prior, rotation, begin
+                    theta, known, int(tried), gradients, prior, rotation, begin
                 )
-                for each in tried
-                for begin in (None, read)
+                for tried in labels
+                for begin in (None, np.clip(image, 0, 1))
             ]
-            best = min(answers, key=lambda answer: answer.cost)
-        left = (
-            known + gradients.target(theta, best.image[None], np.array([best.label]))[0]
-        )
+            best = min(targets, key=lambda target: target.cost)
+        of_target = gradients.target(theta, best.image[None], np.array([best.label]))
+        residual = known + of_target[0]
         return Reconstruction(
             images=best.image[None].astype(np.float32),
             labels=np.array([best.label]),
-            residuals=np.array([left @ left]),
+            residuals=np.array([residual @ residual]),
             expected_mse=np.array([best.expected_mse]),
         )
 
@@ -221,7 +230,7 @@ class StationaryAttack:
         rotation: np.ndarray,
         begin: np.ndarray | None,
     ) -> MostProbable:
-        """The maximum a posteriori for a label, from an image or the label's mean."""
+        """Find the maximum a posteriori for a label, from an image or its mean."""
         space = prior.space(label)
         u = np.zeros(len(space.basis)) if begin is None else space.of(begin[None])
         reach = _REACH * np.sqrt(len(u))
@@ -273,7 +282,7 @@ class Prior:
 
     @classmethod
     def of(cls, fixed: Examples, public: Examples | None) -> "Prior":
-        """The prior that all images tell which the adversary knows."""
+        """Fit the prior to all images that the adversary knows."""
         everything = fixed.joined(public)
         images, labels = everything.images, everything.labels
         means = everything.means(np.arange(fixed.num_classes), np.float64)
@@ -284,12 +293,12 @@ class Prior:
         )
 
     def space(self, label: int) -> Space:
-        """Coordinates of the images of a label, around their mean."""
+        """Return coordinates of the images of a label, around their mean."""
         nothing = np.zeros(self.around.basis.shape[1], bool)
         return Space(self.around, np.array([label]), self.means[label][None], nothing)
 
     def on_levels(self, image: np.ndarray) -> np.ndarray:
-        """The image moved onto levels if it lies near them.
+        """Move the image onto levels if it lies near them.
 
         By chance the distances from the nearest level are 0.29 of one, in the root mean
         square. Where they are half of that, a normal error of the same size reaches
@@ -305,5 +314,5 @@ class Prior:
 
 @functools.lru_cache(maxsize=1)
 def _gradients(algorithm: GradientDescent, fixed: Examples) -> PenalisedGradients:
-    """Compiled once for calls with the same A and D_-."""
+    """Compile once for calls with the same A and D_-."""
     return PenalisedGradients(algorithm, fixed)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from informed.adversary_runs import adversary_runs
-from informed.attacks.span import precision, probe
+from informed.attacks.quantisation import measure
 from informed.attacks.span.basis import Basis
 from shadow.threat import Knowledge
 from shadow.victims import Slice
@@ -37,12 +37,12 @@ class Layer:
     deviation: np.ndarray
 
     def of(self, theta: np.ndarray) -> np.ndarray:
-        """(units, features), the weights; dense layers are stored either way."""
+        """Return the (units, features) weights; dense layers are stored either way."""
         return _weights(self.part, theta, len(self.deviation))
 
     def released(self, theta: np.ndarray) -> "Layer":
-        """The same with the rounding of released weights beside that of training."""
-        rounding = precision.of(self.of(theta).astype(np.float64)).deviation
+        """Add the rounding of released weights to that of training."""
+        rounding = measure(self.of(theta).astype(np.float64)).deviation
         mean = SPREAD * np.sqrt((rounding**2).mean(axis=0))
         return dataclasses.replace(self, deviation=np.hypot(self.deviation, mean))
 
@@ -50,7 +50,7 @@ class Layer:
 def find(
     knowledge: Knowledge, known: np.ndarray, key: Array
 ) -> tuple[list[Layer], str]:
-    """Layers in the span of the records, or why there are none.
+    """Find layers in the span of the records, or say why there are none.
 
     A is run twice, on D_- with its first and with another of its records twice. What
     these trainings share is the beginning; what they differ by is in the span of D_-.
@@ -86,17 +86,17 @@ def find(
     others = (known != known[0]).any(axis=1) | (fixed.labels != fixed.labels[0])
     pair = np.array([0, int(np.argmax(others))])
     # What isn't told is drawn anew for each, so that another beginning shows.
-    made = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
-    layers = []
+    thetas = runs(fixed.images[pair, None], fixed.labels[pair, None], np.arange(2))
+    layers, basis = [], Basis.of(known)
     for part in parts:
-        first, second = (_weights(part, theta, known.shape[1]) for theta in made)
-        change = first.astype(np.float64) - second
-        if probe.of_weights(change, known, off_most=_OFF):
+        first, second = (_weights(part, theta, known.shape[1]) for theta in thetas)
+        change = (first.astype(np.float64) - second) / basis.scale
+        off, size = basis.off(change), float(np.linalg.norm(change))
+        # Training moved nothing, or off the span of its rows.
+        if not size > 0 or not float(np.linalg.norm(off)) / size <= _OFF:
             continue
-        basis = Basis(known)
-        off = basis.off(change / basis.scale)
-        left = max(1, known.shape[1] - len(basis))
-        deviation = np.sqrt((off**2).sum() / (len(off) * left))
+        free = max(1, known.shape[1] - len(basis))
+        deviation = np.sqrt((off**2).sum() / (len(off) * free))
         layers.append(
             Layer(part=part, start=first, deviation=SPREAD * deviation * basis.scale)
         )

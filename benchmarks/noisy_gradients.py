@@ -1,6 +1,6 @@
 """The prior-aware attack beside the bound, over epsilon: one JSON line, one figure.
 
-    python -m benchmarks.prior_aware --figure=docs/images/prior_aware.png
+    python -m benchmarks.noisy_gradients --figure=docs/images/prior_aware.png
 
 MNIST (digits with --dataset=digits), full-batch DP-GD of the victim of Table V, T = 100
 steps, clipping norm 0.1, a uniform prior on m = 8 candidates, a fixed set of 200. Every

@@ -1,0 +1,169 @@
+"""From a direction to rows, by whatever the known rows are made of.
+
+Of k missing rows a layer of k outputs or more shows all directions. Those points of
+their span that lie along one random direction hold a multiple of every row, and what
+completes a single row completes one of them. It is known from then on.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from informed.attacks.span import bag_of_words, lattice, uniqueness
+from informed.attacks.span import columns as values
+from informed.attacks.span.basis import dense
+from informed.attacks.span.completion import Completion
+from informed.attacks.span.direction import Direction
+
+# Share of zeros from which rows that aren't negative are taken for bags of words.
+_SPARSE = 0.8
+# Range of whole numbers up to which rounding is tried before sparsity: genotypes are
+# both, and rounding takes a tenth of the time.
+_FEW_LEVELS = 8
+# The least count of any word, at most: documents have a word that stands there once.
+_LARGEST_LEAST = 4
+# Words that have to come out as whole numbers together: six digits each.
+_ENOUGH = 8
+# Entries up to which rows are looked at as a whole, and as an array: half a GiB.
+_LARGEST = 1 << 26
+# Random directions that are tried in a row without finding any. Of genotypes four in
+# ten find one, of documents nine in ten; a document that is lost costs all of them.
+_TRIES = 15
+
+
+def complete(direction: Direction, known: Any) -> Completion | None:
+    """Complete one missing row by levels or by sparsity.
+
+    Args:
+      direction: of one missing row.
+      known: (known, features), the rows that its basis was made of.
+    Returns: the certified one; of those that aren't the one that was tried first; None:
+      the known rows are neither discrete nor sparse.
+    """
+    entries = known.data if sparse.issparse(known) else np.asarray(known)
+    entries = entries[entries != 0]
+    size = known.shape[0] * known.shape[1]
+    ways = [lattice.complete] if size <= _LARGEST else []
+    if known.min() >= 0 and len(entries) <= (1 - _SPARSE) * size:
+        few = (entries == np.round(entries)).all() and entries.max() < _FEW_LEVELS
+        ways = [*ways, _by_sparsity] if few else [_by_sparsity, *ways]
+    first = None
+    for way in ways:
+        completion = way(direction, known)
+        if completion is not None and completion.certified:
+            return completion
+        first = first or completion
+    return first
+
+
+def complete_all(direction: Direction, known: Any) -> list[Completion]:
+    """Complete all missing rows, as far as they come out.
+
+    Args:
+      direction: of any number of missing rows.
+      known: (known, features), the rows that its basis was made of.
+    Returns: at most one a missing row, in no order; certified if all of them come out.
+      Where one output may mix two rows, both or none, or what `complete` says of one.
+    """
+    if direction.rank == 1:
+        single = complete(direction, known)
+        return [] if single is None else [single]
+    rng = np.random.default_rng(0)
+    completed: list[Completion] = []
+    rest, rows, tries = direction, known, 0
+    while tries < _TRIES:
+        tries += 1
+        along = rng.standard_normal(rest.rank)
+        last = rest.rank == 1
+        single = complete(
+            rest if last else rest.sliced(along / np.linalg.norm(along)), rows
+        )
+        if single is not None and single.certified:
+            completed.append(single)
+            tries = 0
+            if last:
+                break
+            rest, rows = rest.without(rows, single.row)
+        elif last:
+            break
+    # Rows count together: those that don't come out may be mixed into the others.
+    why = ""
+    if len(completed) < direction.rank:
+        why = f"{len(completed)} of {direction.rank} missing rows are found, which may"
+        why += " be mixed with the others"
+    elif direction.equal(np.stack([completion.row for completion in completed])):
+        why = "training gave rows equal weight: one of these may be the sum of two"
+    elif not _apart(completed, known):
+        why = "known rows make other rows of them that may be as good"
+    if not why:
+        return completed
+    return [dataclasses.replace(c, certified=False, why=why) for c in completed]
+
+
+def _apart(completed: list[Completion], known: Any) -> bool:
+    """Say whether no row of whole numbers is another one plus and less known ones."""
+    if not any(completion.by == "levels" for completion in completed):
+        return True
+    rows = np.asarray(dense(known), np.float64)
+    columns = values.of(rows)
+    assert columns is not None
+    grid = columns.discrete
+    every = np.vstack([rows, *(completion.row for completion in completed)])[:, grid]
+    return not any(
+        uniqueness.possible(
+            completion.row[grid],
+            np.delete(every, len(rows) + at, axis=0),
+            columns.part(grid),
+        )
+        for at, completion in enumerate(completed)
+        if completion.by == "levels"
+    )
+
+
+def _by_sparsity(direction: Direction, known: Any) -> Completion | None:
+    """Complete a bag of words; its length is the known rows' where they share one."""
+    bag = bag_of_words.complete(direction)
+    if bag is None:
+        return None
+    bag, counted = _scaled(bag, known)
+    # Several missing rows are looked at together (`complete_all`).
+    single = direction.outputs.shape[1] == 1
+    equal = bag.certified and single and direction.equal(bag.row[None])
+    if (direction.alone or counted) and not equal:
+        return bag
+    why = f"{bag.why}; but it may be the sum of several rows"
+    return dataclasses.replace(bag, certified=False, why=why)
+
+
+def _scaled(bag: Completion, known: Any) -> tuple[Completion, bool]:
+    """Scale counts to whole numbers, other rows to the length that known rows share.
+
+    Returns: the row at its length; whether it is one of whole numbers.
+    """
+    if sparse.issparse(known):
+        lengths = np.sqrt(np.asarray(known.multiply(known).sum(axis=1))).ravel()
+        entries = known.data
+    else:
+        lengths = np.linalg.norm(known, axis=1)
+        entries = np.asarray(known)[np.asarray(known) != 0]
+    lengths = lengths[lengths > 0]
+    if not (entries == np.round(entries)).all():
+        if np.ptp(lengths) <= 1e-6 * lengths.max():
+            row = bag.row * float(lengths.mean())
+            premise = f"{bag.premise}, and it is as long as each known row"
+            return dataclasses.replace(bag, row=row, premise=premise), False
+        why = f"{bag.why}; but only up to its length, since known rows have several"
+        return dataclasses.replace(bag, certified=False, why=why), False
+    there = bag.row[bag.row > 0]
+    for least in range(1, _LARGEST_LEAST + 1):
+        counts = bag.row * (least / there.min())
+        if np.abs(counts - np.round(counts)).max() <= 1e-6 * counts.max():
+            premise = f"{bag.premise}, and all are whole numbers, as small as can be"
+            bag = dataclasses.replace(
+                bag, row=np.round(counts), error=0.0, premise=premise
+            )
+            return bag, len(there) >= _ENOUGH
+    why = f"{bag.why}; but no factor makes its entries whole numbers"
+    return dataclasses.replace(bag, certified=False, why=why), False
