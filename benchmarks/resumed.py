@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from informed.attacks.inversion import config as inversion_config
+from informed.attacks.inversion import inversion_config
 from shadow import data, records, training
 from shadow.records import Record
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Array
 
-from informed.attacks.inversion.retraining import Retraining
+from informed.attacks.inversion.retraining import Programs, Retraining
 from informed.attacks.row import Material, NoSettings, NotApplicableError
 from shadow.data import Examples
 from shadow.parallel import OtherSizeError
@@ -77,7 +77,7 @@ class GalleryAttack:
             tried = min(most, self.trainings // len(release))
         if tried < most:
             self.note = f"time for {max(tried, 0)} of {most} records for each target"
-        training = Retraining(knowledge, width=_WIDTH, draws=1, key=key)
+        training = Retraining(Programs(knowledge, width=_WIDTH, draws=1, key=key))
         for i in range(len(release)):
             rows = self._likeliest(i, tried) if tried >= _FEWEST else np.arange(0)
             if not len(rows):

@@ -21,7 +21,7 @@ from informed.attacks.closed_form.affine import GlmAttack
 from informed.attacks.closed_form.estimator_attack import EstimatorAttack
 from informed.attacks.gallery import GalleryAttack
 from informed.attacks.inversion import Inversion, InversionConfig
-from informed.attacks.inversion.config import REVISION as INVERSION_REVISION
+from informed.attacks.inversion.inversion_config import REVISION as INVERSION_REVISION
 from informed.attacks.mean_image import MeanImage
 from informed.attacks.membership import RetrainingMembership
 from informed.attacks.reconn import ReconnAttack

@@ -7,7 +7,7 @@ is about standard normal: a Gaussian prior, and least squares that are well cond
 import dataclasses
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from informed.attacks.inversion.gauss_newton import Slopes
 
@@ -26,7 +26,7 @@ FREE_DEVIATION = 0.1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Coordinates:
-    """image = mean + u @ basis.
+    """Affine coordinates of one image: image = mean + u @ basis.
 
     Attributes:
       mean: (pixels,), the image at u = 0.
@@ -45,19 +45,19 @@ class Coordinates:
     def images(
         self, u: Float[np.ndarray, "*points components"]
     ) -> Float[np.ndarray, "*points height width channels"]:
-        """The images at u, in float64."""
+        """Return the images at u, in float64."""
         flat = self.mean + u @ self.basis
         return flat.reshape(*u.shape[:-1], *self.image_shape)
 
     def without(self, pixels: Bool[np.ndarray, " pixels"]) -> "Coordinates":
-        """Coordinates in which some pixels are black whatever u."""
+        """Hold some pixels at black whatever u."""
         kept = ~pixels
         return Coordinates(self.mean * kept, self.basis * kept[None], self.image_shape)
 
     def of(
         self, images: Float[np.ndarray, "*points height width channels"]
     ) -> Float[np.ndarray, "*points components"]:
-        """The coordinates of images, the inverse of `images`."""
+        """Return the coordinates of images, the inverse of `images`."""
         lengths = np.linalg.norm(self.basis, axis=1)
         flat = images.reshape(*images.shape[:-3], -1).astype(np.float64)
         # The basis is orthogonal: a transpose inverts it.
@@ -65,78 +65,82 @@ class Coordinates:
 
 
 class Space:
-    """Coordinates of all unknown points together, one after the other in u."""
+    """Coordinates of all unknown points together, one after the other in u.
+
+    Attributes:
+      labels: (unknown,), labels of the unknown points.
+      size: number of coordinates of each point.
+      basis: (size, pixels), directions in which each point moves.
+    """
 
     def __init__(
         self,
         of_one: Coordinates,
-        labels: np.ndarray,
-        means: np.ndarray,
-        black: np.ndarray,
+        labels: Int[np.ndarray, " unknown"],
+        means: Float[np.ndarray, "unknown height width channels"],
+        black: Bool[np.ndarray, " pixels"],
     ) -> None:
         """Put u = 0 at the means of the labels.
 
         Args:
           of_one: coordinates of one image.
-          labels: (unknown,), labels of the unknown points.
-          means: (unknown, height, width, channels), images at u = 0.
-          black: (pixels,) bool, pixels that are black in all unknown points.
+          labels: labels of the unknown points.
+          means: images at u = 0.
+          black: pixels that are black in all unknown points.
         """
-        self.labels = labels
-        self._whole, self._without = of_one, of_one.without(black)
+        self.labels, self.size = labels, len(of_one)
+        self._full, self._dimmed = of_one, of_one.without(black)
         self._centre = of_one.of(means)
-        self.basis = self._without.basis
+        self.basis = self._dimmed.basis
 
-    def images(self, u: np.ndarray) -> np.ndarray:
-        """(..., unknown * components) -> (..., unknown, height, width, channels)."""
-        apart = u.reshape(*u.shape[:-1], len(self.labels), len(self._whole))
-        return self._without.images(self._centre + apart)
+    def images(
+        self, u: Float[np.ndarray, "*points unknowns"]
+    ) -> Float[np.ndarray, "*points unknown height width channels"]:
+        """Return the images of all unknown points at u."""
+        apart = u.reshape(*u.shape[:-1], len(self.labels), self.size)
+        return self._dimmed.images(self._centre + apart)
 
-    def of(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of images (unknown, ...)."""
-        return (self._whole.of(images) - self._centre).ravel()
-
-    def of_each(self, images: np.ndarray) -> np.ndarray:
-        """The coordinates of several images of all points, (values, unknown, ...)."""
-        apart = self._whole.of(images) - self._centre
-        return apart.reshape(len(images), -1)
+    def of(
+        self, images: Float[np.ndarray, "*points unknown height width channels"]
+    ) -> Float[np.ndarray, "*points unknowns"]:
+        """Return the coordinates of images."""
+        apart = self._full.of(images) - self._centre
+        return apart.reshape(*images.shape[:-4], -1)
 
     def completed(
         self, slopes: Float[np.ndarray, "unknowns outputs"]
     ) -> Float[np.ndarray, "unknowns outputs"]:
-        """Slopes that are known where black pixels stay black, for every direction.
+        """Extend slopes that are known where black pixels stay black, to all of u.
 
         A direction of u that lights one moves the others alone.
         """
-        size = len(self._whole)
-        of_basis = self._whole.mean + self._without.basis
-        onto = self._whole.of(of_basis.reshape(-1, *self._whole.image_shape))
-        return (onto @ slopes.reshape(-1, size, slopes.shape[1])).reshape(slopes.shape)
+        of_basis = self._full.mean + self._dimmed.basis
+        onto = self._full.of(of_basis.reshape(-1, *self._full.image_shape))
+        by_point = slopes.reshape(-1, self.size, slopes.shape[1])
+        return (onto @ by_point).reshape(slopes.shape)
 
-    def kept(self, components: int) -> np.ndarray:
-        """Unit vectors of u along the first components of every point, in rows."""
-        size, unknown = len(self._whole), len(self.labels)
-        rows = [i * size + np.arange(components) for i in range(unknown)]
-        return np.eye(unknown * size)[np.concatenate(rows)]
+    def first(self, components: int) -> Float[np.ndarray, "directions unknowns"]:
+        """Return unit vectors of u along the first components of every point."""
+        rows = [i * self.size + np.arange(components) for i in range(len(self.labels))]
+        return np.eye(len(self.labels) * self.size)[np.concatenate(rows)]
 
     def variances(
         self, slopes: Slopes
     ) -> Float[np.ndarray, "unknown height width channels"]:
-        """The posterior variance of every pixel; see `Slopes.posterior_variances`."""
+        """Return every pixel's variance; see `Slopes.posterior_variances`."""
         variances = slopes.posterior_variances(self.basis)
-        return variances.reshape(-1, *self._whole.image_shape)
+        return variances.reshape(-1, *self._full.image_shape)
 
     def moves(
         self, directions: Float[np.ndarray, "directions unknowns"]
     ) -> Float[np.ndarray, "directions unknown height width channels"]:
-        """By how much images move along directions of u."""
-        count, unknown = len(directions), len(self.labels)
-        apart = directions.reshape(count, unknown, len(self._whole))
-        moved = apart @ self.basis
-        return moved.reshape(count, unknown, *self._whole.image_shape)
+        """Return by how much images move along directions of u."""
+        shape = len(directions), len(self.labels)
+        moved = directions.reshape(*shape, self.size) @ self.basis
+        return moved.reshape(*shape, *self._full.image_shape)
 
     def moving(self, slopes: Slopes) -> Slopes:
-        """Slopes without the directions that move no pixel, those of black ones."""
+        """Leave out the directions that move no pixel, those of black ones."""
         moves = self.moves(slopes.directions).reshape(len(slopes.directions), -1)
         squares, rotation = np.linalg.eigh(moves @ moves.T)
         still = squares <= (_STILL * SMALLEST_DEVIATION) ** 2
@@ -149,7 +153,7 @@ class Space:
         slopes: Slopes,
         images: Float[np.ndarray, "images height width channels"],
     ) -> Float[np.ndarray, "unknown height width channels"]:
-        """The squared error of every pixel, were a target the worst of some images.
+        """Return every pixel's squared error, were a target the worst of some images.
 
         Where theta tells nothing, the posterior's variance is that of the prior, and
         real images stray much farther: a column may be constant but for a few records.
@@ -157,7 +161,7 @@ class Space:
         worst of n images with probability 1 / (n + 1).
 
         Args:
-          slopes: derivatives around the answer.
+          slopes: derivatives around the solution.
           images: those that the adversary has.
         Returns: for each unknown point the image of largest error is taken, by its
           mean; the errors of all points are added.
@@ -167,47 +171,31 @@ class Space:
             len(directions), len(self.labels) * self.basis.shape[1]
         )
         moves *= shares[:, None]
-        told = np.abs(moves).max(axis=1, initial=0.0) <= _STILL * SMALLEST_DEVIATION
-        directions, moves = directions[~told], moves[~told]
-        parts = np.split(directions, len(self.labels), axis=1)
+        still = np.abs(moves).max(axis=1, initial=0.0) <= _STILL * SMALLEST_DEVIATION
+        directions, moves = directions[~still], moves[~still]
+        products = moves @ moves.T
+        lengths = np.linalg.norm(self._full.basis, axis=1)
         total = np.zeros(moves.shape[1])
+        parts = np.split(directions, len(self.labels), axis=1)
         for part, centre in zip(parts, self._centre, strict=True):
-            worst = self._farthest(part, moves @ moves.T, centre, images)
+            # Coefficients along the directions of the image that they move farthest.
+            worst, largest = np.zeros(len(part)), 0.0
+            onto = (part / lengths**2) @ self._full.basis
+            origin = onto @ self._full.mean + part @ centre
+            for first in range(0, len(images), _AT_ONCE):
+                some = images[first : first + _AT_ONCE]
+                along = some.reshape(len(some), -1) @ onto.T - origin
+                squares = np.sum((along @ products) * along, axis=1)
+                if squares.max() > largest:
+                    largest, worst = squares.max(), along[squares.argmax()]
             total += (worst @ moves) ** 2
-        return total.reshape(-1, *self._whole.image_shape)
-
-    def _farthest(
-        self,
-        directions: Float[np.ndarray, "directions components"],
-        products: Float[np.ndarray, "directions directions"],
-        centre: Float[np.ndarray, " components"],
-        images: Float[np.ndarray, "images height width channels"],
-    ) -> Float[np.ndarray, " directions"]:
-        """Coefficients along directions of the image that they move the farthest.
-
-        Args:
-          directions: of one unknown point.
-          products: inner products of what they move, in pixels.
-          centre: where u = 0 is.
-          images: those that are compared.
-        """
-        whole, worst, largest = self._whole, np.zeros(len(directions)), 0.0
-        lengths = np.linalg.norm(whole.basis, axis=1)
-        onto = (directions / lengths**2) @ whole.basis
-        begin = onto @ whole.mean + directions @ centre
-        for first in range(0, len(images), _AT_ONCE):
-            some = images[first : first + _AT_ONCE]
-            along = some.reshape(len(some), -1) @ onto.T - begin
-            squares = np.sum((along @ products) * along, axis=1)
-            if squares.max() > largest:
-                largest, worst = squares.max(), along[squares.argmax()]
-        return worst
+        return total.reshape(-1, *self._full.image_shape)
 
 
 def constant(
     images: Float[np.ndarray, "images height width channels"],
 ) -> Bool[np.ndarray, " pixels"]:
-    """Pixels that are the same in all images."""
+    """Return which pixels are the same in all images."""
     flat = images.reshape(len(images), -1).astype(np.float64)
     return flat.std(axis=0) < SMALLEST_DEVIATION
 
@@ -216,7 +204,7 @@ def principal_components(
     images: Float[np.ndarray, "images height width channels"],
     least: float = SMALLEST_DEVIATION,
 ) -> Coordinates:
-    """Mean image, and principal components times their standard deviations.
+    """Return the mean image, and principal components times their deviations.
 
     Directions that hardly vary get a small deviation, so that the components span all
     images.

@@ -8,8 +8,8 @@ A is deterministic and differentiable, so the target is the solution of
 
     min_z |A(D_- + z) - theta|^2
 
-found by damped Gauss-Newton (`gauss_newton`) through the whole training run
-(`retraining`). What makes it work:
+by damped Gauss-Newton (`gauss_newton`) through the whole training run (`retraining`).
+What makes it work:
 
 - z in principal components of public images, scaled by their standard deviations: a
   Gaussian prior, and a well-conditioned problem (`coordinates`). Few components first,
@@ -40,8 +40,8 @@ all else is deterministic.
 
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,24 @@ import threadpoolctl
 from jaxtyping import Array, Int
 
 from informed.attacks import seeds
-from informed.attacks.inversion.candidate import Candidate, Published
-from informed.attacks.inversion.config import InversionConfig
-from informed.attacks.inversion.solver import Solver
+from informed.attacks.inversion import cloud_search
+from informed.attacks.inversion.background import Background
+from informed.attacks.inversion.certificate import certify
+from informed.attacks.inversion.inversion_config import InversionConfig
+from informed.attacks.inversion.problem import Certificate, Published
+from informed.attacks.inversion.solving import solve
+from informed.attacks.inversion.starting_images import (
+    likely_labels,
+    near_starts,
+    starts,
+)
 from shadow import bars, checks, devices
 from shadow.known import UNUSED
 from shadow.threat import Knowledge, Reconstruction, Release
+
+# Unknowns up to which clouds follow where derivatives have failed; with more a cloud
+# costs too many trainings.
+_MOST_UNKNOWNS = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,8 +92,8 @@ class Inversion:
           release: trained models.
           knowledge: needs fixed and algorithm. An initialisation or order of
             mini-batches that isn't told is drawn `draws` times, unless seeds are told
-            and that of the release is found. Uses public, labels and known where they
-            are told.
+            and that of the release is recovered. Uses public, labels and known where
+            they are told.
         Returns: images, not cut to [0, 1]; labels and their margins; squared residuals;
           certified; expected_mse.
         Raises: ValueError: a fact that it needs is None, weights of another victim, or
@@ -94,68 +106,30 @@ class Inversion:
     ) -> Iterator[Reconstruction]:
         """Reconstruct target after target, for runs that may be cut off.
 
-        The answer for a release doesn't depend on the others.
+        The reconstruction of a release doesn't depend on the others.
 
         Args: as for `__call__`, and
           first: the release to begin at, where a run that was cut off goes on.
         Yields: the reconstruction of one target.
         """
         knowledge.require(release, "fixed", "algorithm")
-        solver_of = self._solvers(release, knowledge, key)
-        for i in bars.bar(
-            range(first, len(release.weights)),
-            desc="inversion",
-            unit=" targets",
-            show=self.progress,
-        ):
+        rows = range(first, len(release))
+        rows = bars.bar(rows, desc="inversion", unit=" targets", show=self.progress)
+        for i, background in self._backgrounds(release, knowledge, key, rows):
             published, margins = Published.of(release, i, knowledge.known), None
-            solver = solver_of(i)
-            before = solver.runs.runs
+            trained_before = background.runs.runs
             with _one_thread():
                 if knowledge.labels is None:
-                    labels, margin = solver.ranking.labels(published.theta)
+                    labels, margin = likely_labels(background, published.theta)
                     margins = np.array([margin])
                 else:
                     labels = knowledge.labels[i : i + 1]
-                best = _first_explained(solver.attempts(published, labels[:, None]))
+                best = _best(certificates(background, published, labels[:, None]))
             yield dataclasses.replace(
                 _reconstruction(best),
                 label_margins=margins,
-                trainings=np.array([solver.runs.runs - before]),
+                trainings=np.array([background.runs.runs - trained_before]),
             )
-
-    def _solvers(
-        self, release: Release, knowledge: Knowledge, key: Array
-    ) -> Callable[[int], Solver]:
-        """Number of a release -> its solver, one for all if they share theta_0.
-
-        Where the seed of theta_0 isn't told it is searched; releases whose seed is
-        found are inverted as if it were told.
-        """
-        if not _seed_is_missing(knowledge):
-            return _by_start(self.config, knowledge, key)
-        family = knowledge.seeds
-        assert family is not None
-        recovered = seeds.recover(
-            release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
-        )
-        untold = _by_start(self.config, knowledge, key)
-        if (recovered == seeds.NOT_FOUND).all():
-            return untold
-        if seeds.makes_its_own_start(knowledge):
-
-            @functools.lru_cache(maxsize=1)
-            def with_key(release: int) -> Solver:
-                own = family.own_key(int(recovered[release]))
-                told = dataclasses.replace(knowledge, training_key=own)
-                return Solver(self.config, told, key)
-
-            known: Callable[[int], Solver] = with_key
-        else:
-            starts = np.stack([family.theta(max(int(s), 0)) for s in recovered])
-            told = dataclasses.replace(knowledge, initialisation=starts)
-            known = _by_start(self.config, told, key)
-        return lambda i: untold(i) if recovered[i] == seeds.NOT_FOUND else known(i)
 
     def several(
         self,
@@ -185,63 +159,73 @@ class Inversion:
                 f"Expected one row of labels per release, {len(release)}, got"
                 f" {len(labels)}."
             )
-        solver_of = self._solvers(release, knowledge, key)
-        for i, row in enumerate(labels):
-            attempts = solver_of(i).attempts(Published.of(release, i), row[None])
+        rows = range(len(release))
+        for i, background in self._backgrounds(release, knowledge, key, rows):
             with _one_thread():
-                best = _first_explained(attempts)
+                published = Published.of(release, i)
+                best = _best(certificates(background, published, labels[i : i + 1]))
             yield _reconstruction(best)
 
+    def _backgrounds(
+        self, release: Release, knowledge: Knowledge, key: Array, rows: Any
+    ) -> Iterator[tuple[int, Background]]:
+        """Yield releases, and what those of one theta_0 share.
 
-def _one_thread() -> contextlib.AbstractContextManager[Any]:
-    """One thread for NumPy's products, for as long as it is entered.
+        Where the seed of theta_0 isn't told it is searched; releases whose seed is
+        recovered are inverted as if it were told.
+        """
+        known = seeds.with_seeds(
+            release, knowledge, key=jax.random.fold_in(key, 1), progress=self.progress
+        )
+        # The last background with a recovered seed, and the last one without.
+        last: dict[bool, Background] = {}
+        for i in rows:
+            recovered = known[i] is not knowledge
+            if recovered not in last or last[recovered].knowledge is not known[i]:
+                last[recovered] = Background(self.config, known[i], key)
+            last[recovered] = last[recovered].at(i)
+            yield i, last[recovered]
 
-    OpenBLAS's threads spin for a while after a product, and trainings that follow on
-    the same cores are slower: four of MNIST took 100 ms in place of 70. The products
-    themselves are a hundredth of these. SciPy's library keeps its threads, since JAX
-    solves by it, and theta's last bits may depend on their number.
+
+def certificates(
+    background: Background,
+    published: Published,
+    labels: Int[np.ndarray, "candidates unknown"],
+) -> Iterator[Certificate]:
+    """Solve from one start after the other, the most promising first, and certify.
+
+    Args:
+      background: what releases share.
+      published: the release.
+      labels: the labels worth trying.
     """
-    if not devices.cache_bound():
-        return contextlib.nullcontext()
-    found = threadpoolctl.ThreadpoolController()
-    own = [
-        each["filepath"]
-        for each in found.info()
-        if any(part.startswith("numpy") for part in Path(each["filepath"]).parts)
-    ]
-    return found.select(filepath=own).limit(limits=1)
+    random = background.runs.random
+    bent = not random and background.bent
+    if not bent:
+        for start in starts(background, published, labels):
+            problem = background.pose(published, start)
+            yield certify(problem, solve(problem, start))
+    few = labels.shape[1] == 1 and len(background.known.coordinates) <= _MOST_UNKNOWNS
+    if random or background.config.engine == "derivatives" or not (bent or few):
+        return
+    near = near_starts(background, published, labels)
+    near = near if bent else itertools.islice(near, 1)
+    yield from cloud_search.certificates(background, published, near)
 
 
-def _seed_is_missing(knowledge: Knowledge) -> bool:
-    """Whether there is a family of seeds, and what they decide isn't told."""
-    if knowledge.seeds is None:
-        return False
-    if seeds.makes_its_own_start(knowledge):
-        return knowledge.training_key is None
-    return knowledge.initialisation is None
+def _best(certificates: Iterator[Certificate]) -> Certificate:
+    """Take the first that explains theta, or else the one of least residual."""
+    tried = []
+    for certificate in certificates:
+        if certificate.explained:
+            return certificate
+        tried.append(certificate)
+    # Where training diverges the residual is NaN.
+    return min(tried, key=lambda c: c.residual if c.residual >= 0 else np.inf)
 
 
-def _by_start(
-    config: InversionConfig, knowledge: Knowledge, key: Array
-) -> Callable[[int], Solver]:
-    """One solver for all releases, or, where each has its theta_0, one for each."""
-
-    @functools.cache
-    def first() -> Solver:
-        return Solver(config, knowledge, key)
-
-    @functools.lru_cache(maxsize=1)
-    def own(release: int) -> Solver:
-        runs = first().runs.at(release)
-        return Solver(config, knowledge, key, runs)
-
-    start = knowledge.initialisation
-    shared = start is None or np.ndim(start) == 1
-    return lambda release: first() if shared else own(release)
-
-
-def _reconstruction(best: Candidate) -> Reconstruction:
-    """A candidate as a reconstruction, one row per unknown point."""
+def _reconstruction(best: Certificate) -> Reconstruction:
+    """Return one row per unknown point."""
     rows = len(best.labels)
     return Reconstruction(
         images=best.images,
@@ -253,12 +237,21 @@ def _reconstruction(best: Candidate) -> Reconstruction:
     )
 
 
-def _first_explained(candidates: Iterator[Candidate]) -> Candidate:
-    """The first candidate that explains theta, or else the one of least residual."""
-    tried = []
-    for candidate in candidates:
-        if candidate.explained:
-            return candidate
-        tried.append(candidate)
-    # A residual that isn't told is NaN.
-    return min(tried, key=lambda each: each.residual if each.residual >= 0 else np.inf)
+def _one_thread() -> contextlib.AbstractContextManager[Any]:
+    """Give NumPy's products one thread, for as long as it is entered.
+
+    OpenBLAS's threads spin for a while after a product, and trainings that follow on
+    the same cores are slower: four of MNIST took 100 ms in place of 70. The products
+    themselves are a hundredth of these. SciPy's library keeps its threads, since JAX
+    solves by it, and theta's last bits may depend on their number.
+    """
+    if not devices.cache_bound():
+        return contextlib.nullcontext()
+    libraries = threadpoolctl.ThreadpoolController()
+    paths = [library["filepath"] for library in libraries.info()]
+    numpy_paths = [
+        path
+        for path in paths
+        if any(part.startswith("numpy") for part in Path(path).parts)
+    ]
+    return libraries.select(filepath=numpy_paths).limit(limits=1)

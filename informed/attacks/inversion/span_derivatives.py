@@ -9,23 +9,24 @@ a fixed set of 1,000 and rank 100 the largest eigenvalue of the Jacobian's relat
 error is 0.2.
 """
 
-import copy
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array
 
 from informed.attacks.inversion import response
-from informed.attacks.inversion.regression import Local
+from informed.attacks.inversion.cloud_regression import Local
 from informed.attacks.inversion.response import Response, Target
 from informed.attacks.inversion.retraining import Labels, Unknowns
 from shadow.parallel import BY_ROW, EVERYWHERE, sharded
 from shadow.training import GradientDescent, optimiser, span_losses
 from shadow.training import span as gram
-from shadow.victims import Params
+from shadow.victims import FirstLayer, Params
 
 # Tangents on one device, at most: half of MNIST's.
 _TOGETHER = 56
@@ -52,103 +53,125 @@ def _multiply_jvp(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     return _multiply(*primals), (tangents[0] @ thin) @ thin.T
 
 
-class Span:
-    """Derivatives of A in the span of the data."""
+class SpanPrograms:
+    """Derivatives in the span of the data, compiled for all initialisations.
+
+    Attributes:
+      victim: the network, whose first layer is dense.
+      optimise: the optimiser, linear in gradient and parameters.
+      epochs: steps of training.
+      data: (images (fixed, pixels), labels, images in the first directions (fixed,
+        rank), the Gram matrix or None) of D_-, on all devices.
+      flat: (fixed, pixels), the images in float64.
+      lead: (rank, pixels), the first directions, orthonormal.
+      shares: what a target adds to the first layer's weights, compiled.
+      columns: the coefficients of training and their derivatives, compiled.
+    """
 
     def __init__(
-        self,
-        algorithm: GradientDescent,
-        start: Array,
-        data: tuple[Array, Array],
-        *,
-        rank: int,
+        self, algorithm: GradientDescent, data: tuple[Array, Array], *, rank: int
     ) -> None:
         """Prepare the programs; nothing is trained yet.
 
         Args:
           algorithm: full-batch gradient descent on a victim with a dense first layer.
-          start: (params,), theta_0.
           data: images and labels of D_-, on all devices.
           rank: number of leading directions of the images.
         """
-        victim, training = algorithm.victim, algorithm.training
-        assert victim.first is not None
-        first = victim.first
-        self._victim, self._first = victim, first
-        self._w, rest = gram.split_first(first, victim.unflatten(start))
-        assert victim.first_weights is not None
-        self._rows = victim.first_weights.columns
+        self.victim, training = algorithm.victim, algorithm.training
+        assert self.victim.first is not None
+        self.optimise, self.epochs = optimiser(training), training.epochs
         images, labels = data
         flat = images.reshape(len(images), -1)
-        each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
-        self._together = min(_TOGETHER, max(1, _BYTES // each))
-        self._flat = np.asarray(flat, np.float64)
-        _, directions = np.linalg.eigh(self._flat.T @ self._flat)
-        self._lead = directions.T[::-1][:rank]
-        thin = jnp.asarray(self._flat @ self._lead.T, flat.dtype)
+        self.flat = np.asarray(flat, np.float64)
+        _, directions = np.linalg.eigh(self.flat.T @ self.flat)
+        self.lead = directions.T[::-1][:rank]
+        thin = jnp.asarray(self.flat @ self.lead.T, flat.dtype)
         # The Gram matrix where it is less work than two products with the data.
         with jax.default_matmul_precision("highest"):
             square = flat @ flat.T if gram.pays(*flat.shape) else None
-        optimise = optimiser(training)
-
-        def trained(
-            data: tuple, products: gram.Products, target_labels: Array
-        ) -> gram.Coefficients:
-            flat, labels, thin, square, rest = data
-            images = flat if square is None else square
-            fixed_loss, target_loss = span_losses(labels, target_labels)
-            with jax.default_matmul_precision("highest"):
-                return gram.coefficients(
-                    first,
-                    optimise,
-                    epochs=training.epochs,
-                    rest=rest,
-                    products=products,
-                    multiply=lambda fixed: _multiply(fixed, images, thin),
-                    fixed_loss=fixed_loss,
-                    target_loss=target_loss,
-                )
-
-        def columns(
-            data: tuple, products: gram.Products, labels: Array, tangents: gram.Products
-        ) -> tuple[gram.Coefficients, gram.Coefficients]:
-            return jax.vmap(
-                lambda t: jax.jvp(
-                    lambda p: trained(data, p, labels), (products,), (t,)
-                ),
-                out_axes=(None, 0),
-            )(tangents)
-
-        def shares(data: tuple, products: gram.Products, labels: Array) -> Array:
-            return trained(data, products, labels).targets
-
-        self._data = (flat, labels, thin, square, rest)
-        self._shares = jax.jit(shares)
-        self._columns = sharded(
-            columns, (EVERYWHERE,) * 3 + (BY_ROW,), (EVERYWHERE, BY_ROW)
+        self.data = (flat, labels, thin, square)
+        train = functools.partial(
+            _trained, self.victim.first, self.optimise, self.epochs
         )
-        self._optimise, self._epochs = optimise, training.epochs
+        self.shares = jax.jit(lambda *arguments: train(*arguments).targets)
+        self.columns = sharded(
+            functools.partial(_columns, train),
+            (EVERYWHERE,) * 3 + (BY_ROW,),
+            (EVERYWHERE, BY_ROW),
+        )
 
-    def starting(self, start: Array) -> "Span":
-        """The same programs from another theta_0."""
-        other = copy.copy(self)
-        other._w, rest = gram.split_first(self._first, self._victim.unflatten(start))
-        other._data = (*self._data[:-1], rest)
-        other.__dict__.pop("_response", None)
-        return other
+
+def _trained(
+    first: FirstLayer,
+    optimise: optax.GradientTransformation,
+    epochs: int,
+    data: tuple,
+    products: gram.Products,
+    target_labels: Array,
+) -> gram.Coefficients:
+    """Train on D_- and the targets, given all inner products; traced."""
+    flat, labels, thin, square, rest = data
+    images = flat if square is None else square
+    fixed_loss, target_loss = span_losses(labels, target_labels)
+    with jax.default_matmul_precision("highest"):
+        return gram.coefficients(
+            first,
+            optimise,
+            epochs=epochs,
+            rest=rest,
+            products=products,
+            multiply=lambda fixed: _multiply(fixed, images, thin),
+            fixed_loss=fixed_loss,
+            target_loss=target_loss,
+        )
+
+
+def _columns(
+    train: Callable[..., gram.Coefficients],
+    data: tuple,
+    products: gram.Products,
+    labels: Array,
+    tangents: gram.Products,
+) -> tuple[gram.Coefficients, gram.Coefficients]:
+    """Differentiate the coefficients along tangents of the inner products; traced."""
+    return jax.vmap(
+        lambda t: jax.jvp(lambda p: train(data, p, labels), (products,), (t,)),
+        out_axes=(None, 0),
+    )(tangents)
+
+
+class Span:
+    """Derivatives in the span of the data, from one initialisation.
+
+    Attributes:
+      programs: what all initialisations share.
+      data: what the programs take: their data, and all but the first layer of theta_0.
+    """
+
+    def __init__(self, programs: SpanPrograms, start: Array) -> None:
+        """Begin at theta_0, `start` (params,)."""
+        self.programs = programs
+        self._flat, self._lead = programs.flat, programs.lead
+        victim = programs.victim
+        assert victim.first is not None
+        self._first = victim.first
+        self._w, rest = gram.split_first(victim.first, victim.unflatten(start))
+        self.data = (*programs.data, rest)
 
     @functools.cached_property
-    def _response(self) -> Response | None:
-        """How D_- answers, where that is made faster."""
-        flat, labels, *_, rest = self._data
+    def response(self) -> Response | None:
+        """How D_- answers a small change, where that is made faster."""
+        flat, labels, *_, rest = self.data
         size = len(self._lead) * self._w.shape[1]
         others = sum(leaf.size for leaf in jax.tree.leaves(rest))
-        if not response.pays(len(flat), size, others, self._epochs):
+        epochs = self.programs.epochs
+        if not response.pays(len(flat), size, others, epochs):
             return None
         return Response(
             self._first,
-            self._optimise,
-            epochs=self._epochs,
+            self.programs.optimise,
+            epochs=epochs,
             w=self._w,
             rest=rest,
             images=flat,
@@ -156,15 +179,10 @@ class Span:
             lead=self._lead,
         )
 
-    @property
-    def by_response(self) -> bool:
-        """Whether derivatives along one unknown point are by how D_- answers."""
-        return self._response is not None
-
     def slopes(self, images: Unknowns, labels: Labels, basis: np.ndarray) -> np.ndarray:
         """See `Retraining.slopes`."""
         lead = basis if len(basis) <= len(self._lead) else self._lead
-        if len(images) == 1 and self.by_response:
+        if len(images) == 1 and self.response is not None:
             columns, targets = self._by_response(images, labels, lead)
         else:
             columns, targets = self._by_training(images, labels, lead)
@@ -175,7 +193,7 @@ class Span:
     def local(
         self, images: Unknowns, labels: Labels, basis: np.ndarray
     ) -> Local | None:
-        """The known part of the slopes, and the features that the rest depends on.
+        """Return the known part of the slopes, and the features of the rest.
 
         The share z^T a of the first layer's weights moves with z, whatever the kinks;
         all else moves with the inner products, fewer numbers than pixels.
@@ -184,8 +202,8 @@ class Span:
             return None
         flat = images.reshape(len(images), -1).astype(np.float64)
         targets = np.asarray(
-            self._shares(
-                self._data, self._products(images), jnp.asarray(labels, jnp.int32)
+            self.programs.shares(
+                self.data, self._products(images), jnp.asarray(labels, jnp.int32)
             ),
             np.float64,
         )
@@ -194,20 +212,20 @@ class Span:
         return Local(mixture.T / self._sizes(len(images), basis), known)
 
     def _sizes(self, unknown: int, basis: np.ndarray) -> np.ndarray:
-        """How far a move of size 1 along all of basis moves each tangent."""
+        """Measure how far a move of size 1 along all of basis moves each tangent."""
         mean = np.tile(self._flat.mean(axis=0), (unknown, 1))
         sizes = np.linalg.norm(self._mixture(mean, basis, self._lead), axis=1)
         return np.maximum(sizes, _LEAST_SIZE * sizes.max())
 
     def _products(self, images: Unknowns) -> gram.Products:
-        flat = jnp.asarray(images.reshape(len(images), -1), self._data[0].dtype)
+        flat = jnp.asarray(images.reshape(len(images), -1), self.data[0].dtype)
         with jax.default_matmul_precision("highest"):
-            return gram.products(self._w, self._data[0], flat)
+            return gram.products(self._w, self.data[0], flat)
 
     def _by_training(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Slopes of theta through the inner products alone, (tangents, params), and a.
+        """Return slopes through the inner products, (tangents, params), and a.
 
         The images by which coefficients are multiplied are held still.
         """
@@ -225,7 +243,7 @@ class Span:
                 target_start=block[1],
                 target_gram=block[2],
             )
-            value, part = self._columns(self._data, products, target_labels, at)
+            value, part = self.programs.columns(self.data, products, target_labels, at)
             parts.append(jax.tree.map(np.asarray, part))
         slopes = _joined(parts, len(tangents[0]))
         moved = slopes.fixed.reshape(-1, len(self._flat)) @ self._flat
@@ -236,9 +254,9 @@ class Span:
     def _by_response(
         self, images: Unknowns, labels: Labels, lead: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`_by_training` for one unknown point, by the answer of D_- (`response`)."""
-        assert self._response is not None
-        flat = jnp.asarray(images.reshape(-1), self._data[0].dtype)
+        """Do as `_by_training` for one point, by how D_- answers (`response`)."""
+        assert self.response is not None
+        flat = jnp.asarray(images.reshape(-1), self.data[0].dtype)
         units = self._w.shape[1]
         count = len(lead) + units + 1
         along = np.zeros((count, len(self._lead)))
@@ -250,33 +268,36 @@ class Span:
         parts = []
         for block in zip(*self._in_blocks((along, starts, squares)), strict=True):
             label = jnp.asarray(labels[0], jnp.int32)
-            value, part = self._response.columns(flat, label, Target(*block))
+            value, part = self.response.columns(flat, label, Target(*block))
             parts.append(part)
         slopes = _joined(parts, count)
         moved = slopes.fixed @ self._lead
         moved += slopes.target[:, :, None] * np.asarray(flat, np.float64)
-        rest = self._response.others(slopes.rest)
+        rest = self.response.others(slopes.rest)
         return self._thetas(moved, rest), value[:, None].astype(np.float64)
 
     def _in_blocks(self, tangents: tuple[np.ndarray, ...]) -> list[list[Array]]:
-        """Tangents in blocks of one size, in quarters of what memory allows.
+        """Cut tangents into blocks of one size, in quarters of what memory allows.
 
         Each size is compiled once.
         """
-        quarter = -(-self._together // 4) * jax.local_device_count()
+        flat = self.data[0]
+        bytes_each = _ARRAYS * flat.dtype.itemsize * len(flat) * self._w.shape[1]
+        together = min(_TOGETHER, max(1, _BYTES // bytes_each))
+        quarter = -(-together // 4) * jax.local_device_count()
         size = quarter * min(4, -(-len(tangents[0]) // quarter))
-        return [in_blocks(part, size, self._data[0].dtype) for part in tangents]
+        return [in_blocks(part, size, flat.dtype) for part in tangents]
 
     def _thetas(self, moved: np.ndarray, rest: Params) -> np.ndarray:
         """Join changes of W^T (tangents, units, pixels) with those of all others."""
-        whole = gram.join_first(self._first, moved.transpose(0, 2, 1), rest)
-        leaves = [np.reshape(leaf, (len(moved), -1)) for leaf in jax.tree.leaves(whole)]
+        params = gram.join_first(self._first, moved.transpose(0, 2, 1), rest)
+        leaves = [np.reshape(x, (len(moved), -1)) for x in jax.tree.leaves(params)]
         return np.concatenate(leaves, axis=1)
 
     def _tangents(
         self, lead: np.ndarray, unknown: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Directions (cross, target_start, target_gram) of the inner products.
+        """Return directions (cross, target_start, target_gram) of inner products.
 
         There is one per lead and point, one per unit and point, one per pair of points.
         """
@@ -301,7 +322,7 @@ class Span:
     def _mixture(
         self, flat: np.ndarray, basis: np.ndarray, lead: np.ndarray
     ) -> np.ndarray:
-        """(tangents, columns): how each column of the Jacobian moves the products."""
+        """Return (tangents, columns): how columns of the Jacobian move products."""
         unknown, m = len(flat), len(basis)
         w = np.asarray(self._w, np.float64)
         onto = np.eye(m) if lead is basis else lead @ basis.T
@@ -320,12 +341,14 @@ class Span:
         return np.concatenate([*blocks, np.stack(pairs)])
 
     def _through_shares(self, basis: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """How Z^T a moves as the points alone do, (columns, params)."""
-        unknown = targets.shape[1]
-        known = np.zeros((unknown, len(basis), self._victim.num_params))
+        """Differentiate Z^T a as the points alone move, (columns, params)."""
+        unknown, victim = targets.shape[1], self.programs.victim
+        assert victim.first_weights is not None
+        columns = victim.first_weights.columns
+        known = np.zeros((unknown, len(basis), victim.num_params))
         for point in range(unknown):
             direct = basis[:, :, None] * targets[:, point]
-            known[point][:, self._rows] = direct.reshape(len(basis), -1)
+            known[point][:, columns] = direct.reshape(len(basis), -1)
         return known.reshape(-1, known.shape[-1])
 
 
